@@ -27,8 +27,15 @@ package struct BatchSendState: ~Copyable {
     /// Is told of tokens that are rejected as invalid or dead; of the dead ones since when, in seconds since 1970.
     private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
 
+    /// Where the last block ended whose lines were all taken.
+    private var endPosition = BatchPosition()
+    private var unsentTail = UnsentTail()
+    private var indeterminateCount: UInt64 = 0
+
     private var rejected = RejectedTokens()
     private var sentCount: UInt64 = 0
+    /// How many of these have an outcome.
+    private var settledCount: UInt64 = 0
     /// The last line that was given to a connection.
     private var lastGivenLine: UInt64 = 0
     private var failure: (any Error)?
@@ -87,12 +94,41 @@ package struct BatchSendState: ~Copyable {
     }
 
     var progress: SendProgress {
-        SendProgress(
-            readByteCount: self.reader.byteCount,
+        let position = self.position
+        return SendProgress(
             sentCount: self.sentCount,
             hasReadAll: self.hasReadAll,
-            outcomeCounts: self.results.outcomeCounts
+            outcomeCounts: self.results.outcomeCounts,
+            lineCount: position.nextLine - 1,
+            fraction: self.input.byteCountTotal.map { total in
+                total == 0 ? 1 : min(1, Double(position.byteCount) / Double(total))
+            },
+            openCount: self.sentCount - self.settledCount
         )
+    }
+
+    /// About where the next line to take is.
+    private var position: BatchPosition {
+        guard let block = self.block, self.blockIndex < block.count else { return self.endPosition }
+        var position = block.start
+        position.headLineCount = block.end.headLineCount
+        position.format = block.end.format
+        position.nextLine = unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in entry.line }
+        let part = Double(self.blockIndex) / Double(block.count)
+        let byteCount = block.end.byteCount > block.start.byteCount ? block.end.byteCount - block.start.byteCount : 0
+        position.byteCount += UInt64(Double(byteCount) * part)
+        return position
+    }
+
+    /// Where another run can continue; `nil` where nothing was left.
+    var resumePoint: ResumePoint? {
+        let tail = self.unsentTail.firstLine
+        guard !self.hasReadAll || tail != nil else { return nil }
+        var point = ResumePoint(position: self.position)
+        if let tail { point.position.nextLine = min(point.position.nextLine, tail) }
+        point.unsentCount = self.unsentTail.countBefore
+        point.indeterminateCount = self.indeterminateCount
+        return point
     }
 
     // MARK: Giving
@@ -228,7 +264,10 @@ package struct BatchSendState: ~Copyable {
 
     /// - Returns: why there is no further block; `nil` where there is one.
     private mutating func nextBlock() -> Search? {
-        if let block = self.block { self.reader.reuse(block) }
+        if let block = self.block {
+            self.endPosition = block.end
+            self.reader.reuse(block)
+        }
         self.block = nil
         self.blockIndex = 0
         self.problemIndex = 0
@@ -252,6 +291,8 @@ package struct BatchSendState: ~Copyable {
         self.problemIndex += 1
         self.onBadLine(problem)
         self.results.write(problem)
+        let line = UInt64(problem.lineNumber)
+        self.unsentTail.add(line..<(line + 1), isUnsent: false)
     }
 
     private mutating func settleHere(
@@ -261,6 +302,7 @@ package struct BatchSendState: ~Copyable {
         attempts: Int,
         reason: String? = nil
     ) {
+        self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
         unsafe self.results.write(
             line: entry.line,
             id: id,
@@ -277,6 +319,10 @@ package struct BatchSendState: ~Copyable {
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
         let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
+        let isUnsent = outcome == .unsent && !settled.report.possibleDuplicate
+        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: isUnsent) }
+        self.settledCount += UInt64(settled.count)
+        if outcome == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
             let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
         {

@@ -5,7 +5,7 @@ package import APNSSession
 import Dispatch
 import NIOConcurrencyHelpers
 
-/// Gives the lines of a batch to the connections, and takes what became of them.
+/// Gives the lines of a batch to the connections, and takes their outcomes.
 ///
 /// It is asked on event loops, one at a time, and makes none of them wait: it reads on a thread of its own, and writes
 /// on another.
@@ -92,7 +92,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     package var isStopped: Bool { self.input.isAbandoned }
 
-    /// Reads no more; what was given is sent and proved.
+    /// Reads no more; what was given is sent, and its outcome verified.
     package func end() {
         self.input.abandon()
         self.wakeUp.withLockedValue { $0 }()
@@ -115,6 +115,9 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     package var progress: SendProgress {
         self.lock.withLock { self.batchState.progress }
     }
+
+    /// Where another run can continue; `nil` where nothing was left to send. Ask when everything is settled.
+    package var resumePoint: ResumePoint? { self.lock.withLock { self.batchState.resumePoint } }
 
     /// Ends the files; waits until they are written.
     ///

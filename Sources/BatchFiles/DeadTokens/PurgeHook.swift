@@ -56,22 +56,22 @@ package struct PurgeHook {
 
     private func run(_ page: [DeadToken], _ lock: FileDescriptor) async throws {
         guard self.signals.count == 0 else {
-            throw self.failure("Signal \(self.signals.last) came before the command was run", page.count)
+            throw self.failure("signal \(self.signals.last) came before the command was run", page.count)
         }
         let input = try Self.inputFile(page)
         defer { try? input.close() }
         let (watching, status) = try await self.execute(input, lock)
         if watching == .late {
             let seconds = self.deadline.components.seconds
-            throw self.failure("The command was still running after \(seconds) s", page.count)
+            throw self.failure("the command was still running after \(seconds) s", page.count)
         }
         guard !status.isSuccess else { return }
         guard watching == .ended else {
-            throw self.failure("Signal \(self.signals.last) stopped the command", page.count)
+            throw self.failure("signal \(self.signals.last) stopped the command", page.count)
         }
         switch status {
-        case .exited(let code): throw self.failure("The command ended with \(code)", page.count)
-        case .signaled(let signal): throw self.failure("The command was ended by signal \(signal)", page.count)
+        case .exited(let code): throw self.failure("the command exited with code \(code)", page.count)
+        case .signaled(let signal): throw self.failure("the command was killed by signal \(signal)", page.count)
         }
     }
 
@@ -167,8 +167,8 @@ package struct PurgeHook {
     private func failure(_ what: String, _ count: Int) -> Failure {
         Failure(
             description: "\(what) in batch \(self.batchCount + 1) (tokens \(self.tokenCount + 1) to "
-                + "\(self.tokenCount + count)); those before it are done. Run again when it is put right: "
-                + "all batches come again, so the command must bear to see a token twice."
+                + "\(self.tokenCount + count)); after fixing it, run again: every batch is replayed, so the command "
+                + "must be idempotent"
         )
     }
 

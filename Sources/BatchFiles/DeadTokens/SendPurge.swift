@@ -22,10 +22,10 @@ package struct SendPurge {
 
         package var description: String {
             let changed = self.changedCount.counted("rejected token")
-            guard let doubt = self.doubt else { return "\(changed) went on the purge list." }
+            guard let doubt = self.doubt else { return "\(changed) added to the purge list." }
             let reason = "\(doubt), so they may be of another environment or app"
-            if self.isAllInDoubt { return "No rejected token goes on the purge list: \(reason)." }
-            return "\(changed) went on the purge list, with 410; the others do not: \(reason)."
+            if self.isAllInDoubt { return "No rejected token was added to the purge list: \(reason)." }
+            return "\(changed) with status 410 added to the purge list; the others were not added: \(reason)."
         }
     }
 

@@ -4,6 +4,19 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
+/// How far a prune is.
+package struct TokenTableProgress: Sendable {
+    /// Rows that were counted so far.
+    package var rowCount = 0
+    /// Rows that are to be pruned; `nil` while rows are counted.
+    package var dueCount: Int?
+    /// Rows that were pruned so far.
+    package var prunedCount = 0
+
+    /// Nothing was done yet.
+    package init() {}
+}
+
 /// Prunes a token table of an SQLite database from a purge list.
 ///
 /// The table is read through and counted first, and nothing changes where too much would go. Then it is read again, and
@@ -51,6 +64,22 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// - Returns: what was found and done.
     /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
+        try self.run(list, counted: counted) { _ in true }
+    }
+
+    /// Prunes the table, and reports how far it is, many times a second.
+    ///
+    /// - Parameters:
+    ///   - list: the purge list.
+    ///   - counted: is called between counting and pruning, with the counts.
+    ///   - onProgress: is called between transactions, and returns whether to go on.
+    /// - Returns: what was found and done.
+    /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
+    package func run(
+        _ list: PurgeList,
+        counted: (TokenTableReport) -> Void,
+        onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
         var status = stat()
         if unsafe stat(self.path, &status) != 0 {
             if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
@@ -62,7 +91,7 @@ public struct TokenTableApplication: Hashable, Sendable {
             let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
             return try TokenTableError.translated(path: self.path) {
                 let queue = try DatabaseQueue(path: self.path, configuration: self.configuration)
-                return try queue.inDatabase { try self.run($0, dead, counted) }
+                return try queue.inDatabase { try self.run($0, dead, counted, onProgress) }
             }
         }
     }
@@ -89,13 +118,15 @@ public struct TokenTableApplication: Hashable, Sendable {
     private func run(
         _ database: Database,
         _ dead: DeadTokens,
-        _ counted: (TokenTableReport) -> Void
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
         if !self.isDryRun, unsafe sqlite3_db_readonly(database.sqliteConnection, "main") == 1 {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)
-        var report = try self.count(database, table, dead)
+        var report = try self.count(database, table, dead, onProgress)
+        guard report.ending != .interrupted else { return report }
         counted(report)
         let readableCount = report.spellings.values.reduce(0, +)
         if readableCount == 0, report.unreadableTokenCount > 0 {
@@ -111,7 +142,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
-            try self.prune(database, table, dead, &report)
+            try self.prune(database, table, dead, &report, onProgress)
         }
         return report
     }
@@ -121,13 +152,25 @@ public struct TokenTableApplication: Hashable, Sendable {
         min(rowCount, Int((Double(rowCount) * self.fractionMax + 1e-6).rounded(.down)))
     }
 
-    private func count(_ database: Database, _ table: TokenTable, _ dead: DeadTokens) throws -> TokenTableReport {
+    private func count(
+        _ database: Database,
+        _ table: TokenTable,
+        _ dead: DeadTokens,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        var progress = TokenTableProgress()
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var reader = try TokenTableReader(database, table)
         while !reader.isAtEnd {
             try reader.read { row in
                 _ = try decision.isDue(row)
                 return true
+            }
+            progress.rowCount = decision.counts.rowCount
+            guard onProgress(progress) else {
+                var report = decision.counts
+                report.ending = .interrupted
+                return report
             }
         }
         return decision.counts
@@ -137,8 +180,12 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ database: Database,
         _ table: TokenTable,
         _ dead: DeadTokens,
-        _ report: inout TokenTableReport
+        _ report: inout TokenTableReport,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws {
+        var progress = TokenTableProgress()
+        progress.rowCount = report.rowCount
+        progress.dueCount = report.dueCount
         var reader = try TokenTableReader(database, table)
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var pruner = try TokenTablePruner(
@@ -161,6 +208,8 @@ public struct TokenTableApplication: Hashable, Sendable {
                     return !pruner.isFull
                 }
                 if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune() }
+                progress.prunedCount = pruner.prunedCount
+                if !onProgress(progress), report.ending == .done, !reader.isAtEnd { report.ending = .interrupted }
             }
         } catch let error as DatabaseError {
             guard pruner.prunedCount > 0 else { throw error }

@@ -17,6 +17,8 @@ public struct TokenTableReport: Hashable, Sendable {
         case brake
         /// While it was pruned, so many rows became due that the brake would be passed; what had gone is gone.
         case grown
+        /// It was asked to stop; the rows that were pruned before stay pruned.
+        case interrupted
         /// The database failed in the middle; what had gone is gone.
         case stopped(TokenTableError)
     }

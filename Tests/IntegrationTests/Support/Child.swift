@@ -33,6 +33,8 @@ final class Child: Sendable {
         var output: String?
         var outputDescriptor: CInt?
         var error: String?
+        /// Environment variables that the process has in place of those of the tests.
+        var variables: [String: String] = [:]
     }
 
     let pid: pid_t
@@ -148,8 +150,12 @@ final class Child: Sendable {
         var words: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
         words.append(nil)
+        let variables = ProcessInfo.processInfo.environment.merging(streams.variables) { $1 }
+        var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }
+        defer { for variable in environment { free(variable) } }
+        environment.append(nil)
         var pid: pid_t = 0
-        let code = posix_spawn(&pid, program, &actions, &attributes, words, environ)
+        let code = posix_spawn(&pid, program, &actions, &attributes, words, environment)
         guard code == 0 else { throw Failure(description: "\(program) does not start: error \(code).") }
         return pid
     }
