@@ -62,7 +62,9 @@ package struct Console: Sendable {
         try self.create("-").append(bytes.span)
     }
 
-    /// Prints a line of results. That nobody reads them is not a failure.
+    /// Prints a line of results.
+    ///
+    /// It is not a failure if nothing reads them.
     package func print(_ line: String) { try? self.write(line + "\n") }
 
     // MARK: Questions
@@ -173,10 +175,12 @@ package struct Console: Sendable {
     /// Clears the progress bar, which is not shown again.
     func endBar() {
         self.clear()
-        guard self.bar.withLockedValue({ bar in
-            defer { bar.isBegun = false }
-            return bar.isBegun
-        }) else { return }
+        guard
+            self.bar.withLockedValue({ bar in
+                defer { bar.isBegun = false }
+                return bar.isBegun
+            })
+        else { return }
         ProgressBarSignals.end()
     }
 }

@@ -116,7 +116,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         self.lock.withLock { self.batchState.progress }
     }
 
-    /// Where another run can continue; `nil` where nothing was left to send. Ask when everything is settled.
+    /// Where another run can continue, once everything is settled; `nil` if nothing is left to send.
     package var resumePoint: ResumePoint? { self.lock.withLock { self.batchState.resumePoint } }
 
     /// Ends the files; waits until they are written.

@@ -117,7 +117,9 @@ struct FeedbackRun {
                         self.console.say("Stopping at once; what was read is in the spool, and the next run continues.")
                         return true
                     }
-                    self.console.say("Stopping: the list that is being read is finished; a second signal stops at once.")
+                    self.console.say(
+                        "Stopping: the list that is being read is finished; a second signal stops at once."
+                    )
                     poller.finish()
                 }
                 return false
@@ -131,7 +133,9 @@ struct FeedbackRun {
 
     private var silence: Duration { (self.command.silence ?? FeedbackCommand.silenceDefault).duration }
 
-    /// Whether this may not be a feedback service: it sent nothing and did not close, and `--silence` does not expect that.
+    /// Whether this may not be a feedback service.
+    ///
+    /// It sent nothing and did not close, and `--silence` does not expect that.
     private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
         guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
         return ending.cause == .silence && ending.byteCount == 0

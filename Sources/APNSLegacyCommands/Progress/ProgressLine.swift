@@ -128,14 +128,17 @@ struct ProgressLine: Sendable {
         case .idle, .connected: nil
         case .connecting(nil): "connecting"
         case .connecting(let retry?): "connecting, \(Self.text(retry))"
-        case .waiting(let retry, let delay):
-            "connecting, \(Self.text(retry)) in \(Self.text(UInt64(saturating: (delay / .seconds(1)).rounded(.up)), true)) s"
+        case .waiting(let retry, let delay): "connecting, \(Self.text(retry)) in \(Self.text(delay)) s"
         }
     }
 
     private static func text(_ retry: ConnectionMonitor.Retry) -> String {
         let number = "retry \(Self.text(UInt64(clamping: retry.number), true))"
         return retry.countMax.map { "\(number) of \(Self.text(UInt64(clamping: $0), true))" } ?? number
+    }
+
+    private static func text(_ delay: Duration) -> String {
+        Self.text(UInt64(saturating: (delay / .seconds(1)).rounded(.up)), true)
     }
 
     private static func text(rate: Double, _ isCompact: Bool) -> String {

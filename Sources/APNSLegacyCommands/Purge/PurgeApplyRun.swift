@@ -222,7 +222,8 @@ struct PurgeApplyRun {
                 let isFirst = stops.count == 1
                 self.console.say(
                     isFirst
-                        ? "Stopping: the command gets the signal; a second signal kills it." : "Stopping at once: killing the command."
+                        ? "Stopping: the command gets the signal; a second signal kills it."
+                        : "Stopping at once: killing the command."
                 )
             }
         }()
@@ -257,7 +258,7 @@ struct PurgeApplyRun {
         return .success
     }
 
-    /// The signals that stop the command first. One that is ignored, as under `nohup`, stays ignored.
+    /// The signals that stop the command first, without those that are ignored, as under `nohup`.
     private static var heededSignals: [UnixSignal] {
         [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
             var action = sigaction()

@@ -84,7 +84,9 @@ struct PurgeApplySummary {
     var interruptedSentence: String {
         let pruned = self.report.prunedCount
         let done =
-            pruned == 0 ? "before anything was changed" : "after \(pruned.counted("row")) were \(self.verb)"
+            pruned == 0
+            ? "before anything was changed"
+            : "after \(pruned.counted("row")) \(pruned == 1 ? "was" : "were") \(self.verb)"
         return "Stopped early, \(done); to continue, run the same command again."
     }
 

@@ -16,6 +16,7 @@ extension SendRun {
     ///   - source: the batch, of which everything that was taken has its outcome.
     ///   - failure: why not everything was tried; `nil` where everything was.
     /// - Returns: the exit code.
+    /// - Throws: an error of the console.
     func report(_ summary: SendSummary, _ source: SendSource, _ failure: CommandFailure?) throws -> ExitStatus {
         if let failure { self.console.say("apns-legacy send: \(self.text(of: failure))") }
         if self.command.delivery.dryRun {

@@ -186,6 +186,10 @@ public struct TokenTableApplication: Hashable, Sendable {
         var progress = TokenTableProgress()
         progress.rowCount = report.rowCount
         progress.dueCount = report.dueCount
+        guard onProgress(progress) else {
+            report.ending = .interrupted
+            return
+        }
         var reader = try TokenTableReader(database, table)
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var pruner = try TokenTablePruner(

@@ -31,7 +31,9 @@ import Testing
         var last = Self.snapshot(2500)
         last.rejectedCount = 3
         let line = Self.line([(0, Self.snapshot(0)), (5, last)])
-        #expect(line.text(columnCount: 200) == "[#####...............] 25%  2,500 of ~10,000  500/s  0:15 left  3 rejected")
+        #expect(
+            line.text(columnCount: 200) == "[#####...............] 25%  2,500 of ~10,000  500/s  0:15 left  3 rejected"
+        )
         #expect(line.plainText == "25%, 2,500 of ~10,000, 500/s, 0:15 left, 3 rejected")
         #expect(line.text(columnCount: 40) == "25%  2,500 of ~10.0k  500/s  0:15 left")
         #expect(line.text(columnCount: 20) == "25%  3 rejected")
@@ -82,11 +84,13 @@ import Testing
                 snapshot.rejectedCount = count()
                 let total = count()
                 snapshot.total = [nil, .exact(total), .estimated(total)][Int(random.next() % 3)]
-                snapshot.fraction = [nil, 0, 1, -3, 17, Double(total) / Double(UInt64.max), .nan][Int(random.next() % 7)]
+                snapshot.fraction =
+                    [nil, 0, 1, -3, 17, Double(total) / Double(UInt64.max), .nan][Int(random.next() % 7)]
                 let retry = ConnectionMonitor.Retry(number: Int(count() >> 1), countMax: Int(count() >> 1))
-                snapshot.connection = [
-                    .idle, .connected, .connecting(retry), .waiting(retry, delay: .seconds(Int64(count() >> 1))),
-                ][Int(random.next() % 4)]
+                snapshot.connection =
+                    [
+                        .idle, .connected, .connecting(retry), .waiting(retry, delay: .seconds(Int64(count() >> 1))),
+                    ][Int(random.next() % 4)]
                 elapsed += .milliseconds(Int64(random.next() % 100_000))
                 line.update(snapshot, elapsed: elapsed)
             }

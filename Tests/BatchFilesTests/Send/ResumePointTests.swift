@@ -102,7 +102,7 @@ import Testing
             let takenLines = Set(given.map(\.line))
             let doneLines = takenLines.subtracting(unsent)
             guard let point else {
-                #expect(takenLines == Set(lines) && unsent.subtracting(doneLines).isEmpty, "seed \(seed)")
+                #expect(takenLines == Set(lines), "seed \(seed)")
                 continue
             }
             let next = point.position.nextLine

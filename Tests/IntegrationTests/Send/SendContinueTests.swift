@@ -99,7 +99,9 @@ import Testing
         var random = SplitMix64(seed: seed)
         let scene = self.scene
         let arguments =
-            try self.writeBatch(.jsonLines) + ["--journal", scene.path("j'1"), "--results", scene.path("results.jsonl")]
+            try self.writeBatch(.jsonLines) + [
+                "--journal", scene.path("j'1"), "--results", scene.path("results.jsonl"),
+            ]
         let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
         let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
         let test = self

@@ -13,6 +13,7 @@ final class Terminal: Sendable {
     private let reader: TerminalReader
 
     /// - Parameter columnCount: its width.
+    /// - Throws: if the system has none.
     init(columnCount: Int = 80) throws {
         var (main, other) = (CInt(0), CInt(0))
         var size = winsize(ws_row: 24, ws_col: UInt16(columnCount), ws_xpixel: 0, ws_ypixel: 0)
@@ -88,6 +89,7 @@ struct TerminalScreen {
     /// - Parameters:
     ///   - text: what was written, with LF for the line ends.
     ///   - columnCount: the width.
+    /// - Throws: if the text has another escape sequence.
     init(_ text: String, columnCount: Int) throws {
         var rest = text[...]
         while let character = rest.popFirst() {
