@@ -22,17 +22,17 @@ package struct Console: Sendable {
         var isDrawn = false
     }
 
-    /// Makes a console; without arguments, that of this process.
+    /// Makes a console; by default that of this process.
     package init(input: CInt = 0, output: CInt = 1, error: CInt = 2) {
         self.input = input
         self.output = output
         self.error = error
     }
 
-    /// Opens a file to be read; `-` is the input of the console.
+    /// Opens a file for reading; `-` is standard input.
     package func open(_ path: String) throws -> SendInput { try SendInput(path: path, standardInput: self.input) }
 
-    /// Opens a file to be written from its beginning on; `-` is the output of the console.
+    /// Creates or empties a file for writing; `-` is standard output.
     package func create(_ path: String) throws -> OutputFile {
         try OutputFile(path: path, operations: self.outputOperations, standardOutput: self.output)
     }
@@ -49,7 +49,7 @@ package struct Console: Sendable {
         return operations
     }
 
-    /// The descriptor of the results.
+    /// The descriptor for results.
     var outputDescriptor: CInt { self.output }
 
     /// Writes results.
@@ -57,7 +57,7 @@ package struct Console: Sendable {
         try self.create("-").append(text)
     }
 
-    /// Writes results that may be no text.
+    /// Writes results that may not be text.
     func write(_ bytes: [UInt8]) throws {
         try self.create("-").append(bytes.span)
     }
@@ -69,7 +69,7 @@ package struct Console: Sendable {
 
     // MARK: Questions
 
-    /// Whether somebody can be asked.
+    /// Whether there is a person to ask.
     var isInteractive: Bool { isatty(self.input) == 1 }
 
     /// The longest answer, in bytes.
@@ -77,7 +77,7 @@ package struct Console: Sendable {
 
     /// Asks a question.
     ///
-    /// - Parameter question: what is asked.
+    /// - Parameter question: the question.
     /// - Returns: the answer without white space around it; `nil` at the end of the input.
     func ask(_ question: String) -> String? {
         self.put(question + " ")
@@ -91,7 +91,7 @@ package struct Console: Sendable {
 
     /// Asks a question whose answer the terminal does not show.
     ///
-    /// - Parameter question: what is asked.
+    /// - Parameter question: the question.
     /// - Returns: the line of the answer as it is; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
         self.put(question + " ")

@@ -18,8 +18,8 @@ struct FeedbackRun {
     private var console: Console { self.environment.console }
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
     ///   - onOutcome: is given the outcome of each drain.
     init(
         _ command: FeedbackCommand,

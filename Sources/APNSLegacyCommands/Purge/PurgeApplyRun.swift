@@ -15,8 +15,8 @@ struct PurgeApplyRun {
     private var console: Console { self.environment.console }
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
     ///   - onReport: is given the report of a table.
     init(
         _ command: PurgeApplyCommand,

@@ -28,8 +28,8 @@ struct SendRun {
     let signalCount = NIOLockedValueBox(0)
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
     ///   - onSummary: is given the outcomes of the batch, if it came that far.
     init(
         _ command: SendCommand,
@@ -51,7 +51,7 @@ struct SendRun {
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
-        // What cannot be used is found before any file is touched.
+        // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
@@ -89,7 +89,7 @@ struct SendRun {
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
         var listFailure: CommandFailure?
         do {
-            // Of what ends the sending, only the circuit breaker has this status.
+            // Of all that ends a batch early, only the circuit breaker has this status.
             let isBroken = ending?.status == .dataError
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
             if let report { self.say(report.description) }
@@ -113,7 +113,7 @@ struct SendRun {
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
-    /// Refuses to write over a file that is read, or two things to one file.
+    /// Refuses an output that is also an input, or two outputs to one file.
     private func checkOutputs(_ input: SendInput) throws {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
@@ -137,10 +137,10 @@ struct SendRun {
         guard let path = self.command.batch.payload else { return nil }
         let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
         if let bytes { return bytes }
-        throw CommandFailure(.dataError, "\(path) is too long for a payload.")
+        throw CommandFailure(.dataError, "\(path) is too large for a payload (limit: 1 MiB)")
     }
 
-    /// White space does not count to the payload, so its file may be longer than the payload.
+    /// White space does not count, so the file may be longer than the payload.
     private static let payloadFileByteCountMax = 1 << 20
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {

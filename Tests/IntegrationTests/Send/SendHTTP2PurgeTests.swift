@@ -90,7 +90,7 @@ import Testing
         try await Self.withService { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == (breaker == 2 ? 65 : 1), "\(run)")
-            let reason = breaker == 2 ? "too many in a row were" : "nothing was accepted"
+            let reason = breaker == 2 ? "too many in a row were rejected" : "nothing was accepted"
             #expect(run.error.contains("1 rejected token with status 410 added to the purge list"), "\(run)")
             #expect(run.error.contains(reason), "\(run)")
             #expect(try scene.purged() == [SendScene.bytes(50)])
