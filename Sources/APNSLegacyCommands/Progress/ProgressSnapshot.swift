@@ -53,15 +53,19 @@ extension ProgressSnapshot {
         self.earlierCount = isDryRun ? 0 : earlierCount
         self.rejectedCount = progress.outcomeCounts[.rejected]
         self.connection = isDryRun ? .connected : connection
+        if progress.hasReadAll {
+            let total = self.count.saturating(adding: isDryRun ? 0 : progress.openCount)
+            self.total = .exact(total)
+            self.fraction = total == 0 ? 1 : Double(self.count) / Double(total)
+            return
+        }
         guard let part = progress.fraction else { return }
         // Lines of which one part is done and another is in flight.
         let taken = max(progress.lineCount, self.count)
         guard part > 0, taken > 0 else { return }
         let share = isDryRun ? 1 : min(1, Double(self.count) / Double(taken))
         self.fraction = min(1, part * share)
-        self.total =
-            progress.hasReadAll
-            ? nil : .estimated(max(self.count, UInt64(saturating: Double(progress.lineCount) / part)))
+        self.total = .estimated(max(self.count, UInt64(saturating: Double(progress.lineCount) / part)))
     }
 }
 

@@ -61,7 +61,7 @@ extension SendRun {
         }
         if hasJournal {
             guard point != nil || isResending && counts[.indeterminate] > 0 else { return lines }
-            let place = point.map { ", \(self.place($0))" } ?? ""
+            let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
             return lines + ["Stopped early\(place); to continue: \(self.continueCommand.sameCommand)"]
         }
         guard let point else { return lines }

@@ -3,11 +3,11 @@
 import APNSProvider
 import APNSSession
 import APNSWire
-import BatchFiles
 import TestSupport
 import Testing
 
 @testable import APNSLegacyCommands
+@testable import BatchFiles
 
 /// Goal: the line is right, and narrower than any terminal, whatever the numbers.
 @Suite struct ProgressLineTests {
@@ -119,6 +119,10 @@ import Testing
         let snapshot = ProgressSnapshot(progress, earlierCounts: earlier, connection: .connected)
         #expect(snapshot.count == 400 && snapshot.rejectedCount == 100 && snapshot.fraction == 0.25)
         #expect(snapshot.total?.count == 1600)
+        var ended = progress
+        ended.hasReadAll = true
+        let last = ProgressSnapshot(ended, earlierCounts: earlier, connection: .connected)
+        #expect(last.total?.count == 600 && last.fraction == 400.0 / 600)
         var stream = progress
         stream.fraction = nil
         let streamed = ProgressSnapshot(stream, earlierCounts: earlier, connection: .connected)

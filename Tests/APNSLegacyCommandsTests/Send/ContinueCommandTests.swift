@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
 import Testing
 
 @testable import APNSLegacyCommands
+@testable import BatchFiles
 
 @Suite struct ContinueCommandTests {
     private static func command(_ words: [String], input: String, isTokens: Bool = false) -> ContinueCommand {
