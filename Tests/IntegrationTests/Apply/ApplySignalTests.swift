@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import GRDB
 import TestSupport
 import Testing
+import TokenStore
 
 /// Goal: a prune that is asked to stop leaves whole transactions, and the same command does the rest.
 @Suite(.timeLimit(.minutes(1))) struct ApplySignalTests {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSSimulator
+import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 import TestSupport
@@ -55,7 +57,8 @@ import Testing
         )
         try await SendScene.withGateway(faults: [fault]) { simulator in
             let arguments = ["send", path, "--transport", "http2"] + scene.endpoint(simulator.pushPort)
-            #expect(try await Child(arguments, terminal.streams()).end().code == 0)
+            let ending = try await Child(arguments, terminal.streams()).end()
+            #expect(ending.code == 0)
         }
         let text = await terminal.text()
         #expect(text.contains("] 99%  99 of 100  ") || text.contains("] 99%  99 of ~100  "), "\(text)")
@@ -69,7 +72,8 @@ import Testing
         let terminal = try Terminal()
         // Connections to port 1 are refused.
         let arguments = ["send", path, "--transport", transport, "--give-up-after", "6"] + self.scene.endpoint(1)
-        #expect(try await Child(arguments, terminal.streams()).end().code == 69)
+        let ending = try await Child(arguments, terminal.streams()).end()
+        #expect(ending.code == 69)
         let text = await terminal.text()
         #expect(text.contains("connecting, retry ") && text.contains(" of 5 in 1 s"), "\(text)")
         let screen = try TerminalScreen(text, columnCount: 1000).text
@@ -87,7 +91,8 @@ import Testing
             let child = try Child(["send", path] + scene.endpoint(simulator.gatewayPort), terminal.streams())
             try await eventually("the bar is shown") { terminal.textSoFar.contains("%  ") }
             child.send(signal)
-            #expect(try await child.end().signal == signal)
+            let ending = try await child.end()
+            #expect(ending.signal == signal)
         }
         let screen = try TerminalScreen(await terminal.text(), columnCount: 80).text
         #expect(screen.contains("%") == (signal == SIGKILL), "\(screen)")
@@ -103,7 +108,8 @@ import Testing
             let child = try Child(arguments, terminal.streams())
             try await eventually("the bar is shown") { terminal.textSoFar.contains("%  ") }
             child.send(SIGINT)
-            #expect(try await child.end().code == 75)
+            let ending = try await child.end()
+            #expect(ending.code == 75)
         }
         let screen = try TerminalScreen(await terminal.text(), columnCount: 10_000).text
         #expect(screen.hasPrefix("Stopping: ") && !screen.contains("%  "), "\(screen)")
@@ -142,7 +148,8 @@ import Testing
         let lines = logged.error.split(separator: "\n").filter { $0.hasPrefix("apns-legacy send: ") }
         #expect(lines.contains { $0.contains("%, ") && $0.contains(" of ~") && $0.contains("/s") }, "\(logged.error)")
         #expect(!logged.error.contains("\u{1B}") && !logged.error.contains("\r"))
-        #expect(try await self.runLogging(["--quiet"], every: .milliseconds(20)).error.isEmpty)
+        let quiet = try await self.runLogging(["--quiet"], every: .milliseconds(20))
+        #expect(quiet.error.isEmpty)
         let short = try await self.runLogging([], every: nil)
         #expect(short.error.hasPrefix("5,000 notifications"), "\(short.error)")
     }
@@ -159,9 +166,11 @@ import Testing
             let child = try Child(arguments + endpoint, Child.Streams(error: scene.path("err")))
             try await eventually("half is taken") { simulator.statistics.processedCount > count / 2 }
             child.send(SIGTERM)
-            #expect(try await child.end().code == 75)
+            let ending = try await child.end()
+            #expect(ending.code == 75)
             let terminal = try Terminal()
-            #expect(try await Child(arguments + endpoint, terminal.streams()).end().code == 0)
+            let second = try await Child(arguments + endpoint, terminal.streams()).end()
+            #expect(second.code == 0)
             let text = await terminal.text()
             let first = try #require(text.split(separator: "\r\u{1B}[K").first { $0.contains("%  ") }, "\(text)")
             let percent = try #require(first.split { " %]".contains($0) }.compactMap { Int($0) }.first, "\(first)")
