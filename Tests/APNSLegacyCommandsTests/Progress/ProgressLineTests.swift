@@ -35,7 +35,8 @@ import Testing
             line.text(columnCount: 200) == "[#####...............] 25%  2,500 of ~10,000  500/s  0:15 left  3 rejected"
         )
         #expect(line.plainText == "25%, 2,500 of ~10,000, 500/s, 0:15 left, 3 rejected")
-        #expect(line.text(columnCount: 40) == "25%  2,500 of ~10.0k  500/s  0:15 left")
+        #expect(line.text(columnCount: 60) == "25%  2,500 of ~10,000  500/s  0:15 left  3 rejected")
+        #expect(line.text(columnCount: 40) == "25%  2,500  500/s  3 rejected")
         #expect(line.text(columnCount: 20) == "25%  3 rejected")
         #expect(line.text(columnCount: 0).isEmpty)
     }

@@ -79,7 +79,7 @@ import Testing
             simulator in
             let first = try await test.interrupt(arguments, at: stopCount, simulator)
             #expect(first.ending.code == 75, "\(first), seed \(seed)")
-            #expect(first.error.contains("Stopping: waiting for the outcome of "), "\(first.error)")
+            #expect(first.error.contains("Stopping: "), "\(first.error)")
             #expect(first.error.contains("With --journal FILE, the same command continues where it stopped."))
             let command = try #require(Self.command(in: first.error), "\(first.error), seed \(seed)")
             let second = try await test.runShell(command)
