@@ -307,6 +307,18 @@ import Testing
         }
     }
 
+    @Test func `a drain that takes longer than a second shows what it has read`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        let terminal = try Terminal()
+        let ending = try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            try await Child(scene.feedback(port, ["--silence", "2s"]), terminal.streams()).end()
+        }
+        let text = await terminal.text()
+        let screen = try TerminalScreen(text, columnCount: 200).text
+        #expect(ending.code == 0 && text.contains("\r\u{1B}[K114 bytes read"), "\(ending) \(text)")
+        #expect(screen.hasPrefix("com.example.app (production): 3 dead tokens, ") && !screen.contains("bytes read"))
+    }
+
     @Test func `75 names the process that drains already, and it goes on undisturbed`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in

@@ -66,6 +66,23 @@ import Testing
         #expect(screen.wrapCount == 0 && screen.text.hasPrefix("100 notifications in "), "\(screen.text)")
     }
 
+    @Test func `a dry run that takes longer than a second is shown, too`() async throws {
+        let terminal = try Terminal()
+        let ends = try SendExitTests.pipe()
+        var streams = terminal.streams()
+        streams.input = ends.reading
+        let child = try Child(["send", "-", "--dry-run", "--port", "2195", "--host", "localhost"], streams)
+        close(ends.reading)
+        let bytes = Array((1...30).map { SendScene.line($0) }.joined().utf8)
+        #expect(bytes.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
+        try await eventually("the lines are shown") { terminal.textSoFar.contains("\r\u{1B}[K30  ") || child.hasEnded }
+        close(ends.writing)
+        let ending = try await child.end()
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 80).text
+        #expect(ending.code == 0, "\(ending)")
+        #expect(screen.hasPrefix("30 notifications ready to send, 0 ") && !screen.contains("/s"), "\(screen)")
+    }
+
     @Test(arguments: ["binary", "http2"])
     func `a terminal shows when the next connection is tried`(_ transport: String) async throws {
         let path = try self.writeBatch(10)
