@@ -73,7 +73,7 @@ struct FeedbackRun {
         let display =
             self.command.quiet || self.command.every != nil
             ? nil
-            : ProgressDisplay(self.environment, "feedback", isPlain: self.command.verbose) { [readByteCount] in
+            : ProgressDisplay(self.environment, isPlain: self.command.verbose) { [readByteCount] in
                 var snapshot = ProgressSnapshot()
                 snapshot.count = readByteCount.withLockedValue { $0 }
                 snapshot.unit = "bytes read"

@@ -27,13 +27,11 @@ final class ProgressDisplay: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - environment: the console, and whether it is a terminal that can draw.
-    ///   - words: the command, as in `purge apply`.
     ///   - isPlain: whether other messages come that do not go through the console, so that nothing is drawn.
     ///   - delay: how long a command takes at least to be shown on a terminal.
     ///   - snapshot: how far the command is.
     init(
         _ environment: CommandEnvironment,
-        _ words: String,
         isPlain: Bool = false,
         delay: Duration = .seconds(1),
         _ snapshot: @escaping @Sendable () -> ProgressSnapshot
@@ -56,7 +54,7 @@ final class ProgressDisplay: @unchecked Sendable {
             if isDrawn {
                 if elapsed >= delay { console.show(line.text(columnCount: console.columnCount)) }
             } else {
-                console.say("apns-legacy \(words): \(line.plainText)")
+                console.say("Progress: \(line.plainText)")
             }
         }
         let nanoseconds = DispatchTimeInterval.nanoseconds(Int(interval / .nanoseconds(1)))

@@ -97,7 +97,7 @@ struct PurgeApplyRun {
     }
 
     private func display(_ snapshot: @escaping @Sendable () -> ProgressSnapshot) -> ProgressDisplay? {
-        self.command.change.quiet ? nil : ProgressDisplay(self.environment, "purge apply", snapshot)
+        self.command.change.quiet ? nil : ProgressDisplay(self.environment, snapshot)
     }
 
     private static func snapshot(_ progress: TokenTableProgress) -> ProgressSnapshot {

@@ -81,7 +81,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         _ environment: CommandEnvironment
     ) async throws -> PurgeImport.Report {
         let lineCount = NIOLockedValueBox<UInt64>(0)
-        let display = ProgressDisplay(environment, Self.words) {
+        let display = ProgressDisplay(environment) {
             var snapshot = ProgressSnapshot()
             snapshot.count = lineCount.withLockedValue { $0 }
             snapshot.unit = "lines"

@@ -64,7 +64,9 @@ extension SendRun {
 
     /// Reports connections that fail, and a failure that comes again and again only once.
     private func connectFailures() -> @Sendable (ConnectionFailure) -> Void {
-        { failure in
+        let mayRetry = self.command.delivery.giveUpAfter > 1
+        return { failure in
+            guard mayRetry, !failure.isPermanent else { return }
             let isNew = self.lastFailure.withLockedValue { last in
                 defer { last = failure }
                 return last != failure

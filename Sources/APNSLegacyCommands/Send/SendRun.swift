@@ -202,7 +202,6 @@ struct SendRun {
         if !self.command.report.quiet {
             display = ProgressDisplay(
                 self.environment,
-                "send",
                 isPlain: self.command.report.verbose,
                 delay: isDryRun ? .seconds(1) : .zero
             ) {
