@@ -118,7 +118,7 @@ struct FeedbackRun {
                         return true
                     }
                     self.console.say(
-                        "Stopping: the list that is being read is finished; a second signal stops at once."
+                        "Stopping: a list that is being read is finished first; a second signal stops at once."
                     )
                     poller.finish()
                 }

@@ -102,6 +102,12 @@ extension SendRun {
         return path == "-" ? "their results are on standard output" : "their results are in \(path)"
     }
 
+    /// Whether a path leads to a file, not to a pipe or a device.
+    private static func isFile(_ path: String) -> Bool {
+        var status = stat()
+        return unsafe path != "-" && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    }
+
     private var inputPath: String { self.command.batch.tokens ?? self.command.batch.input ?? "-" }
 
     private var continueCommand: ContinueCommand {
@@ -109,7 +115,7 @@ extension SendRun {
             commandLine: self.environment.commandLine,
             input: self.inputPath,
             isTokens: self.command.batch.tokens != nil,
-            results: self.command.report.results.flatMap { $0 == "-" ? nil : $0 }
+            results: self.command.report.results.flatMap { Self.isFile($0) ? $0 : nil }
         ) { path in unsafe access(path, F_OK) == 0 }
     }
 

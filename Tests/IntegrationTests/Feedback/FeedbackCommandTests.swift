@@ -367,7 +367,7 @@ import Testing
             let said = scene.read("error")
             #expect(ending.code == 75 && store.taken.count == 1, "\(ending) \(said)")
             #expect(said.contains("com.example.app (production): 3 dead tokens"), "\(said)")
-            #expect(said.contains("Stopping: the list that is being read is finished; "), "\(said)")
+            #expect(said.contains("Stopping: a list that is being read is finished first; "), "\(said)")
             #expect(said.contains("com.example.other (production): Stopped before the service was asked."), "\(said)")
         }
     }
