@@ -146,6 +146,43 @@ import Testing
         #expect(try scene.results().map(\.line).count == Self.count)
     }
 
+    @Test func `after a second signal, the printed command sends what cannot have arrived, and the rest is counted`()
+        async throws
+    {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        let arguments = try self.writeBatch(.jsonLines) + ["--results", results]
+        // The first connection is so slow that a drain would take minutes, and the next ones are not.
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
+        let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            try await eventually("some arrive") { simulator.statistics.processedCount > 0 }
+            child.send(SIGINT)
+            try await eventually("the signal is reported") { scene.read("err").contains("Stopping: ") }
+            child.send(SIGINT)
+            let ending = try await child.end()
+            let said = scene.read("err")
+            #expect(ending.code == 75 && said.contains("Stopped at once: "), "\(ending) \(said)")
+            #expect(said.contains("the outcome is unknown; their results are in \(results)."), "\(said)")
+            let command = try #require(Self.command(in: said), "\(said)")
+            let second = try await test.runShell(command)
+            #expect(second.ending.code == 0, "\(command): \(second)")
+            let first = try scene.results()
+            let rest = try scene.results("results.jsonl.2")
+            let open = Set(first.filter { ["indeterminate", "unsent"].contains($0.outcome) }.compactMap(\.token))
+                .subtracting(rest.compactMap(\.token))
+            #expect(!open.isEmpty && said.contains("Not continued, up to line "), "\(said)")
+            for device in 1...Self.count {
+                let count = try simulator.count(device)
+                let isOpen = open.contains(SendScene.token(device))
+                #expect(isOpen ? count <= 1 : count == 1, "Device \(device) got \(count)")
+            }
+        }
+    }
+
     @Test func `where nothing was sent, the same command starts again`() async throws {
         let arguments = try self.writeBatch(.csv) + ["--give-up-after", "1"]
         // Connections to port 1 are refused.
