@@ -132,7 +132,11 @@ struct FeedbackListenerTests {
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
-            #expect(lines.of("connection refused").contains { "\($0.metadata)".contains("connection limit of its provider") })
+            #expect(
+                lines.of("connection refused").contains {
+                    "\($0.metadata)".contains("connection limit of its provider")
+                }
+            )
             // A closed connection makes room for another.
             for channel in held { try? await channel.close().get() }
             try await eventually("all are gone") { listener.connectionCount == 0 }

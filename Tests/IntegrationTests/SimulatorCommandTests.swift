@@ -58,6 +58,7 @@ import Testing
         )
         child.send(SIGTERM)
         #expect(try await child.end().code == 0)
+        #expect(scene.read("log").contains("Stopping: closing the connections; a second signal stops at once."))
     }
 
     @Test func `a wrong key or topic adds nothing to the purge list`() async throws {

@@ -2,15 +2,15 @@
 
 package import APNSWire
 
-/// The devices and the batch of the quick start: most notifications are good, and one of each other kind.
+/// The devices and the batch of the quick start: mostly valid lines, and one of each kind of error.
 package struct SampleBatch {
-    /// The topic of all notifications.
+    /// The topic of all devices.
     package static let topic = "com.example.app"
 
     /// The number of devices with the app.
     package static let deviceCount = 20
 
-    /// How long ago devices deleted the app, in seconds.
+    /// How long ago the app was deleted from a device, in seconds.
     static let deadSecondCount: UInt32 = 3600
 
     /// The kind of a line.
@@ -69,9 +69,9 @@ package struct SampleBatch {
                 case .usual(let index): (tokens[index], "\(index + 1)", nil as String?)
                 case .foreignToken: (foreign, "1", "a token of another app")
                 case .sameForeignToken: (foreign, "2", "the same token again")
-                case .deadDevice: (dead, "1", "this device deleted the app an hour ago")
-                case .returnedDevice: (returned, "1", "this device deleted the app, and registered again since")
-                case .badBadge: (tokens[0], "\"one\"", "a badge that is not a number")
+                case .deadDevice: (dead, "1", "the app was deleted an hour ago")
+                case .returnedDevice: (returned, "1", "deleted an hour ago and registered again")
+                case .badBadge: (tokens[0], "\"one\"", "a badge that is text")
                 }
             remarks[lines.count + 1] = remark
             lines.append(
