@@ -119,7 +119,7 @@ import Testing
             testDescription: "a configuration with a fault",
             file: "gateway.yaml",
             content: { Array(($0.read("gateway.yaml") + "\nlisten: {}\n").utf8) },
-            words: ["gateway.yaml: "]
+            words: ["gateway.yaml, line 1: duplicate key"]
         ),
     ]
 
