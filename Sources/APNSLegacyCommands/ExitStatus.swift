@@ -6,6 +6,8 @@ import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
+import APNSTransport
+import APNSWire
 import BatchFiles
 import GatewayService
 import OpenSSLTLS
@@ -77,7 +79,7 @@ extension ExitStatus {
     }
 }
 
-/// An error that ends a command with its own exit code and a sentence for people.
+/// An error that ends a command: its exit code, and one line that says what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
@@ -87,40 +89,48 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// Finds the exit code for an error from below, and what to do about it.
+    /// Makes the exit code and the line for an error of a lower layer.
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
-        case let error as any CommandError: self.init(error.status, "\(error)" + (Self.remedy(for: error) ?? ""))
-        default: self.init(.software, "\(error)")
+        case let error as any CommandError: self.init(error.status, Self.text(error))
+        default: self.init(.software, "internal error: \(error)")
         }
     }
 
-    /// A sentence that names the option to use, with a space before it; `nil` where there is none.
-    private static func remedy(for error: any Error) -> String? {
+    /// The line for an error, with the option to use where that is known.
+    private static func text(_ error: any Error) -> String {
         switch error {
-        case FeedbackError.notPermitted(_, let underlying): self.remedy(for: underlying)
-        case let error as ProviderError: self.remedy(for: error.kind)
-        case TLSError.passphraseMissing, TLSError.passphraseWrong:
-            " Say --passphrase-file FILE, which has it in its first line."
-        case TLSError.unknownAuthority: " Say --trust FILE, with the authority's certificate in PEM."
-        default: nil
+        case FeedbackError.notPermitted(let endpoint, let error as TLSError),
+            FeedbackError.unavailable(let endpoint, let error as TLSError):
+            let names = TLSErrorNames(remote: RemoteRole.feedbackService.name(endpoint))
+            return Self.text(ConnectionFailure(error, names))
+        case let error as ProviderError:
+            switch error.kind {
+            case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
+            default: return "\(error)"
+            }
+        default: return "\(error)"
         }
     }
 
-    private static func remedy(for kind: ProviderError.Kind) -> String? {
-        switch kind {
-        case .tls(let error): self.remedy(for: error)
-        case .notPermitted(let failure) where failure.kind == .unknownAuthority:
-            self.remedy(for: TLSError.unknownAuthority(detail: failure.detail))
-        default: nil
-        }
+    /// The line for a connection that failed, with the option to use.
+    static func text(_ failure: ConnectionFailure) -> String {
+        let advice =
+            switch failure.kind {
+            case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
+            case .certificateRequired: "add --certificate FILE and --key FILE"
+            case .tlsVersion: "an old server needs --tls-min 1.0"
+            case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
+            default: failure.advice
+            }
+        return advice.map { "\(failure.detail); \($0)" } ?? failure.detail
     }
 }
 
-/// An error from below that has an exit code.
+/// An error of a lower layer that has an exit code.
 private protocol CommandError: Error {
     var status: ExitStatus { get }
 }

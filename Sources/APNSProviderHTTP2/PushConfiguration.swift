@@ -160,6 +160,7 @@ public struct PushConfiguration: Sendable {
         do {
             return try ConnectionOpener(
                 endpoint: self.endpoint,
+                role: .service,
                 proxy: self.proxy,
                 tls: tls,
                 connectDurationMax: self.connectDurationMax,

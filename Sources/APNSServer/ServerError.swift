@@ -21,7 +21,7 @@ extension ServerError: CustomStringConvertible {
     /// A sentence for people.
     public var description: String {
         switch self {
-        case .tls(let error): "TLS cannot be set up: \(error)"
+        case .tls(let error): "TLS cannot be configured: \(error)"
         case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
         case .ranAlready: "the listener runs already or has run"
         case .notListening: "the listener ended before it listened"

@@ -110,6 +110,6 @@ public struct AdmissionRule: Sendable {
     /// `nil` for a certificate of other authorities, which says nothing about this provider.
     private static func sentence(_ problem: TLSError) -> String? {
         if case .unknownAuthority = problem { return nil }
-        return "\(problem)"
+        return problem.text(TLSErrorNames(remote: "the provider"))
     }
 }

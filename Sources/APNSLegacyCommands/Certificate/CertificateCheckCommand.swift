@@ -140,7 +140,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
                 try TLSIdentity(contentsOf: path, key: self.key, passphrase: passphrase)
             }
         } catch {
-            let text = "no connection was made, since \(self.files[0]) cannot be used as a client certificate: \(error)"
+            let text = "no connection was made: \(self.files[0]) is no client certificate with key: \(error)"
             return [.init(severity: .critical, code: .clientCertificate, place: "\(endpoint)", text: text)]
         }
         var tls = try self.connection.tls(identity, trust: self.trust)

@@ -130,13 +130,13 @@ struct CertificateConvertCommand: CertificateSubcommand {
         let keyPath = self.key ?? self.input
         if let problem = keys.compactMap(\.problem).first { throw CertificateShowCommand.failure(problem, keyPath) }
         guard !file.certificates.isEmpty else {
-            throw CommandFailure(.configuration, "\(self.input): there is no certificate in it; nothing was written.")
+            throw CommandFailure(.configuration, "\(self.input): no certificate in it; nothing was written")
         }
         guard !keys.isEmpty else {
             throw CommandFailure(
                 .configuration,
-                "\(self.input): there is no private key in it; nothing was written. Give --key FILE, or export it "
-                    + "again with its private key."
+                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again with its "
+                    + "private key"
             )
         }
         guard let leaf = file.leaf(keys), let key = keys.first(where: { $0.matches(leaf) == true }),
@@ -144,15 +144,15 @@ struct CertificateConvertCommand: CertificateSubcommand {
         else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): the private key belongs to no certificate of \(self.input); nothing was written. Give the "
-                    + "key that the certificate was requested with."
+                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give the "
+                    + "key that the certificate was requested with"
             )
         }
         guard keys.count == 1 else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): there are \(keys.count) private keys in it, and one would be kept; nothing was written. "
-                    + "Give --key a file with one."
+                "\(keyPath): it contains \(keys.count) private keys, and only one can be kept; nothing was written: give "
+                    + "a file with one key with --key"
             )
         }
         let chain = [leaf] + file.chain(above: leaf)
@@ -161,7 +161,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
             let identity = try TestIdentity(certificatePEM: certificates.flatMap(\.pem), keyPEM: keyPEM)
             return (identity, certificates)
         } catch {
-            throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used (\(error)).")
+            throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used: \(error)")
         }
     }
 }

@@ -60,8 +60,8 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         guard self.days == nil || end <= lastEnd else {
             throw CommandFailure(
                 .usage,
-                "--days is too many: the authority itself ends on \(TimeText(seconds: lastEnd).text). Give fewer, or "
-                    + "make a new authority."
+                "--days is too large: the authority's own certificate expires on \(TimeText(seconds: lastEnd).text); "
+                    + "give fewer days, or make a new authority"
             )
         }
         return .init(notBefore: now - Self.day, notAfter: min(end, lastEnd))
@@ -103,12 +103,12 @@ struct IssuingOptions: ParsableArguments, Sendable {
         guard authority.certificate.isAuthority else {
             throw CommandFailure(
                 .configuration,
-                "\(self.authority) is no authority's certificate. Name one that `certificate new authority` made."
+                "\(self.authority) is not the certificate of an authority; give one made by certificate new authority"
             )
         }
         guard !authority.certificate.isExpired(at: now) else {
             let end = TimeText(seconds: authority.certificate.notAfter).text
-            throw CommandFailure(.configuration, "\(self.authority) ended on \(end). Make a new authority.")
+            throw CommandFailure(.configuration, "\(self.authority) expired on \(end); make a new authority")
         }
         return authority
     }
@@ -364,7 +364,7 @@ enum NewPassphrase {
         guard !line.isEmpty, !line.contains(0), let text = String(validating: line, as: UTF8.self) else {
             throw CommandFailure(
                 .configuration,
-                "\(path) has no passphrase in its first line, in UTF-8. Write one into it."
+                "\(path) has no passphrase in its first line; write one into it, in UTF-8"
             )
         }
         return text

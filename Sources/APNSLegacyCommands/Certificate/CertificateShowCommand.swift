@@ -70,7 +70,7 @@ struct CertificateShowCommand: CertificateSubcommand {
         }
         if let problem = file.problem, file.keys.isEmpty { throw Self.failure(problem, path) }
         guard !file.keys.isEmpty else {
-            throw CommandFailure(.configuration, "\(path): there is no private key in it. Give --key another file.")
+            throw CommandFailure(.configuration, "\(path): no private key in it; give another file with --key")
         }
         return file.keys
     }
@@ -78,7 +78,7 @@ struct CertificateShowCommand: CertificateSubcommand {
     static func failure(_ error: TLSError, _ path: String) -> CommandFailure {
         switch error {
         case .fileUnreadable: CommandFailure(.noInput, "\(error)")
-        default: CommandFailure(.configuration, "\(path): \(CertificateReport.text(error)).")
+        default: CommandFailure(.configuration, "\(path): \(CertificateReport.text(error))")
         }
     }
 }

@@ -85,11 +85,15 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
 
     /// The files of the certificates, with their keys.
     func files() throws -> [(certificate: String, key: String?)] {
+        try HostCheck.checkText(self.host)
         guard let folder = self.certificates else {
             return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
         }
         guard let stream = unsafe opendir(folder) else {
-            throw CommandFailure(.noInput, "Cannot read \(folder): \(Errno(rawValue: errno)).")
+            throw CommandFailure(
+                .noInput,
+                "cannot read --certificates \(folder): \(Errno(rawValue: errno)); check the path"
+            )
         }
         defer { unsafe closedir(stream) }
         var names: Set<String> = []
@@ -99,7 +103,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             }
             if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.insert(name) }
         }
-        guard !names.isEmpty else { throw CommandFailure(.noInput, "There is no .pem or .p12 file in \(folder).") }
+        guard !names.isEmpty else { throw CommandFailure(.noInput, "no .pem or .p12 file in --certificates \(folder)") }
         return Self.paired(names).map { (folder + "/" + $0, $1.map { folder + "/" + $0 }) }
     }
 
@@ -116,10 +120,14 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
 
     /// How a certificate's list is read.
     func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
-        let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-        let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
+        let identity = try IdentityFiles(
+            certificate: certificate,
+            key: key,
+            passphraseFile: self.passphraseFile
+        )
+        .load()
         try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
-        let scope = try self.scope(identity)
+        let scope = try self.scope(identity, of: certificate)
         var configuration = FeedbackConfiguration(
             host: self.host ?? Endpoint.feedback(scope.environment).host,
             port: self.port,
@@ -127,26 +135,28 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             scope: scope
         )
         configuration.proxy = try self.connection.proxyValue
+        // A proxy resolves the name by itself.
+        if configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
         return configuration
     }
 
     /// Whose list is read.
-    private func scope(_ identity: TLSIdentity) throws -> TokenScope {
+    private func scope(_ identity: TLSIdentity, of path: String) throws -> TokenScope {
         do throws(FeedbackError) {
             return try TokenScope(of: identity.certificate, topic: self.topic, environment: self.environment)
         } catch {
             switch error {
             case .topicMissing:
-                throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
+                throw CommandFailure(.configuration, "certificate \(path) names no topic; add --topic BUNDLE-ID")
             case .topicForeign(let topic, _):
                 throw CommandFailure(
                     .configuration,
-                    "\(error) Give --topic one of these, or leave it out, or give the certificate of \(topic)."
+                    "certificate \(path): \(error); give --topic one of these, or the certificate of \(topic)"
                 )
             default:
                 throw CommandFailure(
                     self.topic == nil ? .configuration : .usage,
-                    "\(error) The service was not asked. Say --topic BUNDLE-ID."
+                    "certificate \(path): \(error); add --topic BUNDLE-ID"
                 )
             }
         }

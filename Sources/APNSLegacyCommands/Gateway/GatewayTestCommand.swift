@@ -308,19 +308,18 @@ struct GatewayTestFinding {
                 "Not trusted: \(trust) did not issue the certificate of the gateway. Specify the right authority with "
                     + "--trust, or restart the gateway if its certificate was replaced."
             )
-        case .peerCertificate where !target.serverNames.contains(name):
+        case .serverCertificate where !target.serverNames.contains(name):
             self.init(
                 .notPermitted,
                 "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), and "
                     + "providers connect to \(name). Issue one for that name."
             )
-        case .peerCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .unexpectedPeer, .stalled, .other:
+        case .serverCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled, .other:
             self.init(.unavailable, "Could not connect: \(connection) Start the gateway, or specify --host and --port.")
         default:
             if let refusal {
-                let sentence = refusal.replacing("The peer's certificate", with: "the provider's certificate")
-                self.init(.notPermitted, "Not let in: \(sentence)\(sentence.hasSuffix(".") ? "" : ".")")
+                self.init(.notPermitted, "Not let in: \(refusal)")
             } else if connection.kind == .identity {
                 self.init(.notPermitted, "Not let in. \(connection)")
             } else {

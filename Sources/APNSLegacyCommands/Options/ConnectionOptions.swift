@@ -32,7 +32,9 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 
     /// The proxy that `--proxy` names.
     private static func proxy(_ text: String) throws -> Proxy {
-        let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
+        let wrong = ValidationError(
+            "--proxy is a URL such as http://host:port, http://user:password@host:port or socks5://host:port"
+        )
         guard let separator = text.firstRange(of: "://"),
             let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
         else { throw wrong }
@@ -71,7 +73,7 @@ extension TLSVersion {
             case "1.1": .tls1_1
             case "1.2": .tls1_2
             case "1.3": .tls1_3
-            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
+            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3, not \(text)")
             }
     }
 }

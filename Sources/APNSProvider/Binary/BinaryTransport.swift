@@ -18,6 +18,7 @@ struct BinaryTransport: ProviderTransport {
         do {
             self.opener = try ConnectionOpener(
                 endpoint: configuration.endpoint,
+                role: .gateway,
                 serverName: configuration.serverName,
                 proxy: configuration.proxy,
                 tls: configuration.tls,

@@ -67,7 +67,9 @@ final class ConnectionAdmission: Sendable {
         var isClosed = false
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
         // Those who look whether the port is open are no reason for a warning.
-        self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+        let names = TLSErrorNames(remote: "the provider")
+        let reason = (error as? TLSError)?.text(names) ?? IOError.reason(error)
+        self.refuse(channel, .handshake, reason, isQuiet: isClosed)
     }
 
     /// Notes that a provider has as many connections as it may have.

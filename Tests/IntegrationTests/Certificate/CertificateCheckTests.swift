@@ -96,7 +96,7 @@ import Testing
         #expect(ContinuousClock.now - start < .seconds(10))
         let line = Array("-----BEGIN X-----\nAAAA\n-----END X-----\n".utf8)
         try scene.write("more.pem", [[UInt8]](repeating: line, count: 10_001).flatMap(\.self))
-        try await Self.expect(scene, "@more.pem", 2, "there are more than 10,000 certificates and keys in it")
+        try await Self.expect(scene, "@more.pem", 2, "it contains more than 10,000 certificates and keys")
     }
 
     @Test func `who can read a key is said as it is`() async throws {
@@ -135,16 +135,16 @@ import Testing
         try scene.write("wrong", "y\n".utf8)
         try await Self.expect(scene, "@provider.p12 --passphrase-file @wrong", 2, "does not decrypt it")
         try await Self.expect(scene, "@provider.pem --key @server.key.pem", 2, "does not belong to the certificate")
-        try await Self.expect(scene, "@provider.pem --key @server.pem", 2, "there is no private key in")
+        try await Self.expect(scene, "@provider.pem --key @server.pem", 2, "no private key in")
         try await Self.expect(scene, "@provider.key.pem", 2, "there is no certificate in it")
-        try await Self.expect(scene, "@no-such.pem", 2, "Cannot read")
+        try await Self.expect(scene, "@no-such.pem", 2, "cannot read")
         try scene.write("text", "hello".utf8)
-        try await Self.expect(scene, "@text", 2, "damaged, or neither PEM nor DER nor PKCS#12")
+        try await Self.expect(scene, "@text", 2, "not PEM, PKCS#12 or DER, or damaged")
         chmod(scene.path("provider.key.pem"), 0o644)
         try await Self.expect(scene, "@provider.pem --key @provider.key.pem", 1, "every user of this machine can read")
         try await scene.openssl("pkcs12 -export -nokeys -in @provider.pem -passout pass:x -out @bare.p12")
         chmod(scene.path("bare.p12"), 0o600)
-        try await Self.expect(scene, "@bare.p12 --passphrase-file @passphrase", 2, "there is no private key in it")
+        try await Self.expect(scene, "@bare.p12 --passphrase-file @passphrase", 2, "it contains no private key")
     }
 
     @Test func `topics, environments, names and chains are checked`() async throws {

@@ -158,7 +158,7 @@ import Testing
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, more))
             #expect(run.ending.code == 77, "\(run)")
-            #expect(run.error.contains("localhost:\(port) ended the connection right after the handshake"), "\(run)")
+            #expect(run.error.contains("localhost:\(port) closed the connection right after the handshake"), "\(run)")
             #expect(run.error.contains("refuses this certificate"))
         }
     }
