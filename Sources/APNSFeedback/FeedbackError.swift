@@ -9,7 +9,7 @@ import OpenSSLTLS
 ///
 /// What was read before was handed over or is in the spool, except after ``lost(byteCount:underlying:)``.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.
