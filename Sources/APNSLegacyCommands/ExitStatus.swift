@@ -19,7 +19,7 @@ package enum ExitStatus: Int32, Sendable {
     case success = 0
     /// 1: some rejected, invalid or suppressed.
     case someRefused = 1
-    /// 2: a check for monitoring found something that fails.
+    /// 2: a check found a critical problem.
     case checkFailed = 2
     /// 64: the command line is wrong.
     case usage = 64
@@ -27,23 +27,23 @@ package enum ExitStatus: Int32, Sendable {
     case dataError = 65
     /// 66: the input cannot be read.
     case noInput = 66
-    /// 69: the gateway cannot be reached or does not serve.
+    /// 69: the gateway or service cannot be reached, or does not answer.
     case unavailable = 69
-    /// 70: a fault in this program.
+    /// 70: a bug in this program.
     case software = 70
-    /// 71: the system refuses what a command cannot run without, such as open files.
+    /// 71: the system refuses a resource, such as open files.
     case systemError = 71
-    /// 73: an output file cannot be made.
+    /// 73: an output file cannot be created.
     case cannotCreate = 73
     /// 74: an output file cannot be written.
     case ioError = 74
     /// 75: something is indeterminate or unsent; run again.
     case tryAgain = 75
-    /// 77: TLS or the certificate does not permit it.
+    /// 77: TLS or a certificate was refused.
     case notPermitted = 77
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
-    /// 79: more would be pruned than may go at once; nothing was changed.
+    /// 79: more rows would be deleted than the limit; nothing was changed.
     case brake = 79
 }
 
@@ -56,19 +56,19 @@ extension ExitStatus {
         } else if let cause = outcome.ending?.cause, !cause.isByService {
             status = .tryAgain
         }
-        // A tuple without its end is what a connection that breaks leaves.
+        // A connection that breaks leaves an incomplete tuple.
         let isFaulty = outcome.leftovers.contains { outcome.failure == nil || $0.kind != .partial }
         self = isFaulty ? status.worse(.dataError) : status
     }
 
-    /// The exit code of a batch that came to its end.
+    /// The exit code of a batch.
     init(_ summary: SendSummary) {
         let counts = summary.outcomeCounts
         let isOpen = summary.isInterrupted || counts[.indeterminate] > 0 || counts[.unsent] > 0
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
-    /// The worse of two: what a person must mend comes before what another run mends.
+    /// The worse of two: what a person must fix comes before what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
             .success, .someRefused, .checkFailed, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate,

@@ -35,6 +35,7 @@ extension ConnectionFailure {
     /// - Parameters:
     ///   - bytes: the first bytes of it.
     ///   - names: the names of the connection.
+    /// - Returns: the failure.
     static func notAGateway(_ bytes: [UInt8], _ names: TLSErrorNames) -> Self {
         let found = ForeignProtocol(bytes)
         let advice =

@@ -50,6 +50,7 @@ extension ConnectionFailure {
     ///   - target: where the connection was to lead.
     ///   - reason: why.
     ///   - advice: what to do.
+    /// - Returns: the failure.
     static func proxy(_ proxy: Endpoint, to target: Endpoint, _ reason: String, advice: String?) -> Self {
         Self(.proxy, "proxy \(proxy) did not connect to \(target): \(reason)", advice: advice)
     }

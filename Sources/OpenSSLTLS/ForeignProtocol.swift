@@ -14,10 +14,9 @@ package enum ForeignProtocol: Sendable {
     /// How many of the first bytes are needed.
     package static let byteCountMax = 16
 
-    /// Recognizes a protocol.
+    /// Recognizes a protocol; `nil` for those of no protocol that is known here.
     ///
     /// - Parameter bytes: the first bytes that the remote side sent.
-    /// - Returns: `nil` for those of no protocol that is known here.
     package init?(_ bytes: some Collection<UInt8>) {
         let head = Array(bytes.prefix(Self.byteCountMax))
         func begins(_ texts: String...) -> Bool { texts.contains { head.starts(with: $0.utf8) } }

@@ -51,6 +51,7 @@ extension TLSError: CustomStringConvertible {
     /// What failed and what to do about it, in one line.
     ///
     /// - Parameter names: the names of the connection.
+    /// - Returns: the line.
     package func text(_ names: TLSErrorNames) -> String {
         let fact = self.fact(names)
         return self.advice(names).map { "\(fact); \($0)" } ?? fact

@@ -7,6 +7,7 @@ extension IOError {
     /// Why a connection failed, in a few words.
     ///
     /// - Parameter error: what a channel reported.
+    /// - Returns: the reason, without a period.
     package static func reason(_ error: any Error) -> String {
         guard let error = error as? IOError else { return "\(error)" }
         return switch error.errnoCode {

@@ -58,6 +58,7 @@ struct MistakeScene {
     ///   - line: what follows "apns-legacy"; words have spaces between them.
     ///   - port: replaces `{port}`.
     /// - Returns: the exit code, and the lines of standard error with the port as `2195`.
+    /// - Throws: where the program does not start.
     func run(_ line: String, port: Int) async throws -> (code: Int32?, lines: [String]) {
         let words = line.replacing("{port}", with: "\(port)").split(separator: " ").map(String.init)
         let streams = Child.Streams(output: self.folder.path("run.out"), error: self.folder.path("run.err"))
@@ -121,6 +122,7 @@ enum MistakeServer: Sendable {
     ///   - scene: has the files.
     ///   - body: gets the port.
     /// - Returns: what the body returns.
+    /// - Throws: what the body throws, and where the server does not start.
     func withPort<Value: Sendable>(
         _ scene: MistakeScene,
         _ body: @escaping @Sendable (Int) async throws -> Value
