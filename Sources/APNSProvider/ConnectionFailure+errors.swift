@@ -26,7 +26,7 @@ extension ConnectionFailure {
 
     /// The remote side closed the connection, and confirmed nothing.
     package static func closed(_ names: TLSErrorNames) -> Self {
-        let advice = "see its log; it may refuse the certificate, or not reach its own service"
+        let advice = "see its log, because it may refuse the certificate, or be a feedback service"
         return Self(.closed(nil), "\(names.remote) closed every connection without an answer", advice: advice)
     }
 
@@ -40,9 +40,9 @@ extension ConnectionFailure {
         let found = ForeignProtocol(bytes)
         let advice =
             switch found {
-            case .http2: "HTTP/2 usually has port 443 or 2197, and the binary gateway port 2195"
-            case .feedback: "this is a feedback port; the gateway usually listens on port 2195"
-            default: "check the port; the gateway usually listens on port 2195"
+            case .http2: "send over HTTP/2, or connect to the port of the gateway, usually 2195"
+            case .feedback: "connect to the port of the gateway, usually 2195"
+            default: "check the port, for the gateway usually 2195"
             }
         let predicate = found?.predicate ?? "sent something other than an error response"
         return Self(.wrongProtocol, "\(names.remote) \(predicate)", advice: advice)

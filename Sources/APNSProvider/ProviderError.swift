@@ -64,7 +64,9 @@ extension ProviderError {
     package static func configuration(_ detail: String) -> Self { Self(.configuration, detail) }
 
     /// The TLS configuration, a certificate or a key cannot be used.
-    package static func tls(_ error: TLSError) -> Self { Self(.tls(error), "\(error)") }
+    package static func tls(_ error: TLSError, _ names: TLSErrorNames = TLSErrorNames()) -> Self {
+        Self(.tls(error), error.text(names))
+    }
 
     /// `run` was called a second time.
     package static let alreadyRan = Self(.alreadyRan, "run was called a second time; make a new sender")

@@ -167,7 +167,7 @@ public struct PushConfiguration: Sendable {
                 keepaliveDelay: Self.keepaliveDelay
             )
         } catch {
-            throw .tls(error)
+            throw .tls(error, TLSErrorNames(remote: RemoteRole.service.name(self.endpoint), tls))
         }
     }
 }

@@ -50,7 +50,7 @@ import Testing
         text: String
     ) {
         let error = #expect(throws: CommandFailure.self) { try HostCheck.checkText(host) }
-        #expect(error?.description.hasPrefix("--host ") == true && error?.description.contains(text) == true)
+        #expect(error?.description.hasPrefix("--host \(host)") == true && error?.description.contains(text) == true)
     }
 
     @Test(arguments: ["localhost", "::1", "2001:db8::1", "192.0.2.1", "gateway.example.com"])

@@ -86,6 +86,10 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     /// The files of the certificates, with their keys.
     func files() throws -> [(certificate: String, key: String?)] {
         try HostCheck.checkText(self.host)
+        // A proxy resolves the name by itself.
+        if let host = self.host, self.connection.proxy == nil {
+            try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)
+        }
         guard let folder = self.certificates else {
             return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
         }
@@ -135,8 +139,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             scope: scope
         )
         configuration.proxy = try self.connection.proxyValue
-        // A proxy resolves the name by itself.
-        if configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
+        if self.host == nil, configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
         return configuration
     }
 

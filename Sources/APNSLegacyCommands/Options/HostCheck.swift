@@ -28,16 +28,15 @@ enum HostCheck {
     /// - Throws: one line with the right options.
     static func checkText(_ host: String?) throws(CommandFailure) {
         guard let host else { return }
-        func wrong(_ text: String) -> CommandFailure { CommandFailure(.usage, "--host \(text)") }
+        func wrong(_ text: String) -> CommandFailure { CommandFailure(.usage, "--host \(host.printable()) \(text)") }
         if let scheme = host.firstRange(of: "://") {
             let rest = host[scheme.upperBound...].prefix { $0 != "/" }
-            throw wrong("is a host name, not a URL; use \(Self.options(String(rest)))")
+            throw wrong("is a URL, expected a host name; use \(Self.options(String(rest)))")
         }
-        if host.isEmpty { throw wrong("is empty; give a host name or an IP address") }
+        if host.isEmpty { throw CommandFailure(.usage, "--host is empty; give a host name or an IP address") }
         if host.first == "[" || host.count(where: { $0 == ":" }) == 1 {
             let options = Self.options(host)
-            let extra = options.contains(" --port ") ? "a port" : "brackets"
-            throw wrong("is a host name without \(extra); use \(options)")
+            throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
         }
         if host.contains("/") || host.contains(where: \.isWhitespace) || host.contains("@") {
             throw wrong("is not a host name; give a name such as gateway.example.com")

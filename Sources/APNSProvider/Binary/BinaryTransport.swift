@@ -4,6 +4,7 @@ import APNSSession
 import APNSTransport
 import Logging
 import NIOCore
+import OpenSSLTLS
 
 /// The transport for the legacy binary protocol.
 struct BinaryTransport: ProviderTransport {
@@ -26,7 +27,7 @@ struct BinaryTransport: ProviderTransport {
                 keepaliveDelay: configuration.keepaliveDelay
             )
         } catch {
-            throw .tls(error)
+            throw .tls(error, TLSErrorNames(remote: RemoteRole.gateway.name(configuration.endpoint), configuration.tls))
         }
         self.observer = observer
         self.logger = logger

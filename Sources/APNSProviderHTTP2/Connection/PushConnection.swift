@@ -315,7 +315,7 @@ extension ConnectionFailure {
     }
 
     static func notHTTP2(_ names: TLSErrorNames) -> Self {
-        let advice = "check the port; HTTP/2 usually has port 443 or 2197, and the binary gateway port 2195"
+        let advice = "check the port, for HTTP/2 usually 443 or 2197, and for a binary gateway 2195"
         return Self(.wrongProtocol, "\(names.remote) does not speak HTTP/2 (no ALPN protocol h2)", advice: advice)
     }
 }

@@ -9,6 +9,7 @@ import NIOPosix
 import OpenSSLTLS
 import TestSupport
 import Testing
+import TokenStore
 
 /// A folder with the files that the mistakes of docs/troubleshooting.md need, where the program runs.
 struct MistakeScene {

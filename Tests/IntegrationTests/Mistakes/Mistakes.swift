@@ -22,7 +22,7 @@ extension MistakeTests {
         ),
         Mistake("Apple's HTTP/2 service, without --transport", "send batch.jsonl --host api.push.apple.com {id}"),
         Mistake("A misspelt host name", "send batch.jsonl --host gateway.invalid {id} \(once)"),
-        Mistake("No gateway runs there", "send batch.jsonl {to} --give-up-after 2"),
+        Mistake("No gateway runs there", "send batch.jsonl {to} \(once)"),
         Mistake(
             "No feedback service runs there",
             "feedback {to} --purge-list purge.db"
