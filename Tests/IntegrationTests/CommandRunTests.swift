@@ -27,7 +27,7 @@ import Testing
         let wrong = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList, "--no-such"])
         #expect(wrong.code == 64 && wrong.output.isEmpty && wrong.error.hasPrefix("Error: Unknown option"), "\(wrong)")
         let missing = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
-        let said = "apns-legacy purge stats: There is no purge list \(scene.purgeList).\n"
+        let said = "apns-legacy purge stats: purge list \(scene.purgeList) does not exist\n"
         #expect(missing.code == 66 && missing.output.isEmpty && missing.error == said, "\(missing)")
     }
 

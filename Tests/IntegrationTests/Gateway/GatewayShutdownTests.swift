@@ -173,7 +173,7 @@ import Testing
                 gateway.child.send(SIGTERM)
                 #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 0))
             }
-            try await gateway.lines("notifications left to their resend")
+            try await gateway.lines("notifications left to be resent")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
