@@ -21,6 +21,8 @@ struct MistakeScene {
         let provider = try SendScene.provider.get()
         let other = try Self.otherAuthority.get()
         let stranger = try other.issueClient(topic: SendScene.topic)
+        // Keys of one kind are shared between certificates of a test.
+        let otherKey = try authority.issueClient(topic: SendScene.topic, keyKind: .rsa2048).keyPEM
         let expired = try authority.issueClient(topic: SendScene.topic, validity: .expired)
         let early = try authority.issueClient(topic: SendScene.topic, validity: .future)
         let files: [(String, [UInt8])] = [
@@ -29,7 +31,7 @@ struct MistakeScene {
             ("cert.pem", provider.certificatePEM), ("provider.key.pem", provider.keyPEM),
             ("locked.key.pem", try provider.encryptedKeyPEM(passphrase: "right")),
             ("provider.p12", try provider.pkcs12(passphrase: "right")),
-            ("aps.cer", provider.certificateDER), ("other.key.pem", stranger.keyPEM), ("other.pem", stranger.pem),
+            ("aps.cer", provider.certificateDER), ("other.key.pem", otherKey), ("other.pem", stranger.pem),
             ("other-ca.pem", other.certificatePEM), ("expired.pem", expired.pem), ("early.pem", early.pem),
             ("AuthKey_ABC123DEFG.p8", try ES256Key.pem()), ("passphrase.txt", Array("wrong\n".utf8)),
             ("empty.txt", []), ("empty.pem", []), ("page.pem", Array("<!DOCTYPE html>\n<html>Sign in</html>\n".utf8)),
@@ -72,15 +74,14 @@ struct MistakeScene {
     /// A line as the table shows it: with a fixed port, and without times.
     private static func masked(_ line: String, _ port: Int) -> String {
         var line = line.replacing(":\(port)", with: ":2195").replacing("port \(port)", with: "port 2195")
-        for word in line.split(separator: " ") where Self.isTime(word) {
+        for word in line.split(whereSeparator: { " ;,".contains($0) }) where Self.isTime(word) {
             line = line.replacing(word, with: "2026-01-05T10:20:30Z")
         }
         return line
     }
 
     private static func isTime(_ word: Substring) -> Bool {
-        let digits = word.filter(\.isNumber)
-        return word.hasPrefix("20") && word.contains("T") && word.hasSuffix("Z") && digits.count >= 14
+        word.count == 20 && word.hasPrefix("20") && word.dropFirst(10).first == "T" && word.hasSuffix("Z")
     }
 }
 

@@ -50,20 +50,23 @@ extension MistakeTests {
     private static let proxies = [
         Mistake(
             "A proxy that is not one",
-            "send batch.jsonl --proxy http://localhost:{port} {to} \(once)",
+            "send batch.jsonl --proxy http://localhost:{port} --host gateway.example.com {id} \(once)",
             .greets("SSH-2.0-OpenSSH_9.2p1\r\n")
         ),
         Mistake(
             "A proxy that refuses the port",
-            "send batch.jsonl --proxy http://localhost:{port} {to} \(once)",
+            "send batch.jsonl --proxy http://localhost:{port} --host gateway.example.com {id} \(once)",
             .answers("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
         ),
         Mistake(
             "A proxy that requires a password",
-            "send batch.jsonl --proxy http://localhost:{port} {to}",
+            "send batch.jsonl --proxy http://localhost:{port} --host gateway.example.com {id}",
             .answers("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
         ),
-        Mistake("No proxy runs there", "send batch.jsonl --proxy http://localhost:{port} {to} \(once)"),
+        Mistake(
+            "No proxy runs there",
+            "send batch.jsonl --proxy http://localhost:{port} --host gateway.example.com {id} \(once)"
+        ),
     ]
 
     private static let certificates = [
