@@ -329,7 +329,7 @@ package final class Gateway: Sendable {
     }
 
     private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
-        self.logger.notice("gateway ending")
+        self.logger.notice("stopping: delivering what was accepted; a second signal stops at once")
         self.upstreams.withLockedValue { $0.isEnding = true }
         self.feedbackListener.stop()
         self.listener.stop()

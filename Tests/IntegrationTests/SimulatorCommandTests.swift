@@ -58,6 +58,7 @@ import Testing
         )
         child.send(SIGTERM)
         #expect(try await child.end().code == 0)
+        #expect(scene.read("log").contains("Stopping: closing the connections; a second signal stops at once."))
     }
 
     @Test func `a wrong key, or a topic that is not its own, puts nothing on the purge list`() async throws {

@@ -4,6 +4,19 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
+/// The progress of a prune.
+package struct TokenTableProgress: Sendable {
+    /// The number of rows counted so far.
+    package var rowCount = 0
+    /// The number of rows to prune; `nil` while rows are counted.
+    package var dueCount: Int?
+    /// The number of rows pruned so far.
+    package var prunedCount = 0
+
+    /// Creates the progress of a prune that has not begun.
+    package init() {}
+}
+
 /// Prunes a token table of an SQLite database with a purge list.
 ///
 /// A first pass counts the rows; nothing changes if too many are due. A second pass prunes due rows in short
@@ -51,6 +64,22 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// - Returns: the report.
     /// - Throws: ``TokenTableError`` if nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
+        try self.run(list, counted: counted) { _ in true }
+    }
+
+    /// Prunes the table, and reports the progress many times a second.
+    ///
+    /// - Parameters:
+    ///   - list: the purge list.
+    ///   - counted: called with the counts between the two passes.
+    ///   - onProgress: called between transactions; returns whether to continue.
+    /// - Returns: the report.
+    /// - Throws: ``TokenTableError`` if nothing was changed, and ``PurgeListError``.
+    package func run(
+        _ list: PurgeList,
+        counted: (TokenTableReport) -> Void,
+        onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
         var status = stat()
         if unsafe stat(self.path, &status) != 0 {
             if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
@@ -62,7 +91,7 @@ public struct TokenTableApplication: Hashable, Sendable {
             let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
             return try TokenTableError.translated(path: self.path) {
                 let queue = try DatabaseQueue(path: self.path, configuration: self.configuration)
-                return try queue.inDatabase { try self.run($0, dead, counted) }
+                return try queue.inDatabase { try self.run($0, dead, counted, onProgress) }
             }
         }
     }
@@ -89,13 +118,15 @@ public struct TokenTableApplication: Hashable, Sendable {
     private func run(
         _ database: Database,
         _ dead: DeadTokens,
-        _ counted: (TokenTableReport) -> Void
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
         if !self.isDryRun, unsafe sqlite3_db_readonly(database.sqliteConnection, "main") == 1 {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)
-        var report = try self.count(database, table, dead)
+        var report = try self.count(database, table, dead, onProgress)
+        guard report.ending != .interrupted else { return report }
         counted(report)
         let readableCount = report.spellings.values.reduce(0, +)
         if readableCount == 0, report.unreadableTokenCount > 0 {
@@ -111,7 +142,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
-            try self.prune(database, table, dead, &report)
+            try self.prune(database, table, dead, &report, onProgress)
         }
         return report
     }
@@ -121,13 +152,25 @@ public struct TokenTableApplication: Hashable, Sendable {
         min(rowCount, Int((Double(rowCount) * self.fractionMax + 1e-6).rounded(.down)))
     }
 
-    private func count(_ database: Database, _ table: TokenTable, _ dead: DeadTokens) throws -> TokenTableReport {
+    private func count(
+        _ database: Database,
+        _ table: TokenTable,
+        _ dead: DeadTokens,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        var progress = TokenTableProgress()
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var reader = try TokenTableReader(database, table)
         while !reader.isAtEnd {
             try reader.read { row in
                 _ = try decision.isDue(row)
                 return true
+            }
+            progress.rowCount = decision.counts.rowCount
+            guard onProgress(progress) else {
+                var report = decision.counts
+                report.ending = .interrupted
+                return report
             }
         }
         return decision.counts
@@ -137,8 +180,16 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ database: Database,
         _ table: TokenTable,
         _ dead: DeadTokens,
-        _ report: inout TokenTableReport
+        _ report: inout TokenTableReport,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws {
+        var progress = TokenTableProgress()
+        progress.rowCount = report.rowCount
+        progress.dueCount = report.dueCount
+        guard onProgress(progress) else {
+            report.ending = .interrupted
+            return
+        }
         var reader = try TokenTableReader(database, table)
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var pruner = try TokenTablePruner(
@@ -161,6 +212,8 @@ public struct TokenTableApplication: Hashable, Sendable {
                     return !pruner.isFull
                 }
                 if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune() }
+                progress.prunedCount = pruner.prunedCount
+                if !onProgress(progress), report.ending == .done, !reader.isAtEnd { report.ending = .interrupted }
             }
         } catch let error as DatabaseError {
             guard pruner.prunedCount > 0 else { throw error }

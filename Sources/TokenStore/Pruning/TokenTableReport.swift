@@ -17,6 +17,8 @@ public struct TokenTableReport: Hashable, Sendable {
         case brake
         /// During pruning, the number of due rows exceeded the limit; pruned rows stay pruned.
         case grown
+        /// A signal stopped it; pruned rows stay pruned.
+        case interrupted
         /// The database failed during pruning; pruned rows stay pruned.
         case stopped(TokenTableError)
     }

@@ -216,8 +216,8 @@ import Testing
         for change in ["updated_at = 0", "updated_at = \(ApplyScene.failedAt - 1), token = 'none'"] {
             try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET \(change) WHERE id > 10") }
             let run = try await self.scene.apply(["--max-fraction", "0.2", "--output", "text"])
-            #expect(run.code == 79 && run.output.contains("Rows that can go: 10, at most 2 at once"), "\(run)")
-            #expect(run.error.contains("10 of 10 rows that can go are due, which is 100.0 %"))
+            #expect(run.code == 79 && run.output.contains("Eligible rows: 10 (limit: 2)"), "\(run)")
+            #expect(run.error.contains("10 of 10 eligible rows (100.0 %) would be "))
         }
         #expect(try self.scene.left("active = 1") == Array(1...10))
     }
@@ -241,7 +241,7 @@ import Testing
         try self.scene.makeTable(1...10)
         let run = try await self.scene.apply(["--output", "text"])
         let last = run.output.split(separator: "\n").last ?? ""
-        #expect(last.hasPrefix("purge apply: devices: 10 rows, 3 dead, 3 deleted, 0 of the dead kept, 0 unreadable"))
+        #expect(last.hasPrefix("purge apply: devices: 10 rows, 3 dead, 3 deleted, 0 kept, 0 not valid"))
         #expect(!run.output.contains(ApplyScene.token(1)) && !run.error.contains(ApplyScene.token(1)))
     }
 
