@@ -245,7 +245,7 @@ extension TLSError {
         switch self {
         case .notTLS: "check host and port"
         case .handshakeTimedOut: "check that the port speaks TLS"
-        case .closedDuringHandshake: "check that the port speaks TLS, and see its log, because it may refuse the certificate"
+        case .closedDuringHandshake: "check that the port speaks TLS, and see its log: it may refuse the certificate"
         case .truncated: "data may be missing"
         case .protocolFailure: "try again; if it happens again, something on the way changes the data"
         default: nil
