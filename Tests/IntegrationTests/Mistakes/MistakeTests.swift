@@ -7,7 +7,7 @@ import Testing
 /// Goal: each mistake in the table of docs/troubleshooting.md gets the line and the exit code that the table shows.
 ///
 /// Method: the program runs as a process of its own, with real servers and with files that the test makes. With
-/// UPDATE_DOCUMENTS=1 in the environment, the table is written anew from what the program prints.
+/// UPDATE_DOCUMENTS=1 in the environment, the test writes the table from what the program prints.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct MistakeTests {
     /// One mistake: the command line of the table, and what listens while it runs.
     struct Mistake: Sendable, CustomTestStringConvertible {
@@ -57,7 +57,7 @@ import Testing
         let (code, lines) = try await mistake.server.withPort(scene) { port in
             try await scene.run(mistake.command, port: port)
         }
-        let causes = lines.filter { $0.hasPrefix("apns-legacy ") }
+        let causes = lines.filter { $0.hasPrefix("apns-legacy") }
         #expect(causes.count == 1, "\(lines)")
         let line = try #require(causes.first ?? lines.first)
         if MistakeTable.isUpdating { return try MistakeTable.set(mistake.title, mistake.shown, line, code ?? -1) }
@@ -123,17 +123,18 @@ enum MistakeTable {
         cell.trimmingCharacters(in: CharacterSet(charactersIn: "`"))
     }
 
-    /// Writes a row; rows that are new come last.
+    /// Writes a row, and keeps the rows in the order of the mistakes.
     static func set(_ title: String, _ command: String, _ line: String, _ code: Int32) throws {
         var lines = try Self.text()
         let range = try Self.range(lines)
         let cells = ["\(title)<br>`\(command)`", "`\(line)`", "\(code)"].map { $0.replacing("|", with: "\\|") }
-        let row = "| \(cells.joined(separator: " | ")) |"
-        if let index = lines[range].firstIndex(where: { $0.hasPrefix("| \(title)<br>") }) {
-            lines[index] = row
-        } else {
-            lines.insert(row, at: range.upperBound)
+        var rows = Array(lines[range])
+        rows.removeAll { $0.hasPrefix("| \(title)<br>") }
+        rows.append("| \(cells.joined(separator: " | ")) |")
+        let ordered = MistakeTests.mistakes.compactMap { mistake in
+            rows.first { $0.hasPrefix("| \(mistake.title)<br>") }
         }
+        lines.replaceSubrange(range, with: ordered)
         try lines.joined(separator: "\n").write(to: Self.file, atomically: true, encoding: .utf8)
     }
 }

@@ -5,11 +5,11 @@ extension MistakeTests {
     ///
     /// In a command line, `{to}` stands for the options of a connection that works, `{id}` for those of a certificate
     /// that works, and `{port}` for the port of the server.
-    static let mistakes = hosts + ports + proxies + certificates + keys + files + deadTokens + configurations
+    static let mistakes = [hosts, ports, proxies, certificates, keys, files, deadTokens, configurations].flatMap(\.self)
 
     private static let once = "--give-up-after 1"
 
-    private static let hosts = [
+    private static let hosts: [Mistake] = [
         Mistake("No gateway is given", "send batch.jsonl {id}"),
         Mistake("A port in the host", "send batch.jsonl --host localhost:2195 {id}"),
         Mistake("A URL as host", "send batch.jsonl --host https://gateway.example.com:2195/ {id}"),
@@ -29,7 +29,7 @@ extension MistakeTests {
         ),
     ]
 
-    private static let ports = [
+    private static let ports: [Mistake] = [
         Mistake("The port of a web server", "send batch.jsonl {to}", .answers("HTTP/1.1 400 Bad Request\r\n\r\n")),
         Mistake("The port of an SSH server", "send batch.jsonl {to}", .greets("SSH-2.0-OpenSSH_9.2p1\r\n")),
         Mistake("The port of a mail server", "send batch.jsonl {to}", .greets("220 mail.example.com ESMTP\r\n")),
@@ -47,7 +47,7 @@ extension MistakeTests {
         Mistake("A gateway that refuses without an error", "send batch.jsonl {to}", .closesAfterHandshake),
     ]
 
-    private static let proxies = [
+    private static let proxies: [Mistake] = [
         Mistake(
             "A proxy that is not one",
             "send batch.jsonl --proxy http://localhost:{port} --host gateway.example.com {id} \(once)",
@@ -69,7 +69,7 @@ extension MistakeTests {
         ),
     ]
 
-    private static let certificates = [
+    private static let certificates: [Mistake] = [
         Mistake(
             "No --trust for a private authority",
             "send batch.jsonl --host localhost --port {port} --certificate provider.pem",
@@ -107,7 +107,7 @@ extension MistakeTests {
         ),
     ]
 
-    private static let keys = [
+    private static let keys: [Mistake] = [
         Mistake("No such certificate file", "send batch.jsonl {to} --certificate providr.pem"),
         Mistake("A folder as certificate", "send batch.jsonl {to} --certificate ."),
         Mistake(
@@ -140,7 +140,7 @@ extension MistakeTests {
         ),
     ]
 
-    private static let files = [
+    private static let files: [Mistake] = [
         Mistake("No such input", "send bach.jsonl {to}"),
         Mistake("A folder as input", "send . {to}"),
         Mistake("Results in a folder that does not exist", "send batch.jsonl {to} --results out/results.jsonl"),
@@ -150,14 +150,14 @@ extension MistakeTests {
     private static let apply =
         "purge apply --purge-list purge.db --database app.db --table devices --token-column"
 
-    private static let deadTokens = [
+    private static let deadTokens: [Mistake] = [
         Mistake("No such purge list", "purge stats --purge-list purgelist.db"),
         Mistake("More rows would be deleted than the limit", "\(apply) token --registered-column updated_at"),
         Mistake("A column that does not exist", "\(apply) tokn --registered-column updated_at"),
         Mistake("A column without tokens", "\(apply) id --registered-column updated_at"),
     ]
 
-    private static let configurations = [
+    private static let configurations: [Mistake] = [
         Mistake("No such configuration", "gateway check --config gatewy.yaml"),
         Mistake("A misspelt key in the configuration", "gateway check --config gateway.yaml"),
     ]
