@@ -317,14 +317,15 @@ struct GatewayTestFinding {
                 "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
                     + "providers connect to \(name). Issue a certificate for that name."
             )
-        case .serverCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled, .other:
-            self.init(.unavailable, "Could not connect: \(connection) Start the gateway, or specify --host and --port.")
+        case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled,
+            .tlsVersion, .other:
+            self.init(.unavailable, "Could not connect: \(connection)")
         default:
             if let refusal {
                 self.init(.notPermitted, "Not let in: \(refusal)")
-            } else if connection.kind == .identity {
-                self.init(.notPermitted, "Not let in. \(connection)")
+            } else if connection.kind == .identity || connection.kind == .certificateRequired {
+                self.init(.notPermitted, "Not let in: \(connection)")
             } else {
                 self.init(
                     .tryAgain,
