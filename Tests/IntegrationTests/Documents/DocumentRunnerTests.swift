@@ -97,6 +97,12 @@ import Testing
         #expect(try !OutputMask(source: "").matches([shown], [shown, printed]))
     }
 
+    @Test func `an update keeps a gap, also where it stands for one line`() throws {
+        let mask = OutputMask(source: "")
+        #expect(try mask.updated(["...", "old"], ["a", "new"]) == ["...", "new"])
+        #expect(try mask.updated(["...", "old"], ["new"]) == ["new"])
+    }
+
     @Test func `digits that the document's own commands contain are compared`() throws {
         #expect(try !OutputMask(source: "send 740f4707").matches(["740f4707"], ["16a1ff9b"]))
     }

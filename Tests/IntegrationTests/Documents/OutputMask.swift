@@ -90,7 +90,7 @@ struct OutputMask {
             guard let same = old.firstIndex(where: { $0.masked == masked }) else { return line }
             return old.remove(at: same).line
         }
-        guard let gap = shown.firstIndex(of: "..."), lines.count > shown.count else { return lines }
+        guard let gap = shown.firstIndex(of: "..."), lines.count >= shown.count else { return lines }
         return lines.prefix(gap) + ["..."] + lines.suffix(shown.count - gap - 1)
     }
 }
