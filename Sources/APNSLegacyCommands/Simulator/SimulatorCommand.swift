@@ -192,6 +192,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
                 manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                console.say("Stopping: closing the connections; a second signal stops at once.")
+                Self.endAtSecondSignal(signals, environment)
             }
         }
         return log?.isComplete == false ? .ioError : .success
@@ -211,6 +213,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             ("control", controlPort),
         ]
         return ports.map { "\($0) port \($1)" }.joined(separator: ", ")
+    }
+
+    /// Ends the process at the next signal.
+    private static func endAtSecondSignal(_ signals: AsyncStream<UnixSignal>, _ environment: CommandEnvironment) {
+        let exit = environment.exit
+        Task { for await _ in signals { exit(ExitStatus.success.rawValue) } }
     }
 
     /// Waits for a signal, or for a shutdown request to the control API.
