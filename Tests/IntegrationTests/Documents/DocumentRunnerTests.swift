@@ -107,6 +107,12 @@ import Testing
         #expect(try !OutputMask(source: "send 740f4707").matches(["740f4707"], ["16a1ff9b"]))
     }
 
+    @Test func `a port is chance also where a token of the document contains its digits`() throws {
+        let mask = OutputMask(source: "send ab33589cd --port 12495")
+        #expect(try mask.matches(["port 33589"], ["port 44395"]))
+        #expect(try !mask.matches(["port 12495"], ["port 44395"]))
+    }
+
     @Test func `three points stand for any lines`() throws {
         let mask = OutputMask(source: "")
         #expect(try mask.matches(["a", "...", "d"], ["a", "b", "c", "d"]))
