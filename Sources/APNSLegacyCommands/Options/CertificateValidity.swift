@@ -7,7 +7,7 @@ import OpenSSLTLS
 /// Finds out before a connection is made that a client certificate would be refused for its time.
 enum CertificateValidity {
     static let allowHelp = ArgumentHelp(
-        "Connect also with a certificate that has expired, to a gateway that admits it by its fingerprint."
+        "Connect even if the certificate has expired, to a gateway that accepts its fingerprint."
     )
 
     /// Checks one.

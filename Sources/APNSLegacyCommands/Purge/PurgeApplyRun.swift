@@ -59,8 +59,9 @@ struct PurgeApplyRun {
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
         if !self.command.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
-            self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+            self.environment.reportLine(summary.text)
         }
+        self.environment.summary.set(object: summary.json)
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
@@ -157,10 +158,14 @@ struct PurgeApplyRun {
             skippedCount: counts.skippedCount,
             verb: isDryRun ? "would be written" : "written"
         )
+        self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        let text = self.command.change.output == .json ? summary.json : summary.text
         // The statements have standard output to themselves.
-        if self.command.other.sqlFile == nil, !isDryRun { self.console.say(text) } else { self.console.print(text) }
+        if self.command.other.sqlFile == nil, !isDryRun {
+            self.console.say(summary.text)
+        } else {
+            self.environment.reportLine(summary.text)
+        }
         return .success
     }
 
@@ -181,11 +186,11 @@ struct PurgeApplyRun {
             while case let page = try reader.next(tokenCountMax), !page.isEmpty { try await hook.run(page) }
         } catch let failure as PurgeHook.Failure {
             self.console.say("apns-legacy purge apply: \(failure)")
-            self.report(hook)
+            self.report(hook, isQuiet: false)
             return .tryAgain
         }
         if hook.tokenCount == 0 { try self.warnOfScope(list) }
-        if !self.command.change.quiet { self.report(hook) }
+        self.report(hook, isQuiet: self.command.change.quiet)
         return .success
     }
 
@@ -198,13 +203,14 @@ struct PurgeApplyRun {
         }
     }
 
-    private func report(_ hook: PurgeHook) {
+    private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(
             tokenCount: hook.tokenCount,
             batchCount: hook.batchCount,
             skippedCount: 0,
             verb: self.command.change.dryRun ? "would be handed over" : "handed over"
         )
-        self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+        self.environment.summary.set(object: summary.json)
+        if !isQuiet { self.environment.reportLine(summary.text) }
     }
 }

@@ -8,21 +8,16 @@ import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "Leave out the tokens of this list of dead tokens."))
+    @Option(help: .value("file", "Do not send to the dead tokens in this purge list."), completion: .file())
     var purgeList: String?
 
-    @Option(
-        help: .value(
-            "production|sandbox",
-            "The environment that the tokens are of in that list, where --environment does not say."
-        )
-    )
+    @Option(help: .value("name", "The environment of the tokens. (default: that of --environment)"))
     var purgeEnvironment: Environment?
 
     @Flag(
         help: """
-            At the end, put the tokens that were rejected with status 8, or BadDeviceToken, on that list; not where \
-            nothing was accepted, or too many were rejected in a row. Over HTTP/2, those with 410 always.
+            Add tokens that are rejected with status 8, BadDeviceToken or 410 to the purge list. Tokens without a \
+            time (410) are added only if some notification was accepted.
             """
     )
     var purgeRejected = false
@@ -32,7 +27,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
         for (name, isSaid) in [
             ("--purge-environment", self.purgeEnvironment != nil), ("--purge-rejected", self.purgeRejected),
         ] where isSaid {
-            throw ValidationError("\(name) needs --purge-list FILE.")
+            throw ValidationError("\(name) needs --purge-list FILE")
         }
     }
 

@@ -99,6 +99,7 @@ struct SendRun {
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
+        self.environment.summary.set(object: summary.json)
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
@@ -335,7 +336,10 @@ struct SendRun {
         _ progress: SendProgress,
         _ failure: CommandFailure?
     ) throws -> ExitStatus {
-        if let failure { self.console.say("apns-legacy send: \(failure)") }
+        if let failure {
+            self.console.say("apns-legacy send: \(failure)")
+            self.environment.summary.set("error", failure.description)
+        }
         if self.command.delivery.dryRun {
             let count = progress.sentCount.counted("notification")
             let bad = summary.outcomeCounts[.invalid].counted("bad line")
@@ -345,18 +349,8 @@ struct SendRun {
             return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
         }
         self.say(summary.text)
-        guard let failure, failure.status != .tryAgain else {
-            try self.printJSON(summary)
-            return ExitStatus(summary)
-        }
-        // What failed comes before whatever else fails now.
-        try? self.printJSON(summary)
+        guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
-    }
-
-    private func printJSON(_ summary: SendSummary) throws {
-        guard self.command.report.summary == .json else { return }
-        try self.console.write(summary.json + "\n")
     }
 
     /// The list that the batch is held against; `nil` where none is named.
@@ -398,7 +392,7 @@ struct SendRun {
         self.onSummary(summary)
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
-        try self.printJSON(summary)
+        self.environment.summary.set(object: summary.json)
         return ExitStatus(summary)
     }
 }
