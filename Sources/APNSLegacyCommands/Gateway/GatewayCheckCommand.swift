@@ -40,13 +40,13 @@ struct GatewayCheckCommand: GatewaySubcommand {
         environment.summary.set("providers", configuration.providers.map(\.file.name))
         guard findings.isEmpty else {
             for finding in findings {
-                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding).")
+                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding)")
             }
             return .configuration
         }
         if self.printConfig { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
-        environment.reportLine("\(self.file.config) is good: providers \(names)")
+        environment.reportLine("\(self.file.config): no problems found; providers: \(names)")
         for line in configuration.summary(now: environment.now()) { environment.reportLine("  \(line)") }
         return .success
     }

@@ -67,7 +67,7 @@ import Testing
         ("\"{},00,,", "line 2: a double quote stands where none may, or lacks its partner"),
         (
             "\"{\"\"aps\"\":{\"\"badge\"\":\"\"SECRET\"\"}}\",00,,",
-            "line 2: in its payload, line 1, column 17: aps.badge is a string, not a number"
+            "line 2: in its payload, line 1, column 17: aps.badge is a string, expected a number"
         ),
     ])
     func `a row at fault is told about, and the next one is read`(_ row: String, _ problem: String) throws {

@@ -53,7 +53,7 @@ import Testing
         options.rules.byteCountMax = 8
         #expect(
             try read(line, options: options).map(\.description) == [
-                "bad: line 1, column 95: the payload has 9 bytes, and 8 are allowed"
+                "bad: line 1, column 95: the payload has 9 bytes, the limit is 8"
             ]
         )
         options.minifiesPayload = true
@@ -78,24 +78,24 @@ import Testing
 
     @Test(arguments: [
         ("[1]", "line 1, column 1: it is an array, not an object"),
-        ("{", "line 1, column 2: the JSON ends too early"),
-        ("{} {}", "line 1, column 4: something follows the end of the JSON"),
+        ("{", "line 1, column 2: unexpected end of the JSON"),
+        ("{} {}", "line 1, column 4: unexpected content after the end of the JSON"),
         ("{}", "line 1: it has no token"),
         (#"{"payload":{}}"#, "line 1: it has no token"),
         (#"{"token":1}"#, "line 1, column 10: token is a number"),
         (#"{"token":"12345"}"#, notAToken), (#"{"token":"SECRET"}"#, notAToken), (#"{"token":""}"#, notAToken),
         (#"{"token":"zz"}"#, notAToken), ("{\"token\":\"" + String(repeating: "0", count: 202) + "\"}", notAToken),
         (#"{"token":"00"}"#, "line 1: it has no payload"),
-        (#"{"token":"00","payload":"{}"}"#, "line 1, column 25: the payload is a string, not an object"),
-        (#"{"token":"00","payload":null}"#, "line 1, column 25: the payload is null, not an object"),
+        (#"{"token":"00","payload":"{}"}"#, "line 1, column 25: the payload is a string, expected an object"),
+        (#"{"token":"00","payload":null}"#, "line 1, column 25: the payload is null, expected an object"),
         (#"{"é":1}"#, "line 1, column 2: it has an unknown key"),
         (#"{"ttl":1}"#, "line 1, column 2: it has the unknown key \"ttl\""),
         (#"{"Token":1}"#, "line 1, column 2: it has the unknown key \"Token\""),
         ("{\"\(String.token(7))\":1}", "line 1, column 2: it has an unknown key"),
         (#"{"id":"é","id":1}"#, "line 1, column 11: it has id twice"),
         (#"{"id":1,"\u0069\u0064":1}"#, "line 1, column 9: it has id twice"),
-        (#"{"payload":{"aps":{"badge":"SECRET"}}}"#, "line 1, column 28: aps.badge is a string, not a number"),
-        (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: a number begins with a superfluous zero"),
+        (#"{"payload":{"aps":{"badge":"SECRET"}}}"#, "line 1, column 28: aps.badge is a string, expected a number"),
+        (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: leading zero in a number"),
         (#"{"priority":7}"#, "line 1, column 13: priority is neither 10 nor 5"),
         (#"{"priority":10.0}"#, "line 1, column 13: priority is neither 10 nor 5"),
         (#"{"priority":"10"}"#, "line 1, column 13: priority is a string"),
