@@ -168,7 +168,7 @@ extension ApnsLegacyCommand {
     private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
         if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
         if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
-            return try CompletionScript(text, CommandDescription.program()).text
+            return CompletionScript(text).text
         }
         guard text.hasPrefix("OVERVIEW: ") else { return text }
         var scan = CommandLineScan(try CommandDescription.program())

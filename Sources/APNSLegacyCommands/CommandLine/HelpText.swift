@@ -71,7 +71,7 @@ struct HelpText {
         guard !self.command.commands.isEmpty else { return [] }
         guard self.words.isEmpty else { return [self.block("Commands", self.command.commands)] }
         return ApnsLegacyCommand.configuration.groupedSubcommands.map { group in
-            let names = group.subcommands.compactMap(\.configuration.commandName)
+            let names = group.subcommands.compactMap { $0.configuration.commandName }
             return self.block(group.name, self.command.commands.filter { names.contains($0.commandName) })
         }
     }

@@ -144,7 +144,7 @@ import Testing
         let column = try await self.scene.apply(["--topic-column", "bundle_id"])
         #expect(try column.code == 0 && column.count("pruned") == 1 && column.count("candidates") == 2, "\(column)")
         #expect(try self.scene.left() == [2, 3])
-        let hook = try await self.scene.run(["--exec", "cat", "--output", "json"])
+        let hook = try await self.scene.run(["--exec", "cat", "--summary", "json"])
         #expect(try hook.code == 0 && hook.count("tokens") == 2, "\(hook)")
     }
 

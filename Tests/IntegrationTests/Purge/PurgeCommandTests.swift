@@ -189,7 +189,7 @@ import TokenStore
         let text = try await self.scene.purge("stats")
         #expect(text.ending.code == 0 && text.output.hasPrefix("2 tokens\n"))
         #expect(text.output.contains("2 com.example.app, production, from feedback, failed 2023-11-14T22:13:20Z"))
-        let json = try await self.scene.purge("stats", ["--output", "json"])
+        let json = try await self.scene.purge("stats", ["--summary", "json"])
         let object = try #require(try JSONSerialization.jsonObject(with: Data(json.output.utf8)) as? [String: Any])
         #expect(object["count"] as? Int == 2 && (object["parts"] as? [[String: Any]])?.first?["count"] as? Int == 2)
         #expect(try await self.scene.purge("expire", ["--older-than", "5000w"]).output == "0 tokens expired\n")

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
-
 /// Finds the name that somebody meant who typed another one.
-enum NearestName {
+package enum NearestName {
     /// The fewest letters that say something about a longer name.
     private static let letterCountMin = 3
 
@@ -16,7 +14,7 @@ enum NearestName {
     ///   - typed: the misspelled name, such as `--cert`.
     ///   - names: the right ones, such as `--certificate`.
     /// - Returns: the nearest; `nil` if none is near.
-    static func find(_ typed: String, in names: some Sequence<String>) -> String? {
+    package static func find(_ typed: String, in names: some Sequence<String>) -> String? {
         let word = Self.letters(String(typed.prefix(Self.characterCountMax)))
         guard !word.isEmpty else { return nil }
         let ranked = names.compactMap { name in Self.rank(word, Self.letters(name)).map { (name: name, rank: $0) } }
