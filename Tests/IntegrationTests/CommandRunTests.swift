@@ -25,7 +25,8 @@ import Testing
         let help = try await CommandRun(["purge", "--help"])
         #expect(help.code == 0 && help.output.hasPrefix("Keep a list of dead tokens") && help.error.isEmpty, "\(help)")
         let wrong = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList, "--no-such"])
-        #expect(wrong.code == 64 && wrong.output.isEmpty && wrong.error.hasPrefix("apns-legacy purge stats: unknown"), "\(wrong)")
+        #expect(wrong.code == 64 && wrong.output.isEmpty)
+        #expect(wrong.error.hasPrefix("apns-legacy purge stats: unknown"), "\(wrong)")
         let missing = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
         let said = "apns-legacy purge stats: There is no purge list \(scene.purgeList).\n"
         #expect(missing.code == 66 && missing.output.isEmpty && missing.error == said, "\(missing)")

@@ -77,6 +77,7 @@ package struct ConsoleMessage: Sendable, Equatable {
     /// The message as one JSON object, without a line break.
     ///
     /// - Parameter command: the words of the command.
+    /// - Returns: the object.
     func json(command: String) -> String {
         var members = [
             "\"time\":\"\(Self.time())\"", "\"level\":\"\(self.level.rawValue)\"",

@@ -97,7 +97,7 @@ struct HelpText {
         let others = ["Options", "Output", "Other"].filter { title in groups.contains { $0.title == title } }
         let ordered =
             groups.filter { !others.contains($0.title) }
-            + (groups.count > 2 ? others : others).flatMap { title in groups.filter { $0.title == title } }
+            + others.flatMap { title in groups.filter { $0.title == title } }
         return ordered.map { group in
             ([group.title + ":"] + group.options.map(self.line)).joined(separator: "\n")
         }
@@ -144,6 +144,7 @@ struct HelpText {
     ///   - text: the text; white space at its beginning stays.
     ///   - indent: how far lines are indented.
     ///   - first: the same of the first line; by default as the others.
+    /// - Returns: the lines.
     private func wrapped(_ text: String, indent: Int, first: Int? = nil) -> String {
         let margin = String(repeating: " ", count: indent)
         var lines: [String] = []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
+import APNSPayload
 
 /// What is wrong with a command line, in one line.
 struct UsageError: Error, Equatable {
@@ -76,7 +76,11 @@ struct UsageError: Error, Equatable {
         let shown = String(value.prefix(Self.valueCharacterCountMax)).printable()
         let what = isPrivate ? "invalid value for \(name)" : "invalid value \"\(shown)\" for \(name)"
         if let values {
-            if let near = NearestName.find(value, in: values) { return "\(what); did you mean \"\(near)\"?" }
+            // Of numbers, none is nearer than another.
+            let isNumber = value.allSatisfy { $0.isNumber || $0 == "." }
+            if !isNumber, let near = NearestName.find(value, in: values) {
+                return "\(what); did you mean \"\(near)\"?"
+            }
             return "\(what); valid values: \(values.joined(separator: ", "))"
         }
         guard let expectation = valueName.flatMap({ Self.expectations[$0] }) else {
