@@ -27,6 +27,11 @@ package struct ConsoleMessage: Sendable, Equatable {
     /// Further fields by their names, which have a period, such as `push.connection.id`.
     package var fields: [(name: String, value: String)] = []
 
+    /// How messages name a host and a port.
+    private static var address: Regex<(Substring, Substring, Substring)> {
+        /(?:to|on|at|gateway|service|server|proxy) \[?([A-Za-z0-9][A-Za-z0-9.:-]*?)\]?(?::| port )([0-9]{1,5})\b/
+    }
+
     /// Makes a message; the place is read from the text where it is not given.
     package init(_ text: String, _ level: Level = .info) {
         self.level = level
@@ -36,9 +41,7 @@ package struct ConsoleMessage: Sendable, Equatable {
             self.line = Int(place.2)
             self.column = place.3.flatMap { Int($0) }
         }
-        if let place = text.firstMatch(
-            of: /(?:connection|connect|connected) to \[?([A-Za-z0-9.:-]+?)\]?:([0-9]{1,5})\b/
-        ) {
+        if let place = text.firstMatch(of: Self.address) {
             self.host = String(place.1)
             self.port = Int(place.2)
         }

@@ -10,7 +10,7 @@ extension ExitStatus {
         case .usage: "the command line is wrong"
         case .dataError: "the input, the journal or a database is damaged or has the wrong format"
         case .noInput: "an input file does not exist or cannot be read"
-        case .unavailable: "the gateway or service cannot be reached, or an address cannot be listened on"
+        case .unavailable: "cannot connect to the gateway or service, or listen on an address"
         case .software: "internal error; please report it"
         case .systemError: "the system allows too few open files or too little memory"
         case .cannotCreate: "an output file exists or cannot be created"
@@ -58,10 +58,10 @@ extension ExitStatus {
         }
         let lines =
             ["Exit codes of all commands:", ""] + rows + [
-                "", "(*) The same command may succeed later. In a script, run it again.",
-                "Codes from 64 to 78 are those of sysexits.h. If a command fails in several ways, it",
-                "exits with the code of the worst. A command that is stopped by a signal exits with",
-                "128 and the number of the signal, such as 130 for Ctrl-C.",
+                "", "(*) The same command may succeed later; a script can run it again.",
+                "Codes from 64 to 78 are those of sysexits.h. If a command fails in several ways,",
+                "it exits with the code of the worst. If a signal ends it, the shell reports 128",
+                "and the number of the signal, such as 137 after kill -9.",
             ]
         return lines.joined(separator: "\n") + "\n"
     }

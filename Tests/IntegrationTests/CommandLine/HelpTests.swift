@@ -84,7 +84,7 @@ import Testing
     @Test func `exit codes are in one table, which is also in the documentation`() async throws {
         let help = try await CommandRun(["help", "exit-codes"])
         #expect(help.code == 0 && help.output == ExitStatus.table && help.error.isEmpty)
-        #expect(help.output.split(separator: "\n").allSatisfy { $0.count <= 90 })
+        #expect(help.output.split(separator: "\n").allSatisfy { $0.count <= 80 })
         let page = try String(
             contentsOf: GatewayTests.repository.appending(path: "docs/exit-codes.md"),
             encoding: .utf8
