@@ -17,6 +17,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -35,7 +36,8 @@ def read(name):
         return json.load(file)
 
 
-schemas = {name.removesuffix(".schema.json"): read(name) for name in sorted(os.listdir(SCHEMAS))}
+names = sorted(name for name in os.listdir(SCHEMAS) if name.endswith(".schema.json"))
+schemas = {name.removesuffix(".schema.json"): read(name) for name in names}
 registry = referencing.Registry().with_resources(
     [(schema["$id"], referencing.Resource.from_contents(schema)) for schema in schemas.values()]
 )
@@ -158,6 +160,10 @@ class Server:
         return check_output(self.words, code, self.process.returncode, output, self.error.read(), lines)
 
 
+# The connection is lost once behind a notification to this device.
+LOST = int("ab" * 32, 16)
+
+
 def write(name, text):
     with open(os.path.join(FOLDER, name), "w") as file:
         file.write(text)
@@ -277,14 +283,15 @@ def batches(state, ports):
     write("dead.jsonl", line(1) + line(9))
     http2 = f"{trust} {identity} --transport http2 --port {ports['http2_port']}"
     run(f"send dead.jsonl --results - {http2}", 1, lines="result-line")
-    write("lost.jsonl", "".join(line(1) for _ in range(3)))
+    write("lost.jsonl", "".join(line(number) for number in [1, LOST, 1]))
+    run(f"send lost.jsonl --results - {gateway}", lines="result-line")
     run(f"send missing.jsonl {gateway}", 66)
     refused = gateway.replace(f"--port {ports['gateway_port']}", "--port 1")
     run(f"send dead.jsonl --results - --give-up-after 1 {refused}", 69, lines="result-line")
     feedback = f"{trust} {identity} --port {ports['feedback_port']} --purge-list dead.db"
     run(f"feedback --output jsonl {feedback}", lines="feedback-line")
     run(f"feedback {feedback.replace('provider.pem', 'missing.pem')}", 78)
-    run("feedback --host localhost --certificate a.pem --purge-list /dev/null/list", 78)
+    run("feedback --host localhost --certificates missing --purge-list dead.db", 66)
 
 
 def lists():
@@ -293,6 +300,8 @@ def lists():
     run("purge stats --purge-list dead.db")
     write("more.csv", "token,topic,environment,failedAt\n%s,com.example.app,sandbox,1700000000\nxyz,,,\n" % token(7))
     run("purge import --purge-list dead.db more.csv", 1)
+    write("tokens.txt", "".join(token(number) + "\n" for number in [4, 5, 6]))
+    run("purge import --purge-list dead.db tokens.txt --topic com.example.app --environment sandbox --failed-at now")
     run(f"purge forget --purge-list dead.db --token {token(7)}")
     run("purge check --purge-list dead.db")
     run("purge expire --purge-list dead.db --older-than 400d")
@@ -304,9 +313,9 @@ def lists():
         database.execute("insert into devices values ('what', 1)")
     database.close()
     rules = "--purge-list dead.db --environment sandbox --table devices --token-column token --registered-column seen"
-    run(f"purge apply --database app.db {rules} --dry-run")
-    run(f"purge apply --database app.db {rules} --max-fraction 0", 79)
-    run(f"purge apply --database app.db {rules}")
+    run(f"purge apply --database app.db {rules} --dry-run --max-fraction 1")
+    run(f"purge apply --database app.db {rules} --max-fraction 0.1", 79)
+    run(f"purge apply --database app.db {rules} --max-fraction 1")
     run(f"purge apply --database missing.db {rules}", 66)
     run(f"purge apply --sql sqlite {rules} --sql-file prune.sql".replace("sqlite", "postgresql"))
     run("purge apply --purge-list dead.db --environment sandbox --exec true")
@@ -322,18 +331,18 @@ def gateways(state, ports):
         f"--upstream-host localhost --upstream-port {ports['http2_port']} --upstream-trust {state}/authority.pem")
     path = os.path.join(FOLDER, "gateway/gateway.yaml")
     text = open(path).read()
-    text = re.sub(r"(?m)^(\s+port:) 2195", r"\1 0", text)
-    text = re.sub(r"(?m)^(\s+feedbackPort:) 2196", r"\1 0", text)
+    for name, old in [("port", 2195), ("feedbackPort", 2196), ("port", 9095)]:
+        # The ports that the documentation has may be in use.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            text = re.sub(rf"(?m)^(\s+{name}:) {old}$", rf"\1 {listener.getsockname()[1]}", text)
     open(path, "w").write(text)
     run("gateway check --config gateway/gateway.yaml")
     run("gateway check --config missing.yaml", 66)
     run("gateway run --config missing.yaml", 66)
     server = Server("gateway run --config gateway/gateway.yaml")
-    port = re.search(r"gateway (\d+) ", server.ready)
-    if port is None:
+    if not re.fullmatch(r"gateway \d+ feedback \d+ admin \d+\n", server.ready):
         problem(f"gateway run: no ports: {server.ready!r}")
-    else:
-        run(f"gateway test --config gateway/gateway.yaml --host 127.0.0.1 --port {port[1]}")
+    run("gateway test --config gateway/gateway.yaml")
     run("gateway test --config missing.yaml", 66)
     server.stop()
 
@@ -344,7 +353,10 @@ def main():
     payloads()
     state = os.path.join(FOLDER, "simulator")
     certificates(state)
-    server = Server(f"simulator --folder {state} --device {token(1)} --dead-device {token(9)}")
+    write("faults.yaml", "faults:\n  - at: {token: ab}\n    effect: {name: closeAfter}\n    listener: binary\n"
+          "    occurrenceCountMax: 1\n")
+    server = Server(f"simulator --folder {state} --device {token(1)} --device {token(LOST)} --dead-device {token(9)} "
+                    "--faults faults.yaml")
     ports = validate("simulator-ready", server.ready, "simulator")
     batches(state, ports)
     lists()

@@ -59,6 +59,7 @@ struct CertificateShowCommand: CertificateSubcommand {
                 let failure = Self.failure(error, path)
                 environment.console.say("apns-legacy \(Self.words): \(failure)")
                 status = status.worse(failure.status)
+                environment.summary.set("error", failure.description)
             }
         }
         environment.summary.set("files", json: "[\(reports.joined(separator: ","))]")

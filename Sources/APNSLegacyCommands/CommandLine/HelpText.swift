@@ -34,7 +34,9 @@ struct HelpText {
         blocks += self.commandBlocks
         blocks += self.optionBlocks
         blocks += paragraphs.filter { !$0.hasPrefix(Self.examples) }.map { paragraph in
-            paragraph.contains("\n  ") || paragraph.hasPrefix("  ") ? paragraph : self.wrapped(paragraph, indent: 0)
+            if paragraph.hasPrefix(Self.exitCodes) { return self.exitCodeBlock(paragraph) }
+            return paragraph.contains("\n  ") || paragraph.hasPrefix("  ")
+                ? paragraph : self.wrapped(paragraph, indent: 0)
         }
         if !self.command.commands.isEmpty {
             let topic = self.words.isEmpty ? "" : self.words.joined(separator: " ") + " "
@@ -60,7 +62,7 @@ struct HelpText {
         }
         for operand in self.command.options where operand.kind == .positional {
             let text = "<\(operand.valueName ?? "value")>\(operand.isRepeating ? "..." : "")"
-            parts.append(operand.isOptional ? "[\(text)]" : text)
+            parts.append(text)
         }
         return self.wrapped("Usage: \(self.name) \(parts.joined(separator: " "))", indent: 7, first: 0)
     }
@@ -86,7 +88,7 @@ struct HelpText {
     private var optionBlocks: [String] {
         var groups: [(title: String, options: [CommandDescription.Argument])] = []
         for option in self.command.options {
-            let title = option.kind == .positional ? "Arguments" : option.sectionTitle ?? "Options"
+            let title = Self.title(of: option)
             if let index = groups.firstIndex(where: { $0.title == title }) {
                 groups[index].options.append(option)
             } else {
@@ -94,12 +96,20 @@ struct HelpText {
             }
         }
         // What every command has comes last.
-        let others = ["Options", "Output", "Other"].filter { title in groups.contains { $0.title == title } }
+        let last = ["Output", "Other"]
         let ordered =
-            groups.filter { !others.contains($0.title) }
-            + others.flatMap { title in groups.filter { $0.title == title } }
+            groups.filter { !last.contains($0.title) }
+            + last.flatMap { title in groups.filter { $0.title == title } }
         return ordered.map { group in
             ([group.title + ":"] + group.options.map(self.line)).joined(separator: "\n")
+        }
+    }
+
+    private static func title(of option: CommandDescription.Argument) -> String {
+        switch option.spellings.last {
+        case "--help", "--version": "Other"
+        case "--quiet", "--verbose": "Output"
+        default: option.kind == .positional ? "Arguments" : option.sectionTitle ?? "Options"
         }
     }
 
@@ -116,12 +126,32 @@ struct HelpText {
 
     /// What an option is for, with the values it accepts and its default.
     static func description(of option: CommandDescription.Argument) -> String {
+        var text = option.abstract ?? ""
         var remarks: [String] = []
         if let values = option.values { remarks.append(values.joined(separator: ", ")) }
+        // A default that depends on something is at the end of the text.
+        if let range = text.firstRange(of: " (default: "), text.hasSuffix(")") {
+            remarks.append("default: \(text[range.upperBound...].dropLast())")
+            text = String(text[..<range.lowerBound])
+        }
         if let value = option.defaultValue, option.kind != .flag { remarks.append("default: \(value)") }
         if option.kind == .option, !option.isOptional { remarks.append("required") }
-        let text = option.abstract ?? ""
         return remarks.isEmpty ? text : "\(text) (\(remarks.joined(separator: "; ")))"
+    }
+
+    // MARK: Exit codes
+
+    /// What begins the paragraph of exit codes.
+    private static let exitCodes = "Exit codes: "
+
+    /// A line for each exit code.
+    private func exitCodeBlock(_ paragraph: String) -> String {
+        let codes = paragraph.dropFirst(Self.exitCodes.count).dropLast().split(separator: /; (?=[0-9])/)
+        let lines = codes.map { code in
+            let parts = code.split(separator: " ", maxSplits: 1)
+            return self.entry(String(parts[0]), String(parts.last ?? ""), column: 6)
+        }
+        return (["Exit codes:"] + lines).joined(separator: "\n")
     }
 
     // MARK: Lines

@@ -103,7 +103,12 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     )
     var grace: ExplicitDurationArgument?
 
-    @Option(help: .value("number", "The most rows or tokens of a batch. (default: 500)"))
+    @Option(
+        help: .value(
+            "number",
+            "The most rows or tokens of a batch. (default: 2000; with --sql: 500; with --exec: 1000)"
+        )
+    )
     var batch: Int?
 
     @Option(help: .value("age", "How long to wait for a lock of the application. (default: 30s)"))

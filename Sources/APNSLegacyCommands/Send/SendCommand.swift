@@ -124,7 +124,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
                 .success: "all notifications were accepted",
                 .someRefused: "some notifications were rejected, invalid or suppressed",
                 .dataError: "the whole input is wrong, or the journal is damaged",
-                .tryAgain: "some notifications are indeterminate or unsent; with --journal, run the command again",
+                .tryAgain: "some notifications are indeterminate or unsent (with --journal, run the command again)",
             ],
             .noInput, .unavailable, .cannotCreate, .ioError, .notPermitted, .configuration
         ))

@@ -16,8 +16,8 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
     @Flag(
         help: """
-            Add tokens that are rejected with status 8, BadDeviceToken or 410 to the purge list. Tokens without a \
-            time (410) are added only if some notification was accepted.
+            At the end, add tokens rejected with 410 to the purge list, and those with status 8 or BadDeviceToken \
+            unless nothing was accepted or too many in a row were rejected.
             """
     )
     var purgeRejected = false

@@ -30,14 +30,15 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             server's for 800 days, because Apple's systems refuse more.
 
               authority.pem                 what clients must trust, such as with --trust
-              provider.pem                  a provider's certificate; its key: provider.key.pem
+              provider.pem                  a provider's certificate
+              provider.key.pem              its key
               provider-combined.pem         both in one file; an RSA key as PKCS#1
               provider-traditional.key.pem  the key alone in that form
               provider.p12                  both as PKCS#12; the passphrase: passphrase.txt
               provider-legacy.p12           the same with Triple DES, for old clients
               key.p8                        signs provider tokens
-              server.pem                    for localhost and Apple's host names; its key:
-                                            server.key.pem
+              server.pem                    for localhost and Apple's host names
+              server.key.pem                its key
               authority.key.pem             issues what is created later
 
             A damaged file, or one that is not of a simulator, is never overwritten: the command exits and names it.
