@@ -11,14 +11,14 @@ extension ExitStatus {
         case .dataError: "the input, the journal or a database is damaged or has the wrong format"
         case .noInput: "an input file does not exist or cannot be read"
         case .unavailable: "cannot connect to the gateway or service, or listen on an address"
-        case .software: "internal error; please report it"
+        case .software: "internal error (please report it)"
         case .systemError: "the system allows too few open files or too little memory"
         case .cannotCreate: "an output file exists or cannot be created"
         case .ioError: "an output file cannot be written"
-        case .tryAgain: "not finished, or another process holds a file; run the command again"
+        case .tryAgain: "not finished, or another process holds a file (run the command again)"
         case .notPermitted: "TLS failed or the certificate is not permitted"
         case .configuration: "a certificate, a key or the configuration is not usable"
-        case .brake: "more rows than --max-fraction would be deleted; nothing was changed"
+        case .brake: "more rows than --max-fraction would be deleted (nothing was changed)"
         }
     }
 
@@ -44,8 +44,7 @@ extension ExitStatus {
         for status in Self.common + others { meanings[status] = status.meaning }
         for (status, meaning) in own { meanings[status] = meaning }
         let parts = meanings.sorted { $0.key.rawValue < $1.key.rawValue }.map { status, meaning in
-            // A semicolon separates codes.
-            "\(status.rawValue) \(meaning.replacing("; ", with: ", "))"
+            "\(status.rawValue) \(meaning)"
         }
         return "Exit codes: " + parts.joined(separator: "; ") + "."
     }

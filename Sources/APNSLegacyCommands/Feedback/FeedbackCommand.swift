@@ -29,10 +29,10 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
             \(ExitStatus.list(
                 [
                     .success: "done, also if the list was empty",
-                    .dataError: "an incomplete or invalid entry, or a damaged file; it is kept in the spool",
+                    .dataError: "an incomplete or invalid entry, or a damaged file (it is kept in the spool)",
                     .noInput: "a folder cannot be read",
                     .unavailable: "the service cannot be reached, or sends nothing and stays open",
-                    .tryAgain: "another run is reading, or the list is not read to its end; run the command again",
+                    .tryAgain: "another run is reading, or the list is not read to its end (run the command again)",
                 ],
                 .cannotCreate, .ioError, .notPermitted, .configuration
             ))

@@ -161,7 +161,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
                 .usage: "the command line is wrong, or a table or column does not exist",
                 .dataError: "the database or the purge list is not usable",
                 .noInput: "a file does not exist",
-                .tryAgain: "the database was locked or --exec failed; run the command again",
+                .tryAgain: "the database was locked or --exec failed (run the command again)",
             ],
             .cannotCreate, .ioError, .brake
         ))

@@ -27,7 +27,7 @@ public struct PurgeCommand: ParsableCommand {
                     .someRefused: "some lines of the input are invalid",
                     .dataError: "the list or the whole input is invalid",
                     .noInput: "the list does not exist, or the input cannot be read",
-                    .tryAgain: "another process uses the list; run the command again",
+                    .tryAgain: "another process uses the list (run the command again)",
                 ],
                 .cannotCreate, .ioError
             ))
