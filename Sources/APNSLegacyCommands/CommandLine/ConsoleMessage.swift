@@ -29,7 +29,7 @@ package struct ConsoleMessage: Sendable, Equatable {
 
     /// How messages name a host and a port.
     private static var address: Regex<(Substring, Substring, Substring)> {
-        /(?:to|on|at|gateway|service|server|proxy) \[?([A-Za-z0-9][A-Za-z0-9.:-]*?)\]?(?::| port )([0-9]{1,5})\b/
+        /(?:to|on|at|gateway|service|server|proxy) \[?([A-Za-z0-9:][A-Za-z0-9.:-]*?)\]?(?::| port )([0-9]{1,5})\b/
     }
 
     /// Makes a message; the place is read from the text where it is not given.

@@ -29,8 +29,8 @@ import Testing
         var message = ConsoleMessage("a \"text\"\n\u{1B}[31m", .notice)
         message.fields = [("push.connection.id", "1\n2")]
         let json = message.json(command: "send")
-        #expect(json.hasPrefix(#"{"time":"20"#) && json.hasSuffix(#""push.connection.id":"1\n2"}"#), "\(json)")
-        #expect(json.contains(#""level":"notice","command":"send","message":"a \"text\"\n\u001b[31m""#), "\(json)")
+        #expect(json.hasPrefix(#"{"time":"20"#) && json.hasSuffix(#""push.connection.id":"1\u000a2"}"#), "\(json)")
+        #expect(json.contains(#""level":"notice","command":"send","message":"a \"text\"\u000a\u001b[31m""#), "\(json)")
         #expect(!json.unicodeScalars.contains { $0.value < 0x20 })
     }
 }

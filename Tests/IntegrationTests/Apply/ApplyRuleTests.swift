@@ -215,7 +215,7 @@ import Testing
         #expect(try topic.code == 79 && topic.count("candidates") == 10 && topic.count("dueMax") == 2)
         for change in ["updated_at = 0", "updated_at = \(ApplyScene.failedAt - 1), token = 'none'"] {
             try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET \(change) WHERE id > 10") }
-            let run = try await self.scene.apply(["--max-fraction", "0.2", "--output", "text"])
+            let run = try await self.scene.apply(["--max-fraction", "0.2", "--summary", "text"])
             #expect(run.code == 79 && run.output.contains("Rows that can go: 10, at most 2 at once"), "\(run)")
             #expect(run.error.contains("10 of 10 rows that can go are due, which is 100.0 %"))
         }
@@ -239,7 +239,7 @@ import Testing
     @Test func `the last line of the text is a summary for the mail`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
-        let run = try await self.scene.apply(["--output", "text"])
+        let run = try await self.scene.apply(["--summary", "text"])
         let last = run.output.split(separator: "\n").last ?? ""
         #expect(last.hasPrefix("purge apply: devices: 10 rows, 3 dead, 3 deleted, 0 of the dead kept, 0 unreadable"))
         #expect(!run.output.contains(ApplyScene.token(1)) && !run.error.contains(ApplyScene.token(1)))
