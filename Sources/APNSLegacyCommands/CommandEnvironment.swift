@@ -29,6 +29,10 @@ package struct CommandEnvironment: Sendable {
     package var summaryForm = ReportForm.text
     /// The commit that the program was built from.
     package var commit = "unknown"
+    /// The command line, the name of the program first.
+    package var commandLine = ["apns-legacy"]
+    /// When progress is shown.
+    package var progressTiming = ProgressTiming()
     /// Ends the process with an exit code, where a command cannot come to its end.
     package var exit: @Sendable (Int32) -> Void = { _ in }
 
@@ -52,6 +56,7 @@ package struct CommandEnvironment: Sendable {
         environment.logHandler = { StreamLogHandler.standardError(label: $0) }
         environment.metrics = metrics
         environment.commit = commit
+        environment.commandLine = CommandLine.arguments
         environment.variables = ProcessInfo.processInfo.environment
         let (noColor, terminal) = (environment.variables["NO_COLOR"] ?? "", environment.variables["TERM"] ?? "dumb")
         environment.console.hasColors = noColor.isEmpty && terminal != "dumb"
@@ -133,6 +138,8 @@ extension ApnsLegacyCommand {
             if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
+                var environment = environment
+                environment.commandLine = Array(environment.commandLine.prefix(1)) + words
                 return await command.status(in: environment).rawValue
             }
             // A command of commands, which shows its help.

@@ -132,6 +132,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)
                 environment.summary.set("connections", statistics.connectionCount)
+                console.say("Stopping: closing the connections; a second signal stops at once.")
+                Self.endAtSecondSignal(signals, environment)
             }
         }
         return log?.isComplete == false ? .ioError : .success
@@ -151,6 +153,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             ("control", controlPort),
         ]
         return ports.map { "\($0) port \($1)" }.joined(separator: ", ")
+    }
+
+    /// Ends the process at the next signal.
+    private static func endAtSecondSignal(_ signals: AsyncStream<UnixSignal>, _ environment: CommandEnvironment) {
+        let exit = environment.exit
+        Task { for await _ in signals { exit(ExitStatus.success.rawValue) } }
     }
 
     /// Waits for a signal, or for a shutdown request to the control API.

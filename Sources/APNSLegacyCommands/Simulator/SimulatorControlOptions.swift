@@ -118,7 +118,9 @@ struct SimulatorControlOptions: ParsableArguments {
         let bytes = try Self.read(path)
         do {
             return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries
-        } catch { throw CommandFailure(.configuration, "\(path): \(error)") }
+        } catch {
+            throw CommandFailure(.configuration, "\(path)\(error.line == nil ? ": " : ", ")\(error)")
+        }
     }
 
     /// Where a browser shows the page.

@@ -14,7 +14,7 @@ import Testing
 
     @Test func `blocks share one shell, one folder and its files, in order`() async throws {
         let document =
-            "<!-- file: data/names.txt -->\n" + Self.block("text", "b\na")
+            "Save this as `data/names.txt`:\n\n<!-- file: data/names.txt -->\n" + Self.block("text", "b\na")
             + Self.block("sh", "name=x\nsort data/names.txt > sorted.txt")
             + "1. A list:\n\n   ```console\n   $ cat sorted.txt\n   a\n   b\n   ```\n"
             + Self.block("console", "$ echo $name \\\n>   y\nx y\n$ cat <<'END'\n> $name\n> END\n$name")
@@ -55,6 +55,7 @@ import Testing
     @Test(arguments: [
         "```\necho one\n```\n", "```shell\necho one\n```\n", "```sh\necho one\n", "```console\necho one\n```\n",
         "```console\n$ echo \\\none\n```\n", "<!-- not run: -->\n```sh\nfalse\n```\n",
+        "Text:\n<!-- file: a.txt -->\n```text\na\n```\n",
     ])
     func `a block that would escape is an error`(_ document: String) async throws {
         await #expect(throws: DocumentProblem.self) { try await Self.problems(document) }
