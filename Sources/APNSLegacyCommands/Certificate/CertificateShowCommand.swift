@@ -11,7 +11,7 @@ struct CertificateShowCommand: CertificateSubcommand {
         discussion: """
             Examples:
               apns-legacy certificate show push.pem
-              apns-legacy certificate show push.p12 --passphrase-file pass.txt --summary json
+              apns-legacy certificate show push.p12 --passphrase-file pass.txt
 
             Prints the purpose and the validity of each certificate, and whether the private key belongs to it; never \
             the key itself. The SHA-256 fingerprint is what gateway.yaml accepts under pins. An encrypted file is \

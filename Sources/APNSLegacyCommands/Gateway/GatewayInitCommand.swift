@@ -21,7 +21,7 @@ struct GatewayInitCommand: GatewaySubcommand {
               apns-legacy gateway init --client php --environment production \\
                   --upstream-certificate push.p12 --upstream-passphrase-file pass.txt
               apns-legacy gateway init --client java --environment sandbox \\
-                  --token-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example.app
+                  --token-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example
 
             On a terminal, the command asks for what the options do not give. It creates a certificate authority with \
             its key, a certificate for Apple's host names, the provider's certificate in the format that its language \

@@ -13,7 +13,7 @@ public struct PayloadCommand: ParsableCommand {
         discussion: """
             Examples:
               apns-legacy payload check payload.json
-              apns-legacy payload build --title Order --alert "Your order has left" --badge 1
+              apns-legacy payload build --alert "Your order has left" --badge 1
               apns-legacy payload preview payload.json
 
             INPUT is a file with one payload, or - for standard input. With --jsonl, or if its name ends with .jsonl, \

@@ -12,7 +12,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         discussion: """
             Examples:
               apns-legacy payload preview payload.json
-              apns-legacy payload preview --strings de.lproj/Localizable.strings payload.json
+              apns-legacy payload preview --strings Localizable.strings payload.json
 
             \(ExitStatus.list(
                 [

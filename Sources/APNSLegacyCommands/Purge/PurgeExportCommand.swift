@@ -12,7 +12,7 @@ struct PurgeExportCommand: PurgeSubcommand {
         discussion: """
             Examples:
               apns-legacy purge export --purge-list dead.sqlite > tokens.txt
-              apns-legacy purge export --purge-list dead.sqlite --format csv --output dead.csv
+              apns-legacy purge export --purge-list dead.sqlite --format csv > dead.csv
 
             The format text has one token a line. CSV and JSON lines have token, topic, environment, the times of the \
             newest failure and of the first report in seconds since 1970, and source; purge import reads both. SQL \

@@ -13,7 +13,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
         abstract: "Remove tokens that registered again from the list.",
         discussion: """
             Examples:
-              apns-legacy purge forget --purge-list dead.sqlite --token TOKEN --registered-at now
+              apns-legacy purge forget --purge-list dead.sqlite --token TOKEN
               apns-legacy purge forget --purge-list dead.sqlite --tokens registered.csv
 
             With --registered-at, or a time behind the token in --tokens, an entry is removed only if the token failed \

@@ -102,7 +102,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
           apns-legacy send --host gateway.example.com --certificate push.p12 \\
               --passphrase-file pass.txt --tokens tokens.txt --alert "Sale ends today"
           apns-legacy send --transport http2 --environment production \\
-              --certificate push.pem --journal batch.journal --results all.jsonl batch.csv
+              --certificate push.pem --journal batch.journal batch.csv
           apns-legacy send --dry-run batch.jsonl
 
         INPUT is JSON lines such as {"token": "...", "payload": {...}, "expiry": "+1h", "priority": 10, "id": "..."}, \

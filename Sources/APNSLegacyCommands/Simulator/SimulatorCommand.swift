@@ -21,7 +21,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         discussion: """
             Examples:
               apns-legacy simulator --gateway-port 2195 --feedback-port 2196
-              apns-legacy simulator --topic com.example.app --device TOKEN --dead-device TOKEN
+              apns-legacy simulator --device TOKEN --dead-device TOKEN
               apns-legacy simulator --folder certs --announce ports.json --faults faults.yaml
 
             When it listens, it prints one line of JSON with the ports. It runs until SIGTERM or SIGINT. Its \

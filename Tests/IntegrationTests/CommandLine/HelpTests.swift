@@ -46,10 +46,11 @@ import Testing
         _ words: [String]
     ) async throws {
         let help = try await CommandRun(words + ["--help"]).output
-        let entries = help.split(separator: "\n  ").dropFirst().filter { $0.hasPrefix("-") }
-        for entry in entries {
-            let parts = entry.split(maxSplits: 1, omittingEmptySubsequences: true) { $0.isNewline || $0.isWhitespace }
-            #expect(parts.count == 2 && parts[1].count > 10, "\(entry)")
+        let lines = help.split(separator: "\n").map(String.init)
+        for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("  -") {
+            // A long name has its text in the next line.
+            let text = line.count > 26 && line.dropFirst(24).hasPrefix("  ") ? line.dropFirst(26) : next.dropFirst(26)
+            #expect(text.first?.isUppercase == true && text.count > 5, "\(line)")
         }
         // A line that ends with a backslash goes on in the next one.
         let text = help.replacing("\\\n", with: " ")
@@ -71,14 +72,18 @@ import Testing
     }
 
     @Test func `help shows defaults and values`() async throws {
-        let help = try await CommandRun(["send", "--help"]).output.split { $0.isWhitespace }.joined(separator: " ")
+        let text = try await CommandRun(["send", "--help"]).output
+        let help = text.split { $0.isWhitespace }.joined(separator: " ")
         for text in [
             "(at-least-once, at-most-once; default: at-least-once)", "(default: 1)", "(0, 1, 2; default: 1)",
             "(text, json; default: text)", "(1.0, 1.1, 1.2, 1.3; default: 1.2)",
         ] { #expect(help.contains(text), "\(text)") }
-        let titles = ["Arguments:", "Input:", "Gateway:", "Results:", "Delivery:", "HTTP/2:", "Purge list:", "Output:"]
-        let places = titles.compactMap { help.firstRange(of: $0)?.lowerBound }
-        #expect(places.count == titles.count && places == places.sorted())
+        let titles = [
+            "Arguments:", "Input:", "Gateway:", "Results:", "Delivery:", "HTTP/2:", "Purge list:", "Output:", "Other:",
+            "Exit codes:",
+        ]
+        let lines = text.split(separator: "\n").map(String.init)
+        #expect(lines.filter { $0.hasSuffix(":") && !$0.hasPrefix(" ") && $0 != "Examples:" } == titles)
     }
 
     @Test func `exit codes are in one table, which is also in the documentation`() async throws {
