@@ -11,7 +11,7 @@ import Testing
         let folder = try TemporaryFolder()
         let script = GatewayTests.repository.appending(path: "Tests/Interop/program_output.py").path
         let schemas = GatewayTests.repository.appending(path: "docs/schemas").path
-        let command = ["exec \"$0\" \"$@\" 2>&1 || echo FAILED", environment.python, script]
+        let command = ["\"$0\" \"$@\" 2>&1 || echo FAILED", environment.python, script]
         let words = ["-c"] + command + [try Child.program, schemas, folder.path]
         let output = try await Program.run("/bin/sh", words, deadlineSeconds: 240)
         let text = String(decoding: output, as: UTF8.self)
