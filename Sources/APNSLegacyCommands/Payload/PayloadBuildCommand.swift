@@ -88,7 +88,7 @@ struct PayloadBuildCommand: PayloadSubcommand {
         do {
             try payload.check(rules: self.limit.rules)
         } catch {
-            throw CommandFailure(.dataError, "The payload would be refused: \(error.kind).")
+            throw CommandFailure(.dataError, "the payload would be refused: \(error.kind)")
         }
         try environment.console.write(String(decoding: payload.bytes, as: UTF8.self) + "\n")
         let warnings = try payload.warnings()

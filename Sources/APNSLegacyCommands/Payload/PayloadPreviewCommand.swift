@@ -57,12 +57,12 @@ struct PayloadPreviewCommand: PayloadSubcommand {
 
     private static func read(_ path: String, _ console: Console) throws -> LocalizedStrings {
         guard let bytes = try console.open(path).readAll(byteCountMax: Self.stringsByteCountMax) else {
-            throw CommandFailure(.dataError, "\(path) has more than \(Self.stringsByteCountMax) bytes.")
+            throw CommandFailure(.dataError, "\(path) has more than \(Self.stringsByteCountMax) bytes")
         }
         do {
             return try LocalizedStrings(parsing: bytes)
         } catch {
-            throw CommandFailure(.dataError, "\(path), \(error).")
+            throw CommandFailure(.dataError, "\(path), \(error)")
         }
     }
 

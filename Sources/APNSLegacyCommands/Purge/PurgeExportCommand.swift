@@ -48,7 +48,7 @@ struct PurgeExportCommand: PurgeSubcommand {
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let list = try self.file.open()
         guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
-            throw CommandFailure(.usage, "\(self.output) is the list; give --output a file of its own.")
+            throw CommandFailure(.usage, "\(self.output) is the purge list; name another file with --output")
         }
         let output = try environment.console.create(self.output)
         var export = PurgeExport(self.format, table: self.table)

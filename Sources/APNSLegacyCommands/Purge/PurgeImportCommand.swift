@@ -64,7 +64,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
-            throw CommandFailure(.usage, "\(self.input) is the list itself.")
+            throw CommandFailure(.usage, "\(self.input) is the purge list; name another input")
         }
         let list = try self.file.open(isMade: true)
         let format = self.format ?? BatchFormat(fileName: self.input)

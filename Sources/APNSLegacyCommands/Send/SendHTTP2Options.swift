@@ -67,7 +67,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         } else if let identity = tls.identity {
             configuration = PushConfiguration(endpoint: target, identity: identity)
         } else {
-            throw CommandFailure(.usage, "Who is sending? Say --certificate, or --p8-key with --key-id and --team-id.")
+            throw CommandFailure(.usage, "no identity; use --certificate FILE, or --p8-key with --key-id and --team-id")
         }
         configuration.tls = tls
         configuration.proxy = try endpoint.connection.proxyValue

@@ -34,14 +34,14 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
     func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [TokenScope] {
         guard let environment = command.endpoint.environment ?? self.purgeEnvironment else {
-            throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
+            throw CommandFailure(.usage, "--purge-list needs --purge-environment production or sandbox")
         }
         guard self.purgeEnvironment ?? environment == environment else {
-            throw CommandFailure(.usage, "--environment and --purge-environment differ.")
+            throw CommandFailure(.usage, "--environment and --purge-environment differ; use the same")
         }
         let topics = command.batch.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
         guard !topics.isEmpty else {
-            throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
+            throw CommandFailure(.usage, "--purge-list needs --topic BUNDLE-ID, because the certificate names no topic")
         }
         return topics.map { TokenScope(topic: $0, environment: environment) }
     }
