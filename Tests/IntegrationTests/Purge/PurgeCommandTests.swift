@@ -141,7 +141,7 @@ import TokenStore
         }
         try self.scene.bury([1])
         let run = try await self.scene.purge("export", ["--output", self.scene.purgeList])
-        #expect(run.ending.code == 64 && run.error.contains("is the list"))
+        #expect(run.ending.code == 64 && run.error.contains("is the purge list"))
         #expect(try await self.scene.purge("check").output == "ok\n")
     }
 
