@@ -152,6 +152,6 @@ import Testing
         _ = try await scene.simulator.end()
         let late = try await scene.test([])
         #expect(late.code == 75 && late.output.contains("status 10 (shutdown)"), "\(late)")
-        #expect(late.output.contains("Waiting for the gateway"), "\(late)")
+        #expect(late.error.contains("Waiting for the gateway"), "\(late)")
     }
 }
