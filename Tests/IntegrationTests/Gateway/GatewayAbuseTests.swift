@@ -77,12 +77,12 @@ import Testing
         UntrustedClient(
             testDescription: "expired",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .expired).identity },
-            reason: "shop: The peer's certificate has expired"
+            reason: "shop: the certificate of the provider has expired"
         ),
         UntrustedClient(
             testDescription: "not valid yet",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .future).identity },
-            reason: "shop: The peer's certificate is not valid yet"
+            reason: "shop: the certificate of the provider is not valid yet"
         ),
         UntrustedClient(
             testDescription: "for servers",
@@ -118,7 +118,7 @@ import Testing
         } _: { gateway in
             #expect(try await gateway.connect(version: version) { try await $0.end().bytes } == [])
             let fingerprint = gateway.folder.provider.identity.certificate.fingerprint
-            try await gateway.lines("provider refused", "shop: The peer's certificate was revoked", fingerprint)
+            try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked", fingerprint)
             let other = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.serves(other.identity))
         }

@@ -146,12 +146,12 @@ import Testing
         let expired = try authority.issueClient(topic: "com.example.app", validity: .expired)
         let path = try scene.send.write("expired.pem", String(decoding: expired.pem, as: UTF8.self))
         let shut = try await scene.test(["--certificate", path])
-        #expect(shut.code == 77 && shut.output.contains("Not let in: the provider's certificate has"), "\(shut)")
+        #expect(shut.code == 77 && shut.output.contains("Not let in: the certificate of the provider has"), "\(shut)")
         #expect(!shut.output.contains(".."), "\(shut)")
         scene.simulator.send(SIGKILL)
         _ = try await scene.simulator.end()
         let late = try await scene.test([])
         #expect(late.code == 75 && late.output.contains("status 10 (shutdown)"), "\(late)")
-        #expect(late.output.contains("Waiting for the gateway"), "\(late)")
+        #expect(late.error.contains("Waiting for the gateway"), "\(late)")
     }
 }

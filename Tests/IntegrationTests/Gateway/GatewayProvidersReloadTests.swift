@@ -86,7 +86,7 @@ import Testing
                     gateway.child.send(SIGHUP)
                     #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
                 }
-                try await gateway.lines("provider refused", "shop: The peer's certificate was revoked")
+                try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked")
                 try await otherProvider.send(try GatewayProgram.frames(6...9))
                 try await otherProvider.send(try GatewayProgram.probe(10))
                 #expect(try await otherProvider.end().bytes == GatewayProgram.response(.missingDeviceToken, 10))
