@@ -134,7 +134,7 @@ import Testing
             #expect(run.ending.code == 65 && run.error.contains(".damaged"), "\(run)")
             #expect(scene.spoolNames.map { $0.hasSuffix(".damaged") } == [true], "\(scene.spoolNames)")
             let count = try scene.purged().count
-            #expect(count >= 20 && count < 1200 && run.error.contains("\(count) tuples before that are on the list"))
+            #expect(count >= 20 && count < 1200 && run.error.contains("after \(count) delivered tuples"))
             #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
         }
     }
