@@ -7,7 +7,7 @@ import Testing
 @testable import APNSProviderHTTP2
 
 @Suite struct RetryStateTests {
-    /// The attempts of a notification by the rules of a gateway, and a clock that goes on by what it waits.
+    /// The attempts of a notification by the rules of a gateway, with a clock that advances by the delays.
     private struct Scene {
         var retries = RetryState()
         var rules = RetryRules()
@@ -40,7 +40,7 @@ import Testing
             return self.retries.resend(isUnknown: isUnknown, self.rules)
         }
 
-        /// By the rules of a batch.
+        /// With the rules of a batch.
         static func batch(tries: Int, _ change: (inout PushConfiguration) -> Void = { _ in }) throws -> Scene {
             var configuration = try PushFixture.clientConfiguration(port: 1)
             configuration.backoff.first = .milliseconds(100)
@@ -55,13 +55,13 @@ import Testing
             .credentialFault,
         ] as [ResponseMeaning]
     )
-    func `what does not pass is the end`(_ meaning: ResponseMeaning) throws {
+    func `a permanent answer is final`(_ meaning: ResponseMeaning) throws {
         for var scene in [Scene(), try Scene.batch(tries: 3)] {
             #expect(scene.retries.receive(meaning, scene.rules, jitter: 1) == .end(meaning))
         }
     }
 
-    @Test func `a header that is not liked is left out once`() {
+    @Test func `a rejected header is omitted once`() {
         var scene = Scene()
         #expect(scene.receive(.header(.priority)) == .sendAgain(after: .zero, without: .priority))
         #expect(scene.receive(.header(.pushType)) == .sendAgain(after: .zero, without: .pushType))
@@ -77,7 +77,8 @@ import Testing
     }
 
     @Test(arguments: [ResponseMeaning.Passing.unprocessed, .connection])
-    func `what was not processed goes out again at once, then with back-off`(_ passing: ResponseMeaning.Passing) {
+    func `an unprocessed notification is sent again immediately, then with backoff`(_ passing: ResponseMeaning.Passing)
+    {
         var scene = Scene()
         #expect(scene.receive(passing) == .sendAgain(after: .zero))
         #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
@@ -87,13 +88,13 @@ import Testing
         #expect(troubled.receive(passing) == .sendAgain(after: .seconds(1)))
     }
 
-    @Test func `what was not processed for longer than the budget does not go out again at once`() {
+    @Test func `after the budget an unprocessed notification is not sent again immediately`() {
         var scene = Scene(elapsed: .seconds(61))
         #expect(scene.receive(.unprocessed) == .end(.passing(.unprocessed)))
     }
 
     @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unknown])
-    func `trouble is waited out within the budget`(_ passing: ResponseMeaning.Passing) throws {
+    func `5xx answers are retried within the budget`(_ passing: ResponseMeaning.Passing) throws {
         var scene = Scene()
         #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(500)))
         #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
@@ -106,7 +107,7 @@ import Testing
         #expect(scene.retries.isUnknown == (passing == .unknown))
     }
 
-    @Test func `by option what is not to be kept is given up where its fate is unknown`() {
+    @Test func `as an option, an unstored notification is given up if its outcome is unknown`() {
         var scene = Scene(isKept: false)
         #expect(scene.receive(.unknown) == .sendAgain(after: .milliseconds(500)))
         scene.rules.givesUpUnknownUnkept = true
@@ -116,7 +117,7 @@ import Testing
     }
 
     @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unprocessed])
-    func `a batch waits between so many tries, however long they take`(_ passing: ResponseMeaning.Passing) throws {
+    func `a batch waits between its attempts, however long they take`(_ passing: ResponseMeaning.Passing) throws {
         var scene = try Scene.batch(tries: 4)
         scene.elapsed = .seconds(1_000_000)
         #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(100)))
@@ -130,40 +131,40 @@ import Testing
         #expect(once.receive(passing) == .end(.passing(passing)))
     }
 
-    @Test func `a batch leaves the token to its workers, and its headers as they are`() throws {
+    @Test func `a batch does not change provider tokens or headers`() throws {
         var scene = try Scene.batch(tries: 4)
         #expect(scene.receive(.providerToken) == .end(.credentialFault))
         #expect(scene.receive(.connection) == .end(.credentialFault))
         #expect(scene.receive(.header(.priority)) == .end(.requestFault))
     }
 
-    @Test func `a worker writes on so many streams, and on as many when it was put off`() throws {
+    @Test func `a worker has a limit of streams, which is reset when it is postponed`() throws {
         var scene = try Scene.batch(tries: 4) { $0.attemptCountMax = 3 }
         for total in [3, 6] {
             #expect([scene.unanswered(), scene.unanswered(), scene.unanswered()] == [true, true, false])
             #expect(scene.retries.totalAttemptCount == total)
-            scene.retries.putOff()
+            scene.retries.postpone()
         }
         #expect(!scene.retries.isUnknown)
     }
 
-    @Test(arguments: [false, true]) func `a worker sends what is unknown again by option alone`(resends: Bool) throws {
+    @Test(arguments: [false, true]) func `a worker sends unknown ones again only as an option`(resends: Bool) throws {
         var scene = try Scene.batch(tries: 4) { ($0.attemptCountMax, $0.resendsUnknown) = (2, resends) }
         #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [resends, resends])
         #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [false, resends])
-        // It stays so, whatever comes of the others.
-        scene.retries.putOff()
+        // It stays unknown, whatever the outcome of the others.
+        scene.retries.postpone()
         #expect([scene.unanswered(), scene.retries.isUnknown] == [true, resends])
     }
 
-    @Test func `a worker tries another token once between two pauses`() {
+    @Test func `a worker uses another token once between two delays`() {
         var retries = RetryState()
         let tries = [retries.renewToken(), retries.renewToken()]
-        retries.putOff()
+        retries.postpone()
         #expect(tries + [retries.renewToken()] == [true, false, true])
     }
 
-    @Test func `no random number is made where there is no pause`() {
+    @Test func `no random number is generated without a delay`() {
         var (retries, count) = (RetryState(), 0)
         func jitter() -> Double {
             count += 1
@@ -178,12 +179,12 @@ import Testing
     }
 
     @Test func `a request in a queue stays small`() {
-        // Each of them is copied several times on its way.
+        // Each of them is copied several times.
         #expect(MemoryLayout<RetryState>.size <= 16)
         #expect(MemoryLayout<PendingPush>.stride <= 64)
     }
 
-    @Test func `waits are spread between half and the whole`() {
+    @Test func `delays are between half and all of the maximum`() {
         let rules = RetryRules()
         #expect(rules.backoff.delay(failures: 1, jitter: 0) == .milliseconds(250))
         #expect(rules.backoff.delay(failures: 1, jitter: 1) == .milliseconds(500))

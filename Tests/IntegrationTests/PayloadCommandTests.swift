@@ -165,6 +165,6 @@ import Testing
             #expect(try await CommandRun(["payload", "build"] + words).code == 64, "\(words)")
         }
         let empty = try await CommandRun(["payload", "build"])
-        #expect(empty.code == 0 && empty.error.hasPrefix("warning: there is no alert"), "\(empty)")
+        #expect(empty.code == 0 && empty.error.hasPrefix("warning: the payload has no effect"), "\(empty)")
     }
 }
