@@ -23,6 +23,10 @@ package struct CommandEnvironment: Sendable {
     package var variables: [String: String] = [:]
     /// Finds out whether a command can start that opens so many connections of its own accord.
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
+    /// The command line, the name of the program first.
+    package var commandLine = ["apns-legacy"]
+    /// When progress is shown.
+    package var progressTiming = ProgressTiming()
     /// Ends the process with an exit code, where a command cannot come to its end.
     package var exit: @Sendable (Int32) -> Void = { _ in }
 
@@ -40,6 +44,7 @@ package struct CommandEnvironment: Sendable {
         environment.signals = { await Self.trap($0) }
         environment.logHandler = { StreamLogHandler.standardError(label: $0) }
         environment.metrics = metrics
+        environment.commandLine = CommandLine.arguments
         environment.variables = ProcessInfo.processInfo.environment
         environment.requireConnections = { try ProcessResources.require(connectionCount: $0) }
         environment.exit = { _exit($0) }
@@ -91,6 +96,8 @@ extension ApnsLegacyCommand {
         do {
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
+                var environment = environment
+                environment.commandLine = Array(environment.commandLine.prefix(1)) + words
                 return await command.status(in: environment).rawValue
             }
             // A command of commands, which shows its help.

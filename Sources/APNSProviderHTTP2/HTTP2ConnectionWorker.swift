@@ -338,6 +338,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
         self.isPausing = true
         self.shared.queue.pause(self.index)
+        if self.failures.silentCount > 0 {
+            let countMax = self.shared.configuration.connectFailureCountMax
+            self.shared.observer.retries(self.failures.silentCount, failureCountMax: countMax, after: pause)
+        }
         self.shared.logger.debug(
             "reconnecting after a delay",
             metadata: [LogKey.failure: "\(failure)", LogKey.connectionPause: "\(pause)"]

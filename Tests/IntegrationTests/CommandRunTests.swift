@@ -14,7 +14,7 @@ import Testing
         let importing = ["purge", "import", "-", "--format", "tokens", "--purge-list", scene.purgeList] + options
         let run = try await CommandRun(importing, input: input)
         #expect(run.code == 1)
-        #expect(run.output == "1 token added, 0 updated, 0 known, 1 bad line\n")
+        #expect(run.output == "1 token added, 0 updated, 0 already listed, 1 bad line\n")
         #expect(run.error.hasPrefix("standard input, line 2: its token is neither"), "\(run.error)")
         let stats = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
         #expect(stats.code == 0 && stats.output.hasPrefix("1 token\n") && stats.error.isEmpty, "\(stats)")
@@ -27,7 +27,7 @@ import Testing
         let wrong = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList, "--no-such"])
         #expect(wrong.code == 64 && wrong.output.isEmpty && wrong.error.hasPrefix("Error: Unknown option"), "\(wrong)")
         let missing = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
-        let said = "apns-legacy purge stats: There is no purge list \(scene.purgeList).\n"
+        let said = "apns-legacy purge stats: purge list \(scene.purgeList) does not exist\n"
         #expect(missing.code == 66 && missing.output.isEmpty && missing.error == said, "\(missing)")
     }
 

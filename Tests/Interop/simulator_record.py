@@ -208,11 +208,11 @@ class BoundTests(Base):
         with Simulator() as simulator:
             topics = [f"com.example.app{number}" for number in range(101)]
             request = simulator.request
-            self.assertError(request("/devices", "POST", {"topics": topics}), 507, "at most 100 apps")
+            self.assertError(request("/devices", "POST", {"topics": topics}), 507, "100 apps per device")
             self.assertEqual(simulator.get("/devices")["devices"], [])
             device = simulator.post("/devices", {"topics": topics[:-1]}, status=201)
             path = f"/devices/{device['identifier']}/apps/"
-            self.assertError(request(path + topics[-1], "PUT"), 507, "at most 100 apps")
+            self.assertError(request(path + topics[-1], "PUT"), 507, "100 apps per device")
             self.assertEqual(request(path + topics[0], "PUT")[0], 200)
 
 

@@ -89,14 +89,14 @@ class Checks:
     def check_loads_without_any_other_host(self):
         self.browser.requested.clear()
         self.open()
-        self.wait_for_text("#list-empty", "Nothing has arrived yet")
+        self.wait_for_text("#list-empty", "No notifications yet")
         foreign = [each for each in self.browser.requested if not each.startswith((self.simulator.control, "data:"))]
         assert foreign == [], foreign
         assert self.text("h1") == "apns-legacy simulator"
 
     def check_what_an_empty_page_tells_to_do_works(self):
         self.open()
-        self.wait_for_text("#list-empty", "Nothing has arrived yet")
+        self.wait_for_text("#list-empty", "No notifications yet")
         command = shlex.split(self.text("#list-empty pre").replace("\\\n", ""))
         assert command.pop(0) == "apns-legacy", command
         _, token = self.simulator.add_device(TOPIC)
@@ -208,10 +208,10 @@ class Checks:
         expected = ["closed", "rejected 4 missing payload", *(f"rejected 400 {reason}" for reason in reversed(reasons))]
         assert verdicts == expected, verdicts
         self.browser.click(".row")
-        self.wait_for_text("#detail", "closed the connection without a word")
-        assert self.text(".row-only") == "No message: begins with no command", self.text(".row")
+        self.wait_for_text("#detail", "closed the connection without an error response")
+        assert self.text(".row-only") == "Not a message: unknown command", self.text(".row")
         self.browser.press("j")
-        self.wait_for_text("#detail", "of which command 0 tells nobody")
+        self.wait_for_text("#detail", "without an error response in command 0")
 
     # What the app says
 
@@ -291,14 +291,14 @@ class Checks:
         self.browser.wait_for("document.querySelector('#faults .switch').ariaChecked === 'false'", "switched off")
         assert self.simulator.push_over_http2(token, alert("yes").encode(), TOPIC) == 200
         self.browser.click("#faults table .small")
-        self.wait_for_text("#faults", "There are no faults")
+        self.wait_for_text("#faults", "No faults")
 
     # Feedback and connections
 
     def check_feedback_is_listed_and_cleared(self):
         _, token = self.simulator.add_device(TOPIC)
         self.open("?view=feedback")
-        self.wait_for_text("#feedback", "No token waits")
+        self.wait_for_text("#feedback", "No pending tokens")
         self.browser.click("#feedback-token")
         self.browser.type("ef" * 32)
         self.browser.click("#feedback form .primary")
@@ -313,7 +313,7 @@ class Checks:
         assert [each["token"] for each in self.simulator.request("GET", "/feedback")["entries"]] == [token]
         self.browser.click("#feedback .view-tools button")
         self.browser.click("dialog .danger")
-        self.wait_for_text("#feedback", "No token waits")
+        self.wait_for_text("#feedback", "No pending tokens")
         assert self.simulator.request("GET", "/feedback")["entries"] == []
         # That a request was refused is the browser's own complaint.
         self.browser.evaluate("1")

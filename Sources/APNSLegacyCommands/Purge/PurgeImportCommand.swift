@@ -3,6 +3,7 @@
 import APNSWire
 import ArgumentParser
 import BatchFiles
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
@@ -43,7 +44,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
     var includeBadDeviceTokens = false
 
-    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+    func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
             throw CommandFailure(.usage, "\(self.input) is the list itself.")
@@ -58,10 +59,48 @@ struct PurgeImportCommand: PurgeSubcommand {
         importing.failedAt = self.failedAt?.seconds
         importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
-        let report = try importing.read(input, into: list, onProblem: badLines.add)
+        let report = try await self.read(input, into: list, importing, badLines, environment)
         try environment.console.write(self.text(report, badLines.count))
+        if let line = report.stopLine {
+            environment.console.say(
+                "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "
+                    + "tokens that are on the list already are not changed."
+            )
+            return .tryAgain
+        }
         guard badLines.count > 0 else { return .success }
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
+    }
+
+    /// Reads the input, until its end or a signal.
+    private func read(
+        _ input: SendInput,
+        into list: PurgeList,
+        _ importing: PurgeImport,
+        _ badLines: BadLines,
+        _ environment: CommandEnvironment
+    ) async throws -> PurgeImport.Report {
+        let lineCount = NIOLockedValueBox<UInt64>(0)
+        let display = ProgressDisplay(environment) {
+            var snapshot = ProgressSnapshot()
+            snapshot.count = lineCount.withLockedValue { $0 }
+            snapshot.unit = "lines"
+            if let total = input.byteCountTotal, total > 0 {
+                snapshot.fraction = min(1, Double(input.readByteCount) / Double(total))
+            }
+            return snapshot
+        }
+        defer { display.end() }
+        let reaction = "Stopping: what was read is put on the list; a second signal stops at once."
+        return try await environment.stoppable(Self.words, reaction) { stops in
+            var importing = importing
+            return try importing.read(input, into: list, onProblem: badLines.add) { line in
+                // Not for each line, since that would cost as much as reading it.
+                guard line.isMultiple(of: 256) else { return true }
+                lineCount.withLockedValue { $0 = UInt64(line) }
+                return stops.count == 0
+            }
+        }
     }
 
     private func text(_ report: PurgeImport.Report, _ badLineCount: UInt64) -> String {
@@ -69,15 +108,15 @@ struct PurgeImportCommand: PurgeSubcommand {
         var parts = [
             "\(change.addedCount.counted("token")) added",
             "\(change.updatedCount.grouped) updated",
-            "\(change.unchangedCount.grouped) known",
+            "\(change.unchangedCount.grouped) already listed",
         ]
         if change.supersededCount > 0 {
-            parts.append("\(change.supersededCount.grouped) registered since")
+            parts.append("\(change.supersededCount.grouped) ignored: registered later")
         }
         if badLineCount > 0 { parts.append(badLineCount.counted("bad line")) }
         let skipped = report.skipped.sorted { $0.key < $1.key }.map { reason, count in
             let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
-            return "\(count.counted("line")) left out: \(name)"
+            return "\(count.counted("line")) skipped: \(name)"
         }
         return ([parts.joined(separator: ", ")] + skipped).map { $0 + "\n" }.joined()
     }

@@ -138,6 +138,15 @@ final class BinaryConnectionWorker: ConnectionWorker {
         }
     }
 
+    /// Reports when the next attempt to connect begins, if a connection failed.
+    private func reportRetry() {
+        let (count, delay) = (self.session.failures.silentCount, self.session.connectNotBefore - self.now)
+        guard count > 0, delay > .zero, self.connections.isEmpty else { return }
+        let limits = self.configuration.limits
+        let countMax = limits.life == .batch ? limits.fruitlessConnectionCountMax : nil
+        self.transport.observer.retries(count, failureCountMax: countMax, after: delay)
+    }
+
     /// Flushes what was written.
     private func flush() {
         for connection in self.connections.values where connection.isFlushDue { connection.flush() }
@@ -159,6 +168,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
             self.connections[number]?.write(self.probe(identifier))
         case .close(let number): self.close(number)
         case .wait(let time):
+            self.reportRetry()
             self.schedule(time)
             return false
         case .finish(let ending):

@@ -23,6 +23,8 @@ package struct PurgeImport {
         package fileprivate(set) var change = PurgeChange()
         /// How many lines do not make a token dead, by the reason that they give.
         package fileprivate(set) var skipped: [String: UInt64] = [:]
+        /// The last line that was read, if it was asked to stop there; `nil` at the end of the input.
+        package fileprivate(set) var stopLine: Int?
     }
 
     /// What came of a line.
@@ -61,32 +63,45 @@ package struct PurgeImport {
     ///   - input: lines of tokens, CSV or JSON.
     ///   - list: where the tokens go.
     ///   - onProblem: is told of each line that is passed over.
+    ///   - onLine: is given the number of each line, and returns whether to go on behind it.
     /// - Returns: what came of it.
     /// - Throws: ``BatchFileError`` where nothing can come of any line, and `PurgeListError`.
     package mutating func read(
         _ input: SendInput,
         into list: PurgeList,
-        onProblem: (BatchProblem) -> Void
+        onProblem: (BatchProblem) -> Void,
+        onLine: (_ lineNumber: Int) -> Bool = { _ in true }
     ) throws -> Report {
         var report = Report()
         var portion: [PurgeEntry] = []
-        try input.forEachLine(onProblem: { problem, _ in onProblem(problem) }) { text, lineNumber in
-            let outcome = self.read(text)
-            try self.check(input.name, lineNumber)
-            switch outcome {
-            case .entry(let entry): portion.append(entry)
-            case .skipped(let reason):
-                let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
-                report.skipped[isListed ? reason : "other reasons", default: 0] += 1
-            case .header: break
-            case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: lineNumber))
+        do {
+            try input.forEachLine(onProblem: { problem, _ in onProblem(problem) }) { text, lineNumber in
+                let outcome = self.read(text)
+                try self.check(input.name, lineNumber)
+                switch outcome {
+                case .entry(let entry): portion.append(entry)
+                case .skipped(let reason):
+                    let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
+                    report.skipped[isListed ? reason : "other reasons", default: 0] += 1
+                case .header: break
+                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: lineNumber))
+                }
+                if portion.count >= Self.portionCount {
+                    report.change += try list.record(portion)
+                    portion.removeAll(keepingCapacity: true)
+                }
+                if !onLine(lineNumber) { throw Stop(line: lineNumber) }
             }
-            guard portion.count >= Self.portionCount else { return }
-            report.change += try list.record(portion)
-            portion.removeAll(keepingCapacity: true)
+        } catch let stop as Stop {
+            report.stopLine = stop.line
         }
         report.change += try list.record(portion)
         return report
+    }
+
+    /// Ends the reading of lines before the end of the input.
+    private struct Stop: Error {
+        var line: Int
     }
 
     /// Finds out whether anything can come of the lines.

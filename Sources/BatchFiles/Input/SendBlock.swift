@@ -44,6 +44,8 @@ import APNSWire
 
     /// How many lines there are.
     private(set) var count = 0
+    /// Where the input stood before the first line, and behind the last.
+    var (start, end) = (BatchPosition(), BatchPosition())
     /// Why lines cannot be read, in their order.
     private(set) var problems: [BatchProblem] = []
 

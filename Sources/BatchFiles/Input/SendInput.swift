@@ -15,6 +15,7 @@ package final class SendInput: Sendable {
     private let isOwned: Bool
     private let isStream: Bool
     private let abandoned = NIOLockedValueBox(false)
+    private let readCounter = NIOLockedValueBox<UInt64>(0)
 
     /// So many bytes are read at a time.
     private static let portionByteCountMax = 262_144
@@ -110,11 +111,17 @@ package final class SendInput: Sendable {
         }
     }
 
+    /// How many bytes of the file or stream were read.
+    package var readByteCount: UInt64 { self.readCounter.withLockedValue { $0 } }
+
     /// Puts the next bytes into memory, and waits for them where they are not there yet.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         while true {
             let count = unsafe Glibc.read(self.descriptor, memory.baseAddress, memory.count)
-            if count >= 0 { return count }
+            if count >= 0 {
+                self.readCounter.withLockedValue { $0 += UInt64(count) }
+                return count
+            }
             guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
         }
     }

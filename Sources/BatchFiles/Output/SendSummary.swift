@@ -8,7 +8,7 @@ package struct SendSummary {
     package var seconds: Double
     package var isResumed = false
     package var isInterrupted = false
-    /// Whether the batch was held against a purge list.
+    /// Whether the batch was compared with a purge list.
     package var hasPurgeList = false
 
     /// Makes the summary of a batch.
@@ -34,25 +34,24 @@ package struct SendSummary {
         if self.outcomeCounts.possibleDuplicateCount > 0 {
             lines.append("  \(self.outcomeCounts.possibleDuplicateCount.padded) of these may have arrived twice")
         }
-        if self.isInterrupted { lines.append("Stopped before the input was read to its end.") }
         return lines.joined(separator: "\n")
     }
 
     private func remark(_ outcome: DeliveryOutcome.Kind) -> String {
         switch outcome {
-        case .accepted: return " (proved)"
+        case .accepted: return ""
         case .rejected:
             let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
             return " ("
                 + statuses.map { "\($0.value.grouped) with status \($0.key)" }.joined(separator: ", ")
                 + ")"
-        case .indeterminate: return " (written, then the connection died without a word; they may have arrived)"
+        case .indeterminate: return " (sent, but the connection failed before an outcome came; may have arrived)"
         case .unsent: return " (safe to send again)"
-        case .invalid: return " (refused before sending)"
+        case .invalid: return " (not sent: the line has an error)"
         case .suppressed:
             return self.hasPurgeList
-                ? " (the token is on the purge list, or was rejected earlier in this run)"
-                : " (the token was rejected earlier in this run)"
+                ? " (not sent: the token is on the purge list, or was rejected earlier in this run)"
+                : " (not sent: the token was rejected earlier in this run)"
         }
     }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNSGateway
 
-/// A rule of the bridge that looks right and is wrong, in place of the one that is.
+/// A plausible but wrong rule of the bridge, used instead of the correct one.
 enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case remembersNothing = "what was delivered behind a rejection is forgotten"
     case remembersTooFew = "one notification is enough to remember"

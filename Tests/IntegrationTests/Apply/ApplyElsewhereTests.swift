@@ -114,9 +114,9 @@ import Testing
         let hook = "cat > /dev/null; echo x >> '\(count)'; test $(wc -l < '\(count)') -ne 2"
         let run = try await self.scene.run(["--exec", hook, "--batch", "10"])
         #expect(run.code == 75 && run.error.contains("batch 2 (tokens 11 to 20)"), "\(run)")
-        #expect(run.output.contains("10 tokens handed over in 1 batch"))
+        #expect(run.output.contains("10 tokens passed to the command in 1 batch"))
         let again = try await self.scene.run(["--exec", hook, "--batch", "10"])
-        #expect(again.code == 0 && again.output.contains("25 tokens handed over in 3 batches"))
+        #expect(again.code == 0 && again.output.contains("25 tokens passed to the command in 3 batches"))
     }
 
     @Test func `a hook that does not read, does not end or dies does no harm`() async throws {

@@ -84,7 +84,7 @@ import Testing
         let strikes = [ChainRun.Strike(takenCount: 299, signal: SIGTERM)]
         let run = ChainRun(lineCount: 300, strikes: strikes, isAtMostOnce: isAtMostOnce, limits: "{shutdown: 10s}")
         let outcome = try await run(record) { gateway in
-            try await gateway.lines("gateway ending")
+            try await gateway.lines("stopping: delivering")
             record.release()
         }
         Self.expectAll(outcome, record, rejected: [150])

@@ -181,7 +181,7 @@ import Testing
                     let bytes: [UInt8] = number.isMultiple(of: 2) ? [] : [22, 3, 1]
                     group.addTask { try await Self.connectSilently(gateway.port, saying: bytes) }
                 }
-                try await gateway.lines("connection refused", "of its address that proved nothing", "may be, 40")
+                try await gateway.lines("connection refused", "unauthenticated connections per address", "reached, 40")
                 for _ in 0..<160 { try await group.next() }
                 #expect(ContinuousClock.now - start < .seconds(3), "More than there may be go at once.")
                 try await group.waitForAll()
@@ -266,7 +266,7 @@ import Testing
                 while (try? await provider.send(junk)) != nil {}
             }
             #expect(ContinuousClock.now - start < .seconds(15))
-            try await gateway.lines("connection reset", "behind its end it ")
+            try await gateway.lines("connection reset", "after its end, it ")
         }
     }
 
@@ -274,7 +274,7 @@ import Testing
         try await Self.withGateway { gateway in
             try await gateway.connect(isReading: false) { provider in
                 try await provider.send(ByteBuffer(bytes: [9]))
-                try await gateway.lines("connection reset", "behind its end it did not close in time")
+                try await gateway.lines("connection reset", "after its end, it was idle for too long")
             }
         }
     }

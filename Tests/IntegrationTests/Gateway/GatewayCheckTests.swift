@@ -58,7 +58,7 @@ import Testing
                 let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
                 try $0.write("ca.pem", authority.certificatePEM)
             },
-            words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "let in"]
+            words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "admitted"]
         ),
         Problem(
             testDescription: "an expired upstream certificate",
@@ -86,14 +86,14 @@ import Testing
             words: ["admin.host: 192.0.2.1: ", "no network interface"]
         ),
         Problem(
-            testDescription: "a feedback database that is a link to nothing",
+            testDescription: "a feedback database that is a dangling link",
             make: {
                 try FileManager.default.createSymbolicLink(
                     atPath: $0.path("database/feedback.sqlite"),
                     withDestinationPath: "nowhere"
                 )
             },
-            words: ["feedback: ", "/feedback.sqlite: ", "link to nothing"]
+            words: ["feedback: ", "/feedback.sqlite: ", "dangling link"]
         ),
         Problem(
             testDescription: "a missing feedback folder",
@@ -129,13 +129,13 @@ import Testing
         }
         #expect(run.code == 0 && run.error.isEmpty, "\(run)")
         let lines = run.output.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
-        #expect(lines.first == "\(folder.path("gateway.yaml")) is good: providers shop")
+        #expect(lines.first == "\(folder.path("gateway.yaml")): no problems found; providers: shop")
         #expect(
             lines.contains("listens on any free port of 127.0.0.1, for feedback on any free port of 127.0.0.1; TLS 1.2")
         )
         let expected = [
             "server certificate \(folder.path("server.pem")): for localhost, 127.0.0.1, ::1; 0 days left",
-            "provider shop: the topic of its certificate, sandbox; lets in certificates that "
+            "provider shop: the topic of its certificate, sandbox; admits certificates that "
                 + "\(folder.path("ca.pem")) issued",
             "sends to localhost:1 with certificate \(folder.path("upstream.pem")); 0 days left, until 20",
         ]
@@ -189,7 +189,7 @@ import Testing
         let gateway = try await GatewayProgram(folder)
         gateway.child.send(SIGHUP)
         try await gateway.lines("configuration reloaded")
-        #expect(gateway.lines(["needs a restart"]).isEmpty)
+        #expect(gateway.lines(["require a restart"]).isEmpty)
         try Self.edit(
             folder,
             "listen: {port: 0, feedbackPort: 0}",
@@ -200,7 +200,7 @@ import Testing
         try Self.edit(folder, "database/feedback", "database/other")
         try Self.edit(folder, "environment: sandbox", "environment: sandbox\n    limits: {remembered: 7}")
         gateway.child.send(SIGHUP)
-        let lines = try await gateway.lines("needs a restart")
+        let lines = try await gateway.lines("require a restart")
         let keys = "admin, feedback, limits.connections, limits.shutdown, listen.port, listen.tlsMinimum, log"
         #expect(lines.count == 1 && lines[0].contains("\"push.configuration.unapplied\":\"\(keys)\""), "\(lines)")
         #expect(lines.first?.contains("\"level\":\"warning\"") == true)

@@ -51,7 +51,7 @@ import Testing
             }
             try await gateway.answersProbe()
             gateway.child.send(SIGTERM)
-            try await gateway.lines("gateway ending")
+            try await gateway.lines("stopping: delivering")
             held.give(on: upstream)
             _ = try await gateway.child.end()
         }

@@ -62,7 +62,7 @@ import Testing
             #expect(try await gateway.feedback().count == 1)
             let feedback = try Self.fields(try await gateway.lines("\"feedback connection closed\"")[0])
             #expect(feedback["push.feedback.tokens"] == "1")
-            #expect(feedback["push.connection.reason"] == "the provider took the whole list")
+            #expect(feedback["push.connection.reason"] == "the provider read the whole list")
             try await gateway.lines("\"feedback provider admitted\"", "\"push.provider\":\"shop\"")
         }
     }
@@ -74,7 +74,7 @@ import Testing
                 try await provider.channel.close().get()
             }
             let line = try Self.fields(try await gateway.lines("\"connection closed\"")[0])
-            #expect(line["push.connection.reason"]?.hasPrefix("the provider closed it") == true, "\(line)")
+            #expect(line["push.connection.reason"]?.hasPrefix("closed by the provider") == true, "\(line)")
             #expect(line["push.notifications.delivered"] == "2")
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(3...12))

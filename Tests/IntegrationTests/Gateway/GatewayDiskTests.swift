@@ -62,7 +62,7 @@ import Testing
                 let bytes = try await provider.end(within: .seconds(60)).bytes
                 #expect(bytes == GatewayProgram.response(.missingDeviceToken, numbers.upperBound + 1))
             }
-            try await gateway.lines("feedback is written again")
+            try await gateway.lines("feedback database writable again")
             let kept = try await gateway.feedback().map { GatewayProgram.number(of: $0.token) }
             #expect(kept.sorted() == Array(numbers))
             let ending = try await gateway.end()

@@ -61,7 +61,7 @@ import Testing
                 silent.append(try await bootstrap.connect(host: "127.0.0.1", port: gateway.feedbackPort).get())
             }
             #expect(try await Self.shakesHands(gateway, from: "127.0.0.2"))
-            try await gateway.lines("connection refused", "of its address that proved nothing", "may be, 64")
+            try await gateway.lines("connection refused", "unauthenticated connections per address", "reached, 64")
             for channel in silent { channel.close(promise: nil) }
         }
     }

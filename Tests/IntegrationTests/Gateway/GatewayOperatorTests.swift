@@ -191,7 +191,7 @@ import Testing
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(4...6))
                 try await provider.send(try GatewayProgram.probe(7))
-                try await gateway.lines("feedback not written, which is tried again", "it is gone")
+                try await gateway.lines("feedback not written, retrying", "it was removed")
                 let ill = try await Self.get("/healthz", gateway)
                 #expect(ill.status == 503 && ill.body.contains("the feedback database cannot be written: "), "\(ill)")
                 let metrics = try await Self.get("/metrics", gateway).body

@@ -60,7 +60,7 @@ import Testing
                 try await Self.change(gateway, "{authority: ca.pem}", to: "{authority: other.pem}")
                 #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
             }
-            try await gateway.lines("provider no longer let in as before")
+            try await gateway.lines("provider no longer admitted")
             #expect(try await gateway.connect { try await $0.end().bytes } == [])
             let new = try other.issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.serves(new.identity))

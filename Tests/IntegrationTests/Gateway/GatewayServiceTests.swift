@@ -100,7 +100,7 @@ import Testing
                 number += 10
                 return try await Self.delivers(number, gateway)
             }
-            try await gateway.lines("service answers again", "shop")
+            try await gateway.lines("upstream reachable again", "shop")
             #expect(upstream.counts == [number: 1])
         }
         let ending = try await gateway.end()

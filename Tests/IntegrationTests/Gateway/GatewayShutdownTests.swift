@@ -104,7 +104,7 @@ import Testing
                 try await provider.send(try GatewayProgram.frames(1...5))
                 try await upstream.wait(count: 5)
                 gateway.child.send(SIGTERM)
-                try await gateway.lines("gateway ending")
+                try await gateway.lines("stopping: delivering")
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
                 #expect(try await provider.end().bytes == [])
@@ -140,7 +140,7 @@ import Testing
         let ending = try await upstream.withGateway { gateway in
             try await Self.sendAndClose(gateway, upstream)
             gateway.child.send(SIGTERM)
-            try await gateway.lines("gateway ending")
+            try await gateway.lines("stopping: delivering")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
@@ -173,7 +173,7 @@ import Testing
                 gateway.child.send(SIGTERM)
                 #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 0))
             }
-            try await gateway.lines("notifications left to their resend")
+            try await gateway.lines("notifications left to be resent")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")

@@ -33,6 +33,8 @@ final class Child: Sendable {
         var output: String?
         var outputDescriptor: CInt?
         var error: String?
+        /// Environment variables that the process has in place of those of the tests.
+        var variables: [String: String] = [:]
     }
 
     let pid: pid_t
@@ -138,18 +140,22 @@ final class Child: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // The tests ignore SIGPIPE, and a child would inherit that.
+        // The tests ignore SIGPIPE, and a shell may have them ignore others; a child would inherit that.
         var signals = sigset_t()
         sigemptyset(&signals)
         posix_spawnattr_setsigmask(&attributes, &signals)
-        sigaddset(&signals, SIGPIPE)
+        for signal in [SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM] { sigaddset(&signals, signal) }
         posix_spawnattr_setsigdefault(&attributes, &signals)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
         var words: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
         words.append(nil)
+        let variables = ProcessInfo.processInfo.environment.merging(streams.variables) { $1 }
+        var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }
+        defer { for variable in environment { free(variable) } }
+        environment.append(nil)
         var pid: pid_t = 0
-        let code = posix_spawn(&pid, program, &actions, &attributes, words, environ)
+        let code = posix_spawn(&pid, program, &actions, &attributes, words, environment)
         guard code == 0 else { throw Failure(description: "\(program) does not start: error \(code).") }
         return pid
     }

@@ -11,7 +11,7 @@ private final class SmallDisk {
     let folder: TemporaryFolder
     var path: String { self.folder.path }
 
-    /// `nil` where this user may not mount.
+    /// `nil` if this user may not mount.
     init?(kibibyteCount: Int) throws {
         self.folder = try TemporaryFolder()
         guard mount("tmpfs", self.folder.path, "tmpfs", 0, "size=\(kibibyteCount)k") == 0 else { return nil }
@@ -22,7 +22,7 @@ private final class SmallDisk {
     static var canMount: Bool { (try? SmallDisk(kibibyteCount: 1024)) != nil }
 }
 
-/// What happens when there is no room.
+/// Full disks.
 @Suite("Purge list without room", .timeLimit(.minutes(2)), .serialized)
 struct PurgeRoomTests {
     private func entries(_ count: Int, seed: UInt64) -> [PurgeEntry] {
@@ -61,7 +61,7 @@ struct PurgeRoomTests {
         let path = disk.path + "/purge.db"
         let list = try PurgeList(path: path)
         let entries = self.entries(80_000, seed: 3)
-        // What fits with one batch in memory, fits with many in a file.
+        // What fits with one batch in memory also fits with many in a file.
         let isFitting: Bool
         do {
             try list.record(entries)
