@@ -128,7 +128,7 @@ struct FeedbackListenerTests {
         try await Self.withListener(store, configuration, logger: lines.logger(.debug)) { listener, port in
             let tls = try Fixture.client()
             let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, tls) }
-            try await store.wait("those that are let in") { $0.openedCount >= 8 }
+            try await store.wait("accepted connections") { $0.openedCount >= 8 }
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
