@@ -383,7 +383,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             // The time of removal does not matter here.
             let meaning = ResponseMeaning(rejection, now: .max)
             // The service is about to close the connection.
-            if meaning == .passing(.unprocessed) { self.release(connection) }
+            if meaning == .transient(.unprocessed) { self.release(connection) }
             var renewed = push
             if self.isRetryable(&renewed, meaning, connection) {
                 self.shared.observer.repeated(1)
@@ -402,9 +402,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             push.retries.renewToken()
         else { return false }
         switch meaning {
-        case .passing(.providerToken): return tokens.expired(issuedAt: issuedAt)
-        case .passing(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
-        case .passing(.connection):
+        case .transient(.providerToken): return tokens.expired(issuedAt: issuedAt)
+        case .transient(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
+        case .transient(.connection):
             self.release(connection)
             return true
         default: return false

@@ -14,9 +14,9 @@ import Testing
         var isKept = true
         var elapsed = Duration.zero
 
-        mutating func receive(_ passing: ResponseMeaning.Passing) -> RetryState.OnAnswer {
+        mutating func receive(_ cause: ResponseMeaning.TransientCause) -> RetryState.OnAnswer {
             let action = self.retries.receive(
-                .passing(passing),
+                .transient(cause),
                 self.rules,
                 isKept: self.isKept,
                 elapsed: self.elapsed,
@@ -27,9 +27,9 @@ import Testing
         }
 
         /// Gives the same answer until there is no other attempt.
-        mutating func end(_ passing: ResponseMeaning.Passing) -> (tries: Int, ending: ResponseMeaning)? {
+        mutating func end(_ cause: ResponseMeaning.TransientCause) -> (tries: Int, ending: ResponseMeaning)? {
             for tries in 1...1000 {
-                if case .end(let meaning) = self.receive(passing) { return (tries, meaning) }
+                if case .end(let meaning) = self.receive(cause) { return (tries, meaning) }
             }
             return nil
         }
@@ -76,59 +76,60 @@ import Testing
         #expect(scene.receive(.providerToken) == .end(.credentialFault))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.unprocessed, .connection])
-    func `an unprocessed notification is sent again immediately, then with backoff`(_ passing: ResponseMeaning.Passing)
-    {
+    @Test(arguments: [ResponseMeaning.TransientCause.unprocessed, .connection])
+    func `an unprocessed notification is sent again immediately, then with backoff`(
+        _ cause: ResponseMeaning.TransientCause
+    ) {
         var scene = Scene()
-        #expect(scene.receive(passing) == .sendAgain(after: .zero))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
-        #expect(scene.end(passing)?.ending == .passing(passing))
+        #expect(scene.receive(cause) == .sendAgain(after: .zero))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
+        #expect(scene.end(cause)?.ending == .transient(cause))
         var troubled = Scene()
         #expect(troubled.receive(.trouble) == .sendAgain(after: .milliseconds(500)))
-        #expect(troubled.receive(passing) == .sendAgain(after: .seconds(1)))
+        #expect(troubled.receive(cause) == .sendAgain(after: .seconds(1)))
     }
 
     @Test func `after the budget an unprocessed notification is not sent again immediately`() {
         var scene = Scene(elapsed: .seconds(61))
-        #expect(scene.receive(.unprocessed) == .end(.passing(.unprocessed)))
+        #expect(scene.receive(.unprocessed) == .end(.transient(.unprocessed)))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unknown])
-    func `5xx answers are retried within the budget`(_ passing: ResponseMeaning.Passing) throws {
+    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unknown])
+    func `5xx answers are retried within the budget`(_ cause: ResponseMeaning.TransientCause) throws {
         var scene = Scene()
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(500)))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(2)))
-        let result = scene.end(passing)
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(500)))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(2)))
+        let result = scene.end(cause)
         let end = try #require(result)
-        #expect(end.tries > 2 && end.ending == .passing(passing))
+        #expect(end.tries > 2 && end.ending == .transient(cause))
         #expect(scene.elapsed <= .seconds(60))
         #expect(scene.elapsed > .seconds(45))
-        #expect(scene.retries.isUnknown == (passing == .unknown))
+        #expect(scene.retries.isUnknown == (cause == .unknown))
     }
 
     @Test func `as an option, an unstored notification is given up if its outcome is unknown`() {
         var scene = Scene(isKept: false)
         #expect(scene.receive(.unknown) == .sendAgain(after: .milliseconds(500)))
         scene.rules.givesUpUnknownUnkept = true
-        #expect(scene.receive(.unknown) == .end(.passing(.unknown)))
+        #expect(scene.receive(.unknown) == .end(.transient(.unknown)))
         scene.isKept = true
         #expect(scene.receive(.unknown) == .sendAgain(after: .seconds(1)))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unprocessed])
-    func `a batch waits between its attempts, however long they take`(_ passing: ResponseMeaning.Passing) throws {
+    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unprocessed])
+    func `a batch waits between its attempts, however long they take`(_ cause: ResponseMeaning.TransientCause) throws {
         var scene = try Scene.batch(tries: 4)
         scene.elapsed = .seconds(1_000_000)
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(100)))
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(200)))
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(400)))
-        #expect(scene.receive(passing) == .end(.passing(passing)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(100)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(200)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(400)))
+        #expect(scene.receive(cause) == .end(.transient(cause)))
         var long = try Scene.batch(tries: 20)
-        for _ in 1..<19 { _ = long.receive(passing) }
-        #expect(long.receive(passing) == .sendAgain(after: .seconds(15)))
+        for _ in 1..<19 { _ = long.receive(cause) }
+        #expect(long.receive(cause) == .sendAgain(after: .seconds(15)))
         var once = try Scene.batch(tries: 1)
-        #expect(once.receive(passing) == .end(.passing(passing)))
+        #expect(once.receive(cause) == .end(.transient(cause)))
     }
 
     @Test func `a batch does not change provider tokens or headers`() throws {
@@ -170,11 +171,11 @@ import Testing
             count += 1
             return 0
         }
-        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .passing(.unprocessed)] {
+        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .transient(.unprocessed)] {
             _ = retries.receive(meaning, RetryRules(), jitter: jitter())
         }
         #expect(count == 0)
-        _ = retries.receive(.passing(.trouble), RetryRules(), jitter: jitter())
+        _ = retries.receive(.transient(.trouble), RetryRules(), jitter: jitter())
         #expect(count == 1)
     }
 

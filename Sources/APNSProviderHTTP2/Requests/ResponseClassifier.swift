@@ -81,8 +81,8 @@ final class ResponseClassifier: Sendable {
             push.answeredCountThen = answeredCountThen
             return .sendAgain(after: pause)
         case .end(.misconfigured), .end(.credentialFault): self.fail(.senderRefused(answer))
-        case .end(.passing(let passing)):
-            if passing != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
+        case .end(.transient(let cause)):
+            if cause != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
         case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault):
             self.countRejection(rejection.tokenFault(now: now))
             return .settle(.rejected(rejection))

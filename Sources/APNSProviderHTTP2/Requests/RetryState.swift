@@ -78,9 +78,9 @@ package struct RetryState: Hashable, Sendable {
         elapsed: Duration = .zero,
         jitter: @autoclosure () -> Double
     ) -> OnAnswer {
-        guard case .passing(let passing) = meaning else { return .end(meaning) }
+        guard case .transient(let cause) = meaning else { return .end(meaning) }
         var isAtOnce = false
-        switch passing {
+        switch cause {
         case .header(let header):
             let bit: UInt8 = header == .priority ? 1 : 2
             guard rules.omitsHeaders, self.omitted & bit == 0 else { return .end(.requestFault) }
