@@ -3,12 +3,12 @@
 import NIOCore
 import NIOPosix
 
-/// Threads for calls that wait for the disk.
+/// Threads for blocking file system calls.
 struct BlockingThreads: Sendable {
     let pool: NIOThreadPool
     let group: any EventLoopGroup
 
-    /// Makes a call also when the task is cancelled: what was read is to be kept then, too.
+    /// Runs a call even if the task is cancelled, so that bytes already read are still stored.
     func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await self.pool.runIfActive(eventLoop: self.group.any(), body).get()
     }

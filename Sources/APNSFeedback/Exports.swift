@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The configuration is made of their types, and endings and environments are in outcomes.
+// The configuration and the outcomes use these types.
 @_exported public import APNSSession
 @_exported public import APNSTransport
 @_exported public import APNSWire

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A client over HTTP/2 is one of its clients, so that one import is enough.
+// This module extends the client of APNSProvider, so one import is enough.
 @_exported public import APNSProvider

@@ -11,15 +11,15 @@ import NIOCore
 public import OpenSSLTLS
 
 extension PushClientConfiguration {
-    /// The HTTP/2 provider API, for a provider that proves itself by its certificate.
+    /// The HTTP/2 provider API, with authentication by a certificate.
     ///
-    /// The topic of notifications is the certificate's, and their push type is inferred from the payload.
+    /// The certificate determines the topic of notifications, and their push type is inferred from the payload.
     ///
     /// - Parameters:
-    ///   - endpoint: where the service listens, such as `.pushService(.production)`.
+    ///   - endpoint: the address of the service, such as `.pushService(.production)`.
     ///   - identity: the certificate and its key.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    ///   - configure: changes what else there is to choose.
+    ///   - configure: changes the other options.
     /// - Returns: the configuration.
     public static func http2(
         _ endpoint: Endpoint,
@@ -33,16 +33,16 @@ extension PushClientConfiguration {
         return .http2(configuration, requests)
     }
 
-    /// The HTTP/2 provider API, for a provider that proves itself by provider tokens.
+    /// The HTTP/2 provider API, with authentication by provider tokens.
     ///
     /// The push type of notifications is inferred from the payload.
     ///
     /// - Parameters:
-    ///   - endpoint: where the service listens, such as `.pushService(.production)`.
-    ///   - providerToken: where the tokens come from.
+    ///   - endpoint: the address of the service, such as `.pushService(.production)`.
+    ///   - providerToken: the source of the tokens.
     ///   - topic: the topic of all notifications.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    ///   - configure: changes what else there is to choose.
+    ///   - configure: changes the other options.
     /// - Returns: the configuration.
     public static func http2(
         _ endpoint: Endpoint,
@@ -60,8 +60,8 @@ extension PushClientConfiguration {
     /// The HTTP/2 provider API.
     ///
     /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - requests: how a notification becomes a request.
+    ///   - configuration: the service and the options.
+    ///   - requests: how a notification is converted to a request.
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
@@ -81,7 +81,7 @@ extension PushClientConfiguration {
     }
 }
 
-/// Carries what a client is given over the HTTP/2 provider API.
+/// A client transport for the HTTP/2 provider API.
 struct HTTP2Client: ClientTransport {
     private let client: RequestClient
     private let requests: RequestRules
@@ -101,7 +101,7 @@ struct HTTP2Client: ClientTransport {
     ) -> SubmissionReceipt {
         let token = notification.token
         let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
-        if isSuppressed { return self.settleHere(.suppressed, receiver, key: key) }
+        if isSuppressed { return self.settleLocally(.suppressed, receiver, key: key) }
         return self.client.submit(self.request(notification)) { report in
             if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
             receiver.settle(key..<(key + 1), report)
@@ -124,12 +124,12 @@ struct HTTP2Client: ClientTransport {
         return request
     }
 
-    func settleHere(
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        self.client.settleHere(outcome) { receiver.settle(key..<(key + 1), $0) }
+        self.client.settleLocally(outcome) { receiver.settle(key..<(key + 1), $0) }
     }
 
     private func suppress(_ token: DeviceToken, _ rejection: Rejection) {
@@ -143,10 +143,10 @@ struct HTTP2Client: ClientTransport {
 
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.client.waitForEnd() }
 
-    /// Each notification has its own answer already.
+    /// Does nothing, since each notification has its own answer.
     func checkpoint() {}
 
-    /// As for a checkpoint.
+    /// Does nothing, as ``checkpoint()``.
     func endSequence() {}
 
     func allow(_ token: DeviceToken) { self.rejected.withLockedValue { $0.remove(token) } }

@@ -9,11 +9,11 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// One connection at a time and what becomes of its requests, on one event loop.
+/// The connection of one event loop and the outcomes of its requests.
 ///
-/// A connection that the service leaves goes on until its last answer, beside the one that takes its place.
+/// A connection that the service closes gracefully continues until its last answer, in parallel with its replacement.
 final class HTTP2ConnectionWorker: ConnectionWorker {
-    /// What all workers of a client, or of a batch, share.
+    /// State shared by all workers of a client or a batch.
     struct Shared: Sendable {
         let configuration: PushConfiguration
         let opener: ConnectionOpener
@@ -23,11 +23,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let retries: RetryRules
 
         /// - Parameters:
-        ///   - configuration: where and how.
+        ///   - configuration: the service and the options.
         ///   - opener: opens the connections.
         ///   - source: makes the requests of a batch; `nil` for a client.
-        ///   - observer: counts what is sent.
-        ///   - logger: gets debug messages.
+        ///   - observer: the metrics.
+        ///   - logger: receives debug messages.
         init(
             _ configuration: PushConfiguration,
             _ opener: ConnectionOpener,
@@ -59,16 +59,16 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     private var isOver = false
     private var timer: Scheduled<Void>?
     private let finished: EventLoopPromise<WorkerEnding>
-    /// Gives the rest of a batch up whose source was stopped.
+    /// Gives up the rest of a batch whose source was stopped.
     private var drainTimer: Scheduled<Void>?
-    /// Outcomes since the queue was last told.
+    /// Outcomes not yet reported to the queue.
     private var settledCount = 0
     private var now = NIODeadline.now()
 
     /// The names that the texts of failures contain.
     var names: TLSErrorNames { self.shared.opener.names }
 
-    /// The most requests that are written before other work of the event loop gets its turn.
+    /// The number of requests to write before other work of the event loop gets its turn.
     private static let batchCountMax = 256
     private static let checkInterval = TimeAmount.milliseconds(500)
 
@@ -84,7 +84,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         )
     }
 
-    /// Makes the workers of a run, one after the other.
+    /// Makes the workers of a run, one per call.
     static func factory(_ shared: Shared) -> WorkerFactory {
         let nextIndex = NIOLockedValueBox(0)
         return { eventLoop, finished in
@@ -104,7 +104,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if isWoken { self.look() }
     }
 
-    /// Looks after deadlines until the end.
+    /// Checks deadlines periodically until the end.
     private func watch() {
         self.timer = self.eventLoop.assumeIsolated().scheduleTask(in: Self.checkInterval) { [weak self] in
             guard let self, !self.isOver else { return }
@@ -113,23 +113,24 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
     }
 
-    /// The source of a batch may have something, or nothing more.
+    /// Checks the source of a batch for notifications.
     func wake() {
         guard let source = self.shared.queue.source, !self.isOver else { return }
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
-        // It is to be known also while no connection can be opened.
+        // The end must be detected even if no connection can be opened.
         if source.notifications.isEnded { self.lookForEnd() }
         self.look()
     }
 
-    /// Asks the source while nothing can be sent, and goes on, after other events, where all that it gave was invalid.
+    /// Asks the source while nothing can be sent, and repeats this, after other events, if all its notifications were
+    /// invalid.
     private func lookForEnd() {
         guard self.isPausing, !self.isOver, self.shared.queue.lookForEnd(at: .now()) else { return }
         self.eventLoop.assumeIsolated().execute { [weak self] in self?.lookForEnd() }
     }
 
-    /// There is something to send, or everything is over.
+    /// Checks whether there is something to send, or everything has ended.
     private func look() {
         guard !self.isOver else { return }
         guard !self.shared.queue.isOver else { return self.end() }
@@ -137,7 +138,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.fill()
     }
 
-    /// Each notification has its own answer already.
+    /// Does nothing, since each notification has its own answer.
     func checkpoint() {}
 
     func abandon() {
@@ -145,9 +146,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.look()
     }
 
-    /// The source was stopped: what it gave is not waited for without end, and not at all where nobody is there.
+    /// Limits the time for the remaining notifications of a stopped source; without a connection they are given up
+    /// immediately.
     private func limitDrain(_ source: RequestSource) {
-        if source.isForsaken { self.shared.queue.stop(.stopped) }
+        if source.isAbandoned { self.shared.queue.stop(.stopped) }
         guard self.shared.queue.limitDrain() else { return }
         let queue = self.shared.queue
         self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(source.drainDurationMax)) {
@@ -155,9 +157,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
     }
 
-    /// Closes the connections: what has no answer is reported as lost.
+    /// Closes the connections: requests without an answer are reported as lost.
     ///
-    /// Their channels' own deadlines see to it that this comes to its end.
+    /// The deadlines of their channels guarantee that this ends.
     private func end() {
         self.isOver = true
         self.timer?.cancel()
@@ -170,7 +172,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     private func finish() {
         guard self.isOver, self.current == nil, self.leaving.isEmpty else { return }
         let failure = self.shared.queue.failure
-        // The others learn from the queue why it ended.
+        // The queue contains the reason for the other workers.
         self.finished.succeed(
             WorkerEnding(
                 ending: failure == nil ? .completed : .unavailable,
@@ -243,7 +245,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.fill()
     }
 
-    /// The service leaves a connection.
+    /// The service closes a connection gracefully.
     func goingAway(_ connection: PushConnection, unprocessed: [PendingPush]) {
         self.shared.logger.debug(
             "push service is going away",
@@ -258,7 +260,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.release(connection)
     }
 
-    /// The service does not let this client in, or is not the one that it should be.
+    /// The service rejects this client, or is not the expected one.
     private func refused(_ failure: ConnectionFailure) {
         if self.shared.configuration.endsWhenRefused {
             self.shared.queue.fail(.notPermitted(failure))
@@ -274,7 +276,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
     }
 
-    /// Lets a connection end by itself, and another one take its place.
+    /// Lets a connection finish, and replaces it by another one.
     private func release(_ connection: PushConnection) {
         guard connection === self.current else { return }
         self.leaving.append(connection)
@@ -293,9 +295,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     ///
     /// - Parameters:
     ///   - connection: the connection.
-    ///   - unknown: what may have been processed, and has no answer.
-    ///   - unprocessed: what was not processed.
-    ///   - error: why it has ended, where that is known.
+    ///   - unknown: requests without an answer that may have been processed.
+    ///   - unprocessed: requests that were not processed.
+    ///   - error: why it has ended, if that is known.
     func ended(
         _ connection: PushConnection,
         unknown: [PendingPush],
@@ -322,7 +324,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
-            // One that was given up failed, though all that waited on it may have its outcome by now.
+            // A connection that was given up has failed, even if all its requests have their outcome by now.
             let wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
             self.replace(connection, wasIdle: wasIdle && failure.kind != .stalled, failure)
         }
@@ -349,7 +351,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.shared.observer.retries(self.failures.silentCount, failureCountMax: countMax, after: pause)
         }
         self.shared.logger.debug(
-            "connecting again after a pause",
+            "reconnecting after a delay",
             metadata: [LogKey.failure: "\(failure)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
@@ -363,12 +365,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.outage = failure
         guard let source = self.shared.queue.source else { return }
         source.classifier.loseConnection()
-        if source.isForsaken { self.shared.queue.stop(.stopped) }
+        if source.isAbandoned { self.shared.queue.stop(.stopped) }
     }
 
     // MARK: Outcomes
 
-    /// A connection answers for the first time.
+    /// A connection received its first answer.
     func answersBegin() {
         self.shared.queue.outage = nil
         self.shared.configuration.onFirstAnswer?()
@@ -378,12 +380,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         switch outcome {
         case .accepted: self.failures.succeeded()
         case .rejected(let rejection):
-            // A moment of death says nothing here.
+            // The time of removal does not matter here.
             let meaning = ResponseMeaning(rejection, now: .max)
             // The service is about to close the connection.
-            if meaning == .passing(.unprocessed) { self.release(connection) }
+            if meaning == .transient(.unprocessed) { self.release(connection) }
             var renewed = push
-            if self.isMended(&renewed, meaning, connection) {
+            if self.isRetryable(&renewed, meaning, connection) {
                 self.shared.observer.repeated(1)
                 return self.shared.queue.putBack([renewed])
             }
@@ -392,34 +394,36 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.settle(push, outcome, isAnswer: true)
     }
 
-    /// Whether another try with another provider token, or on another connection, may do.
-    private func isMended(_ push: inout PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
+    /// Whether another attempt with another provider token, or on another connection, may succeed.
+    private func isRetryable(_ push: inout PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection)
+        -> Bool
+    {
         guard let issuedAt = push.tokenIssuedAt, let tokens = self.shared.configuration.providerToken,
             push.retries.renewToken()
         else { return false }
         switch meaning {
-        case .passing(.providerToken): return tokens.expired(issuedAt: issuedAt)
-        case .passing(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
-        case .passing(.connection):
+        case .transient(.providerToken): return tokens.expired(issuedAt: issuedAt)
+        case .transient(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
+        case .transient(.connection):
             self.release(connection)
             return true
         default: return false
         }
     }
 
-    /// Takes requests that were proved not to be processed.
+    /// Handles requests that were verified as not processed.
     func unprocessed(_ pushes: [PendingPush]) {
         self.resend(pushes, isUnknown: false, else: .unsent(.refusedTooOften))
         if self.settledCount > 0 { self.tellQueue() }
     }
 
-    /// Takes requests whose fate is unknown.
+    /// Handles requests that may have been processed.
     func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
         guard self.isOver else { return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble)) }
         for push in pushes { self.settle(push, .indeterminate(trouble)) }
     }
 
-    /// Sends again what may be, and settles the rest.
+    /// Sends requests again if permitted, and settles the rest.
     private func resend(_ pushes: [PendingPush], isUnknown: Bool, else outcome: DeliveryOutcome) {
         var (again, spent): ([PendingPush], [PendingPush]) = ([], [])
         for var push in pushes {
@@ -436,7 +440,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
         var outcome = outcome
-        // An earlier attempt may have arrived, so it is not safe to send it again.
+        // An earlier attempt may have arrived, so sending it again is not safe.
         if case .unsent(let reason) = outcome { outcome = push.unprocessed(reason) }
         self.shared.observer.settled(outcome)
         self.log(push, outcome)
@@ -455,11 +459,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             push.settle(outcome)
         case .sendAgain(let pause):
             let pause = TimeAmount(pause)
-            if self.shared.queue.putOff(push, until: .now() + pause) {
+            if self.shared.queue.postpone(push, until: .now() + pause) {
                 self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.look() }
             }
         }
-        // What waits has no chance either.
+        // Waiting requests would fail, too.
         if classifier.failure != nil { self.shared.queue.stop(.stopped) }
     }
 
@@ -482,10 +486,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.settled(count)
     }
 
-    /// Frames come; the time of the first counts for all of one read.
+    /// Input begins; its time is used for all frames of one read.
     func readBegins() { self.now = .now() }
 
-    /// Everything that came with one read was handled, or there is room again.
+    /// Input of one read was processed, or there is room again.
     func readComplete(_ connection: PushConnection) {
         self.tellQueue()
         if connection === self.current, connection.isRetired {

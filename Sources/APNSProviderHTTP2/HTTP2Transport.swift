@@ -6,31 +6,31 @@ public import Logging
 public import NIOCore
 public import NIOPosix
 
-/// What a batch over HTTP/2 is sent by, beside the ``PushConfiguration``.
+/// The options of a batch over HTTP/2, in addition to ``PushConfiguration``.
 public struct HTTP2BatchOptions: Sendable {
-    /// How a notification becomes a request.
+    /// How a notification is converted to a request.
     public var requests: RequestRules
 
-    /// After how many tokens in a row that are rejected as invalid, with none accepted in between, the batch ends; 0
-    /// for never; 1000 by default.
+    /// The number of consecutive tokens rejected as invalid, with none accepted between them, after which the batch
+    /// ends; 0 for no limit; 1000 by default.
     public var invalidTokenRunCountMax = 1000
 
-    /// How often a notification is sent that the service puts off, with 429 or 5xx; 10 by default.
+    /// The maximum number of attempts for a notification that the service answers with 429 or 5xx; 10 by default.
     public var tryCountMax = 10
 
-    /// How long what was taken from a source may take once the source is stopped, see
+    /// The maximum time for the remaining notifications after the source is stopped, see
     /// `NotificationSource.isStopped`; 30 s by default.
     ///
-    /// Then what was written is indeterminate, and the rest unsent.
+    /// After that, written ones are indeterminate, and the rest unsent.
     public var drainDurationMax = Duration.seconds(30)
 
     /// Makes options with the defaults.
     ///
-    /// - Parameter requests: how a notification becomes a request.
+    /// - Parameter requests: how a notification is converted to a request.
     public init(requests: RequestRules) { self.requests = requests }
 }
 
-/// Carries notifications over the HTTP/2 provider API, one stream for each.
+/// The transport for the HTTP/2 provider API, with one stream for each notification.
 struct HTTP2Transport: ProviderTransport {
     private let configuration: PushConfiguration
     private let options: HTTP2BatchOptions
@@ -66,15 +66,15 @@ struct HTTP2Transport: ProviderTransport {
 }
 
 extension BatchSender {
-    /// Prepares to send over the HTTP/2 provider API.
+    /// Makes a sender for the HTTP/2 provider API.
     ///
     /// - Parameters:
-    ///   - configuration: where and how.
-    ///   - options: what a batch needs beside that.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - logger: gets debug messages; the current task's logger by default.
-    /// - Throws: `ProviderError` of kind `configuration` for values out of their range, of kind `tls` for
-    ///   certificates and keys that cannot be used.
+    ///   - configuration: the service and the options.
+    ///   - options: the options of the batch.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - logger: receives debug messages; the current task's logger by default.
+    /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
+    ///   keys that cannot be used.
     public init(
         http2 configuration: PushConfiguration,
         _ options: HTTP2BatchOptions,

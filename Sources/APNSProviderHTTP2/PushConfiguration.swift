@@ -5,106 +5,106 @@ public import APNSSession
 public import APNSWire
 public import OpenSSLTLS
 
-/// Where and how a client sends.
+/// The service and the options of a client.
 public struct PushConfiguration: Sendable {
-    /// Where the service listens.
+    /// The address of the service.
     public var endpoint: Endpoint
 
-    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    /// Identity, trust and TLS versions; make it with `TLSConfiguration.client(...)`.
     ///
-    /// Where its application protocols are not named, `h2` is.
+    /// If it contains no application protocols, `h2` is used.
     public var tls: TLSConfiguration
 
-    /// Where provider tokens come from; `nil` where the certificate of ``tls`` is the proof.
+    /// The source of provider tokens; `nil` for authentication by the certificate of ``tls``.
     ///
     /// Clients that sign with the same key should share one.
     public var providerToken: ProviderTokenSource?
 
-    /// A proxy to go through; `nil` by default.
+    /// The proxy; `nil` by default.
     ///
-    /// TLS goes through it end to end.
+    /// TLS is end to end through the proxy.
     public var proxy: Proxy?
 
-    /// How many connections there may be at a time, 1 to 64; 1 by default.
+    /// The maximum number of concurrent connections, 1 to 64; 1 by default.
     ///
-    /// Another one is opened while those that are open have no room.
+    /// Another one is opened when the open ones have no room.
     public var connectionCount = 1
 
-    /// How many requests may wait for answers on one connection, where the service allows as many; 1000 by default.
+    /// The maximum number of concurrent requests on one connection, if the service allows as many; 1000 by default.
     public var streamCountMax = 1000
 
-    /// How many requests may be without an outcome, those that wait for their turn among them; 10,000 by default.
+    /// The maximum number of requests without an outcome, including those that wait; 10,000 by default.
     ///
-    /// When so many are, no more are taken.
+    /// At this number, no more are accepted.
     public var requestCountMax = 10_000
 
-    /// The longest payload in bytes; 4096 by default, at most 16,384, which is what one frame holds.
+    /// The maximum length of a payload in bytes; 4096 by default, at most 16,384, the size of one frame.
     public var payloadByteCountMax = WireLimits.payloadByteCountMaxHTTP2
 
-    /// The longest payload of the push type voip in bytes; 5120 by default.
+    /// The maximum length of a payload of push type voip, in bytes; 5120 by default.
     public var voipPayloadByteCountMax = WireLimits.payloadByteCountMaxVoIP
 
-    /// How long a request may wait for its turn; 60 s by default, `nil` for as long as the client runs.
+    /// The maximum time that a request waits to be sent; 60 s by default, `nil` for no limit.
     ///
-    /// Then it is unsent.
+    /// After that it is unsent.
     public var queueDurationMax: Duration? = .seconds(60)
 
-    /// For how long a `PushClient` sends nothing to a token that was rejected, and reports it as suppressed; 1 h by
-    /// default, `nil` for not at all.
+    /// How long a `PushClient` suppresses notifications to a token that was rejected; 1 h by default, `nil` to not
+    /// suppress any.
     public var suppressionDuration: Duration? = .seconds(3600)
 
-    /// How long an answer may take; 30 s by default.
+    /// The maximum time for an answer; 30 s by default.
     ///
-    /// Then the request is indeterminate, or, where the service did not take the whole of it, is sent again on another
-    /// connection. For as long a connection may let nothing be sent and answer nothing while requests wait. Such a
-    /// connection is given up, and so is one that has not answered its first requests in time; it counts as one that
-    /// failed unless it accepted something before.
+    /// After that, the request is indeterminate, or is sent again on another connection if the service did not read it
+    /// completely. The same limit applies to the time that a connection with pending requests can neither send nor
+    /// receive an answer. Such a connection is given up, and so is one that did not answer its first requests in time;
+    /// it counts as failed unless it accepted something before.
     public var answerDurationMax = Duration.seconds(30)
 
-    /// How long opening a connection may take, proxy included, and then the service's first word; 10 s each.
+    /// The maximum time to open a connection, including the proxy, and again to receive the service's settings; 10 s
+    /// each.
     public var connectDurationMax = Duration.seconds(10)
 
-    /// On how many streams a request is written at most, where it is proved each time that it was not processed; 5 by
+    /// The maximum number of streams on which a request is written if the service verifiably did not process it; 5 by
     /// default.
     public var attemptCountMax = 5
 
-    /// Whether requests whose fate is unknown are sent again, flagged as possible duplicates; by default they are
-    /// reported as indeterminate.
+    /// Whether requests that may have been processed are sent again, flagged as possible duplicates; by default they
+    /// are reported as indeterminate.
     public var resendsUnknown = false
 
-    /// The pauses before connecting again after failures in a row; 100 ms to 30 s by default.
+    /// The delays before reconnecting after consecutive failures; 100 ms to 30 s by default.
     public var backoff = Backoff(first: .milliseconds(100), max: .seconds(30))
 
-    /// After how many failures in a row to connect the client ends; `nil`, the default, for never.
+    /// The number of consecutive connection failures after which the client ends; `nil`, the default, for no limit.
     public var connectFailureCountMax: Int?
 
-    /// Whether the client ends where the service does not let it in or is not the one that it should be; by default it
-    /// does.
+    /// Whether the client ends if the service rejects it or is not the expected one; by default it does.
     ///
-    /// Otherwise what waits is unsent because it is not permitted, and the client connects again, after the pauses of
-    /// ``backoff``, for what comes later.
+    /// Otherwise waiting requests are unsent because they are not permitted, and the client reconnects after the delays
+    /// of ``backoff`` for later ones.
     public var endsWhenRefused = true
 
-    /// After how long without a word on an idle connection the service is asked whether it is there; 1 h by default.
+    /// The time without input on an idle connection after which a PING frame is sent; 1 h by default.
     public var idlePingDelay = Duration.seconds(3600)
 
-    /// The same while answers are waited for; 10 s by default.
+    /// The same while answers are due; 10 s by default.
     public var waitingPingDelay = Duration.seconds(10)
 
-    /// How long the answer to that may take before the connection is given up; 10 s by default.
+    /// The maximum time for the answer to a PING frame before the connection is given up; 10 s by default.
     public var pingDurationMax = Duration.seconds(10)
 
-    /// Is told, on an event loop, why a connection could not be opened or ended before it answered anything; by default
-    /// nobody.
+    /// Called on an event loop when a connection could not be opened or ended before its first answer, with the reason;
+    /// by default `nil`.
     public var onConnectFailure: (@Sendable (ConnectionFailure) -> Void)?
 
-    /// Is told, on an event loop, that a connection answered for the first time; by default nobody.
+    /// Called on an event loop when a connection received its first answer; by default `nil`.
     public var onFirstAnswer: (@Sendable () -> Void)?
 
-    /// Makes a configuration with the defaults for a client that proves itself by its certificate.
+    /// Makes a configuration with the defaults and authentication by a certificate.
     ///
     /// - Parameters:
-    ///   - endpoint: where the service listens.
+    ///   - endpoint: the address of the service.
     ///   - identity: the certificate and its key.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
     public init(endpoint: Endpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
@@ -112,11 +112,11 @@ public struct PushConfiguration: Sendable {
         self.tls = .client(identity: identity, trust: trust)
     }
 
-    /// Makes a configuration with the defaults for a client that proves itself by provider tokens.
+    /// Makes a configuration with the defaults and authentication by provider tokens.
     ///
     /// - Parameters:
-    ///   - endpoint: where the service listens.
-    ///   - providerToken: where the tokens come from.
+    ///   - endpoint: the address of the service.
+    ///   - providerToken: the source of the tokens.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
     public init(endpoint: Endpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
         self.endpoint = endpoint
@@ -124,13 +124,13 @@ public struct PushConfiguration: Sendable {
         self.providerToken = providerToken
     }
 
-    /// The greatest ``connectionCount``.
+    /// The maximum ``connectionCount``.
     public static let connectionCountMax = 64
 
-    /// What the longest payload may be set to: what one frame holds where the service does not ask for longer ones.
+    /// The upper bound of the payload limits: the size of one frame, unless the service permits larger ones.
     private static let payloadLimit = 16_384
 
-    /// After how long without traffic TCP asks whether the service is there; HTTP/2 asks by itself, as configured.
+    /// The time without traffic after which TCP sends keepalive probes; HTTP/2 sends its own PING frames.
     private static let keepaliveDelay = Duration.seconds(7200)
 
     /// The name of HTTP/2 in ALPN.
@@ -141,7 +141,7 @@ public struct PushConfiguration: Sendable {
         type == .voip ? max(self.payloadByteCountMax, self.voipPayloadByteCountMax) : self.payloadByteCountMax
     }
 
-    /// Checks the values, and prepares to open connections.
+    /// Validates the values, and makes an opener for connections.
     func makeOpener() throws(ProviderError) -> ConnectionOpener {
         let counts: [(String, Int, ClosedRange<Int>)] = [
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
@@ -153,7 +153,7 @@ public struct PushConfiguration: Sendable {
             ("endpoint.port", self.endpoint.port, 1...65535),
         ]
         for (name, count, range) in counts where !range.contains(count) {
-            throw .configuration("\(name) is \(range.lowerBound) to \(range.upperBound), not \(count).")
+            throw .configuration("invalid \(name) \(count), expected \(range.lowerBound) to \(range.upperBound)")
         }
         var tls = self.tls
         if tls.applicationProtocols.isEmpty { tls.applicationProtocols = [Self.applicationProtocol] }
@@ -176,13 +176,13 @@ extension Endpoint {
     /// The port of the HTTP/2 provider API.
     public static let pushServicePort = 443
 
-    /// The port that Apple offers to networks which let 443 through for browsers only.
+    /// The alternate port of Apple's service, for networks that permit 443 only for browsers.
     public static let pushServiceAlternatePort = 2197
 
     /// Apple's service of the HTTP/2 provider API.
     ///
-    /// - Parameter environment: which of the two.
-    /// - Returns: where it listens.
+    /// - Parameter environment: the environment.
+    /// - Returns: the address of the service.
     /// - SeeAlso: "Sending notification requests to APNs".
     public static func pushService(_ environment: Environment) -> Endpoint {
         switch environment {
@@ -191,7 +191,7 @@ extension Endpoint {
         }
     }
 
-    /// Host and port as `:authority` has them; in there, an IPv6 address stands in brackets.
+    /// Host and port for the `:authority` field, with brackets around an IPv6 address.
     var authority: String {
         let host = self.host.contains(":") ? "[\(self.host)]" : self.host
         return self.port == Self.pushServicePort ? host : "\(host):\(self.port)"
@@ -199,9 +199,9 @@ extension Endpoint {
 }
 
 extension PushConfiguration: CustomStringConvertible, CustomReflectable {
-    /// The protocol, and where it sends to, in one line.
+    /// The protocol and the address, in one line.
     public var description: String { "HTTP/2 to \(self.endpoint)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

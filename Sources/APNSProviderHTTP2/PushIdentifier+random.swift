@@ -5,7 +5,7 @@ import COpenSSL
 import NIOConcurrencyHelpers
 
 extension PushIdentifier {
-    /// Random numbers, made many at a time: to ask the system for each costs a good part of what a request costs.
+    /// A buffer of random numbers: a system call for each would be a large part of the cost of a request.
     private struct Pool {
         private var numbers: [UInt64] = []
 

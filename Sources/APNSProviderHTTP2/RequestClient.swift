@@ -15,11 +15,11 @@ public import ServiceLifecycle
 extension RequestClient: Service {}
 #endif
 
-/// Sends notifications over the HTTP/2 provider API, and says what became of each.
+/// Sends notifications over the HTTP/2 provider API, and reports the outcome of each.
 ///
-/// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` takes many
-/// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
-/// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
+/// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` accepts many
+/// requests without waiting. Let ``withClient(_:eventLoopGroup:logger:_:)`` run the client, or run it as a service of
+/// swift-service-lifecycle; a graceful shutdown waits for all outcomes.
 public final class RequestClient: Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
@@ -27,20 +27,20 @@ public final class RequestClient: Sendable {
 
     private enum Phase {
         case new
-        /// Something waits for ``run()``, and is looked after meanwhile.
+        /// Requests wait for ``run()``, and their deadlines are checked.
         case waited
         case started
     }
 
-    /// Prepares a client; nothing is connected before the first request.
+    /// Makes a client; it connects only for the first request.
     ///
     /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - logger: is told of connections and of every request that is not accepted, at debug level, and of the others
-    ///     at trace level; by the names of the requests.
-    /// - Throws: `ProviderError` of kind `configuration` for values out of their range, of kind `tls` for
-    ///   certificates and keys that cannot be used.
+    ///   - configuration: the service and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - logger: receives connections and requests that are not accepted at debug level, and other requests at trace
+    ///     level, with the identifiers of the requests.
+    /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
+    ///   keys that cannot be used.
     public convenience init(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
@@ -59,18 +59,19 @@ public final class RequestClient: Sendable {
         self.shared = .init(configuration, try configuration.makeOpener(), observer: observer, logger: logger)
     }
 
-    /// Counts what is sent.
+    /// The metrics of this client.
     var observer: DeliveryObserver { self.shared.observer }
 
     private var configuration: PushConfiguration { self.shared.configuration }
     private var queue: PushQueue { self.shared.queue }
 
-    /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
+    /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
     ///
-    /// When the task is cancelled, sending stops at once: what was written is indeterminate, the rest unsent. A
-    /// graceful shutdown does what ``finish()`` does.
+    /// When the task is cancelled, sending stops immediately: what was written is indeterminate, the rest unsent. A
+    /// graceful shutdown has the effect of ``finish()``.
     ///
-    /// - Throws: where it ran before, and where going on is of no use. Every request has its report by then, too.
+    /// - Throws: an error if it was called before, or if sending cannot succeed. Every request has its report then,
+    ///   too.
     public func run() async throws(ProviderError) {
         let isFirst = self.phase.withLockedValue { phase in
             defer { phase = .started }
@@ -92,39 +93,39 @@ public final class RequestClient: Sendable {
         if let failure = self.queue.failure { throw failure }
     }
 
-    /// Whether a request would be taken now.
+    /// Whether a request would be accepted now.
     public var hasRoom: Bool { self.queue.hasRoom }
 
-    /// Calls back once when there is room, or when the client takes nothing any more; at once where that is so now.
+    /// Calls back once when there is room, or submissions have ended; immediately if that is so now.
     ///
-    /// There is room again, for those who were told that there is none, when half of
-    /// ``PushConfiguration/requestCountMax`` is settled.
+    /// For callers that were refused, there is room again when half of ``PushConfiguration/requestCountMax`` is
+    /// settled.
     ///
-    /// - Parameter callback: called from any thread; it must not wait.
+    /// - Parameter callback: called on any thread; it must not block.
     public func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
-    /// Takes a request without waiting.
+    /// Submits a request without waiting.
     ///
     /// - Parameters:
-    ///   - request: what to send.
-    ///   - onReport: is told once what became of it, where the request is taken: from an event loop of the client, or
-    ///     at once on the caller's thread where the request is invalid. It must not wait.
-    /// - Returns: whether it was taken.
+    ///   - request: the request.
+    ///   - onReport: is called once with the outcome, if the request was accepted: on an event loop of the client, or
+    ///     immediately on the caller's thread if the request is invalid. It must not block.
+    /// - Returns: whether it was accepted.
     public func submit(
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
         let limit = self.configuration.payloadByteCountMax(of: request.pushType)
         if let problem = request.problem(payloadByteCountMax: limit) {
-            return self.settleHere(.invalid(problem), onReport)
+            return self.settleLocally(.invalid(problem), onReport)
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
         let receipt = self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
-        self.lookAfterWaiting()
+        self.checkWaitingRequests()
         return receipt
     }
 
-    /// Submits a request as ``submit(_:onReport:)`` does, and measures the time to its outcome.
+    /// Submits a request in the same way as ``submit(_:onReport:)``, and measures the time to its outcome.
     package func submitMeasured(
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
@@ -136,18 +137,18 @@ public final class RequestClient: Sendable {
         }
     }
 
-    /// Gives a request an outcome that never leaves this process.
-    func settleHere(
+    /// Settles a request that is not sent.
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ onReport: @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
         self.shared.observer.settled(outcome)
         onReport(DeliveryReport(outcome))
-        return .taken(self.queue.passBy())
+        return .taken(self.queue.assignNumber())
     }
 
-    /// Sees to it that nothing waits for too long while nothing runs.
-    private func lookAfterWaiting() {
+    /// Checks the deadlines of waiting requests while the client does not run.
+    private func checkWaitingRequests() {
         guard let limit = self.configuration.queueDurationMax else { return }
         let isFirst = self.phase.withLockedValue { phase in
             guard case .new = phase else { return false }
@@ -157,7 +158,7 @@ public final class RequestClient: Sendable {
         if isFirst { self.settleOverdue(every: TimeAmount(limit / Self.overdueLookCount)) }
     }
 
-    /// How many looks there are, before ``run()``, in the time that a request may wait.
+    /// The number of deadline checks before ``run()`` during the maximum waiting time of a request.
     private static let overdueLookCount = 8
 
     private func settleOverdue(every interval: TimeAmount) {
@@ -173,18 +174,18 @@ public final class RequestClient: Sendable {
         }
     }
 
-    /// Sends a request, and waits for its outcome; for room first, where there is none.
+    /// Sends a request, and waits for its outcome; if there is no room, waits for room first.
     ///
-    /// - Parameter request: what to send.
-    /// - Returns: what became of it. Where the task is cancelled while there is no room, it is unsent; once it was
-    ///   taken, cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
-    ///   ``PushConfiguration/answerDurationMax`` bound.
+    /// - Parameter request: the request.
+    /// - Returns: the outcome. If the task is cancelled while there is no room, it is unsent; after it was accepted,
+    ///   cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
+    ///   ``PushConfiguration/answerDurationMax`` limit.
     public func send(_ request: PushRequest) async -> DeliveryOutcome { await self.report(of: request).outcome }
 
-    /// Sends a request as ``send(_:)`` does.
+    /// Sends a request in the same way as ``send(_:)``.
     ///
-    /// - Parameter request: what to send.
-    /// - Returns: what became of it, and how.
+    /// - Parameter request: the request.
+    /// - Returns: the outcome, with details.
     public func report(of request: PushRequest) async -> DeliveryReport {
         let start = self.observer.startTime
         let report = await self.outcome(of: request)
@@ -207,33 +208,33 @@ public final class RequestClient: Sendable {
         return DeliveryReport(.unsent(.stopped))
     }
 
-    /// Waits until there is room, the client takes nothing any more, or the task is cancelled.
+    /// Waits until there is room, submissions have ended, or the task is cancelled.
     public func waitForRoom() async { await self.queue.waitForRoom() }
 
-    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
 
-    /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
+    /// Ends submissions: what was submitted gets its outcome, then ``run()`` returns.
     public func finish() { self.queue.finish() }
 
-    /// Says that nothing more is to be sent: what waits for its turn is unsent, what was written gets its outcome, then
-    /// ``run()`` returns.
+    /// Stops sending: waiting requests are unsent, written ones get their outcome, then ``run()`` returns.
     public func abandon() { self.queue.stop(.stopped) }
 
-    /// Ends ``run()`` at once, as cancelling its task does: what was written is indeterminate, the rest unsent.
+    /// Ends ``run()`` immediately, as cancelling its task does: what was written is indeterminate, the rest unsent.
     public func stop() { self.queue.stop(.stopped, isAtOnce: true) }
 }
 
 extension RequestClient {
-    /// Lends a running client, and afterwards waits for what was taken, on every way out but cancellation.
+    /// Runs a client for the duration of a closure, and afterwards waits for all outcomes, unless the task is
+    /// cancelled.
     ///
     /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - configuration: the service and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
     ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
-    ///   - body: is lent the client.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and what ``run()`` throws.
+    ///   - body: receives the running client.
+    /// - Returns: the result of `body`.
+    /// - Throws: the errors of `body` and of ``run()``.
     public static func withClient<Value: Sendable>(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
@@ -251,9 +252,9 @@ extension RequestClient {
 }
 
 extension RequestClient: CustomStringConvertible, CustomReflectable {
-    /// Where it sends to, in one line.
+    /// The address of the service, in one line.
     public var description: String { "request client for \(self.configuration.endpoint)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

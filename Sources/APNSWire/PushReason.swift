@@ -55,7 +55,7 @@ public enum PushReason: Hashable, Sendable {
     case badPath
     /// 405: the method is not POST.
     case methodNotAllowed
-    /// 410: the app is gone from the device.
+    /// 410: the app was removed from the device.
     case unregistered
     /// 410: the token has expired.
     case expiredToken

@@ -17,10 +17,10 @@ package enum ResponseMeaning: Hashable, Sendable {
     /// The credentials of the sender are at fault.
     case credentialFault
     /// Another attempt may get another answer.
-    case passing(Passing)
+    case transient(TransientCause)
 
     /// Why another attempt may get another answer.
-    package enum Passing: Hashable, Sendable {
+    package enum TransientCause: Hashable, Sendable {
         /// The service has a problem.
         case trouble
         /// The request was not processed, and can be repeated immediately.
@@ -57,8 +57,8 @@ extension ResponseMeaning {
         switch outcome {
         case .accepted, .suppressed: self = .accepted
         case .unsent(.notPermitted): self = .credentialFault
-        case .unsent: self = .passing(.unprocessed)
-        case .indeterminate: self = .passing(.unknown)
+        case .unsent: self = .transient(.unprocessed)
+        case .indeterminate: self = .transient(.unknown)
         case .rejected(let rejection): self.init(rejection, topic: topic, now: now)
         case .invalid(let reason): self.init(.http2(reason.rejection), topic: topic, now: now)
         }
@@ -95,21 +95,21 @@ extension ResponseMeaning {
         case .missingTopic, .topicDisallowed: .misconfigured(.missingTopic)
         case .badTopic:
             .misconfigured((topic?.utf8.count ?? 0) > Self.topicByteCountMax ? .invalidTopicSize : .missingTopic)
-        case .badPriority: .passing(.header(.priority))
-        case .invalidPushType: .passing(.header(.pushType))
+        case .badPriority: .transient(.header(.priority))
+        case .invalidPushType: .transient(.header(.pushType))
         case .badExpirationDate, .badCollapseId, .badMessageId, .duplicateHeaders, .badPath, .methodNotAllowed:
             .requestFault
-        case .idleTimeout, .shutdown: .passing(.unprocessed)
-        case .expiredProviderToken: .passing(.providerToken)
-        case .unrelatedKeyIdInToken: .passing(.connection)
+        case .idleTimeout, .shutdown: .transient(.unprocessed)
+        case .expiredProviderToken: .transient(.providerToken)
+        case .unrelatedKeyIdInToken: .transient(.connection)
         case .invalidProviderToken, .missingProviderToken, .badCertificate, .badCertificateEnvironment, .forbidden,
             .badEnvironmentKeyIdInToken:
             .credentialFault
         // With any other status, it does not prove that the token is dead.
         case .unregistered, .expiredToken: status == 410 ? .dead(since: deadSince) : nil
-        case .tooManyRequests: .passing(.throttled)
-        case .tooManyProviderTokenUpdates: .passing(.providerTokenRate)
-        case .internalServerError, .serviceUnavailable: .passing(.trouble)
+        case .tooManyRequests: .transient(.throttled)
+        case .tooManyProviderTokenUpdates: .transient(.providerTokenRate)
+        case .internalServerError, .serviceUnavailable: .transient(.trouble)
         case .other: nil
         }
     }
@@ -120,9 +120,9 @@ extension ResponseMeaning {
         case 404, 405: .requestFault
         case 410 where !hasReason: .dead(since: deadSince)
         case 413: .rejected(.invalidPayloadSize)
-        case 429 where !hasReason: .passing(.throttled)
+        case 429 where !hasReason: .transient(.throttled)
         case 400..<500: .rejected(.processingError)
-        default: .passing(.trouble)
+        default: .transient(.trouble)
         }
     }
 
@@ -165,7 +165,7 @@ extension Rejection {
         switch ResponseMeaning(self, now: now) {
         case .dead(let since): .dead(since: since)
         case .rejected(.invalidToken): self.reason == .deviceTokenNotForTopic ? .foreign : .invalid
-        case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .passing: nil
+        case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .transient: nil
         }
     }
 
@@ -175,7 +175,7 @@ extension Rejection {
         switch ResponseMeaning(self, now: .max) {
         case .accepted, .dead: nil
         case .rejected(let status), .misconfigured(let status): status
-        case .requestFault, .credentialFault, .passing: .processingError
+        case .requestFault, .credentialFault, .transient: .processingError
         }
     }
 }

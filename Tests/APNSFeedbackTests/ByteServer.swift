@@ -5,7 +5,7 @@ import NIOPosix
 import NIOTLS
 import OpenSSLTLS
 
-/// A TLS server that says some bytes and closes.
+/// A TLS server that sends some bytes and closes.
 enum ByteServer {
     private final class Speaker: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer

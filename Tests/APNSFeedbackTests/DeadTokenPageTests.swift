@@ -9,14 +9,14 @@ import Testing
 
 @testable import APNSFeedback
 
-/// Goal: each token is handed over at least once whatever happens inside the closure, and a page that was taken not
-/// again.
+/// Goal: each token is delivered at least once whatever happens inside the closure, and a delivered page is not
+/// repeated.
 @Suite(.timeLimit(.minutes(1))) struct DeadTokenPageTests {
     typealias Fixture = FeedbackFixture
 
     struct Full: Error {}
 
-    /// Notes the tokens of each page, after a test has had its way with it.
+    /// Records the tokens of each page, after the test has used it.
     private final class Pages: Sendable {
         private let tokenCountMax: Int
         private let onTake: @Sendable (_ index: Int) throws -> Void
@@ -30,7 +30,7 @@ import Testing
 
         var taken: [[FeedbackTuple]] { self.pages.withLockedValue { $0 } }
         var tokens: [DeviceToken] { self.taken.flatMap { $0.map(\.token) } }
-        /// Of each page that was handed over, whether it may have been before.
+        /// For each delivered page, whether it may have been delivered before.
         var areDuplicates: [Bool] { self.flags.withLockedValue { $0 } }
 
         var consumer: PageConsumer {
@@ -47,7 +47,7 @@ import Testing
 
     init() throws { self.folder = try FeedbackFolder() }
 
-    /// Writes a segment with so many tuples, in records of three.
+    /// Writes a segment with this many tuples, in records of three.
     private func segment(_ count: Int) throws {
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try self.folder.spool.begin(header)
@@ -60,7 +60,7 @@ import Testing
 
     private static let now: Int64 = 4_000_000_000
 
-    @Test(arguments: [1, 3, 7, 100, 1000]) func `pages are as long as they may be`(_ count: Int) async throws {
+    @Test(arguments: [1, 3, 7, 100, 1000]) func `pages have the maximum length`(_ count: Int) async throws {
         try self.segment(100)
         let pages = Pages(count)
         let result = try await self.folder.replay(now: Self.now, into: pages.consumer)
@@ -70,8 +70,8 @@ import Testing
         #expect(result.tupleCount == 100 && self.folder.files.isEmpty)
     }
 
-    /// Method: throw in the page of each index; what a further drain hands over is all from that page on.
-    @Test(arguments: 0..<10) func `a page that is not taken comes again, and those before it do not`(
+    /// Method: throw an error in the page of each index; a further drain delivers everything from that page.
+    @Test(arguments: 0..<10) func `a refused page is repeated, and those before it are not`(
         _ failing: Int
     ) async throws {
         try self.segment(100)
@@ -88,7 +88,7 @@ import Testing
     }
 
     /// Method: copy the spool while the closure is in its page, which is what a kill would leave, and drain the copy.
-    @Test(arguments: 0..<10) func `a crash in the closure means that its page comes again`(_ dying: Int) async throws {
+    @Test(arguments: 0..<10) func `after a crash in the closure its page is repeated`(_ dying: Int) async throws {
         try self.segment(100)
         let copy = try FeedbackFolder()
         let spool = self.folder.spool.folder
@@ -105,8 +105,8 @@ import Testing
         #expect(copy.files.isEmpty && self.folder.files.isEmpty)
     }
 
-    /// Method: flip each bit of the note of what was taken, and cut it at each byte.
-    @Test func `a damaged note of what was taken loses nothing`() async throws {
+    /// Method: flip each bit of the record of delivered bytes, and truncate it at each byte.
+    @Test func `a damaged record of delivered bytes loses nothing`() async throws {
         try self.segment(30)
         let pages = Pages(10) { if $0 == 2 { throw Full() } }
         _ = try? await self.folder.replay(now: Self.now, into: pages.consumer)
@@ -131,7 +131,7 @@ import Testing
         #expect(other.tokens == expected && self.folder.files.isEmpty)
     }
 
-    @Test func `a page that nobody looked into was taken all the same`() async throws {
+    @Test func `a page that was not iterated over still counts as delivered`() async throws {
         let count = NIOLockedValueBox(0)
         try self.segment(20)
         let consumer = PageConsumer(tokenCountMax: 10_000) { _ in count.withLockedValue { $0 += 1 } }
@@ -139,7 +139,7 @@ import Testing
         #expect(count.withLockedValue { $0 } == 1 && result.tupleCount == 20 && self.folder.files.isEmpty)
     }
 
-    @Test func `a page can be read twice, and says when it was heard of`() async throws {
+    @Test func `a page can be read twice, and has the time of reception`() async throws {
         let counts = NIOLockedValueBox<[Int]>([])
         try self.segment(10)
         let consumer = PageConsumer(tokenCountMax: 7) { page in
@@ -150,10 +150,10 @@ import Testing
         #expect(counts.withLockedValue { $0 } == [7, 7, 3, 3])
     }
 
-    /// Goal: only what may have been handed over before says so.
+    /// Goal: only pages that may have been delivered before are marked.
     ///
-    /// Method: a first drain whose closure throws in its third page, and a second one, which the service has more for.
-    @Test func `a page says whether it may have been handed over before`() async throws {
+    /// Method: a first drain whose closure throws an error in its third page, and a second one with more tokens.
+    @Test func `a page is marked if it may have been delivered before`() async throws {
         let tuples = try Fixture.tuples(70)
         let (flags, tokens) = (NIOLockedValueBox<[Bool]>([]), NIOLockedValueBox<[DeviceToken]>([]))
         let failing = NIOLockedValueBox<Int?>(3)
@@ -191,7 +191,7 @@ import Testing
         #expect(folder.files.isEmpty)
     }
 
-    @Test func `a page that was refused and comes again within a drain says so`() async throws {
+    @Test func `a page that is repeated within a drain is marked`() async throws {
         let flags = NIOLockedValueBox<[Bool]>([])
         let consumer = PageConsumer(tokenCountMax: 10_000) { page in
             flags.withLockedValue { $0.append(page.possibleDuplicate) }
@@ -222,7 +222,7 @@ import Testing
         }
         _ = try await self.folder.replay(now: Self.now, into: consumer)
         let all = texts.withLockedValue { $0 }
-        #expect(all.first == "dead tokens of com.example.app (sandbox), some perhaps not for the first time")
+        #expect(all.first == "dead tokens of com.example.app (sandbox), possibly repeated")
         #expect(all.count == 3 && all.allSatisfy { $0.utf8.count < 300 && !$0.contains("Cursor") }, "\(all)")
     }
 }

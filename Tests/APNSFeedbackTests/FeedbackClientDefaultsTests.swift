@@ -16,7 +16,7 @@ import Testing
 
 @testable import APNSFeedback
 
-/// What a client does of which nothing was said, and what it says where nobody looks.
+/// The defaults of a client, and its log messages.
 @Suite(.timeLimit(.minutes(1))) struct FeedbackClientDefaultsTests {
     typealias Fixture = FeedbackFixture
 
@@ -27,7 +27,7 @@ import Testing
 
     init() throws { self.folder = try FeedbackFolder() }
 
-    /// Notes what it is handed.
+    /// Records the pages.
     private final class Taken: Sendable {
         private let pages = NIOLockedValueBox<[[FeedbackTuple]]>([])
         var counts: [Int] { self.pages.withLockedValue { $0.map(\.count) } }
@@ -60,7 +60,7 @@ import Testing
         #expect(configuration.endpoint.port == 2196 && configuration.pageTokenCountMax == 10_000)
     }
 
-    @Test func `a certificate of the sandbox alone is for the sandbox`() throws {
+    @Test func `a certificate only for the sandbox selects the sandbox`() throws {
         for (environments, expected) in [([1], Environment.sandbox), ([2], .production), ([1, 2], .production)] {
             let client = try Fixture.authority.get().issueClient(topic: "com.example.app", environments: environments)
             let configuration = try FeedbackConfiguration(host: "localhost", identity: client.identity)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `a topic is the certificate's or an error, before anything is asked`() throws {
+    @Test func `a topic is the certificate's or an error, before connecting`() throws {
         let identity = try Fixture.provider.get().identity
         #expect(throws: FeedbackError.topicForeign("com.example.other", certificate: [Fixture.topic])) {
             try FeedbackConfiguration(host: "localhost", identity: identity, topic: "com.example.other")
@@ -79,7 +79,7 @@ import Testing
         #expect(named.scope == TokenScope(topic: "a", environment: .sandbox))
     }
 
-    @Test func `a folder that cannot be made is an error at once`() throws {
+    @Test func `a folder that cannot be created is an error immediately`() throws {
         let identity = try Fixture.provider.get().identity
         let spool = self.folder.path + "/not/there"
         let detail = SpoolError.cannotCreate(path: spool, detail: "No such file or directory")
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a list comes in pages of 10,000, and nothing of it stays`() async throws {
+    @Test func `a list has pages of 10,000, and the spool is empty afterwards`() async throws {
         let (folder, taken) = (self.folder, Taken())
         let store = MemoryStore(try Fixture.tuples(25_000))
         try await self.withPort(store) { port in
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `errors are equal where they say the same`() {
+    @Test func `errors are equal if their content is`() {
         let (here, there) = (Endpoint(host: "a", port: 1), Endpoint(host: "a", port: 2))
         let errors: [FeedbackError] = [
             .unavailable(here, underlying: Full()), .unavailable(there, underlying: Full()),
@@ -144,7 +144,7 @@ import Testing
         #expect(Set(errors + errors).count == errors.count)
     }
 
-    @Test func `while a page is not taken, the service is not asked again`() async throws {
+    @Test func `while a page is refused, the service is not contacted again`() async throws {
         let folder = self.folder
         let store = MemoryStore(try Fixture.tuples(5))
         try await self.withPort(store) { port in
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func `a task that is cancelled hands over what was read, and reads no more`() async throws {
+    @Test func `a cancelled task delivers what was read, and reads no more`() async throws {
         let (folder, taken) = (self.folder, Taken())
         let tuples = try Fixture.tuples(30)
         let last = Data(tuples[29].bytes)
@@ -169,7 +169,7 @@ import Testing
         try await Listener(configuration, store: store).withRunning { listener in
             let client = try folder.client(port: try await listener.boundAddress.port ?? 0)
             let drain = Task { try await client.drain { page in taken.take(page) } }
-            try await eventually("the list is on the disk") {
+            try await eventually("the list is on disk") {
                 let segment = folder.files.first { $0.hasSuffix(".spool") }
                 let bytes = segment.flatMap { FileManager.default.contents(atPath: folder.spool.path($0)) }
                 return bytes?.range(of: last) != nil
@@ -182,9 +182,9 @@ import Testing
         #expect(taken.tuples == tuples && folder.files.isEmpty)
     }
 
-    // MARK: What nobody may miss
+    // MARK: Log messages
 
-    @Test func `what was set aside is logged by a drain whose outcome nobody reads`() async throws {
+    @Test func `set-aside data is logged even if the outcome is ignored`() async throws {
         let tuples = try Fixture.tuples(50)
         let byteCount = tuples.reduce(0) { $0 + $1.bytes.count }
         let (folder, log) = (self.folder, self.log)
@@ -196,7 +196,7 @@ import Testing
         #expect("\(log.all[0].metadata)".contains(".partial"))
     }
 
-    @Test func `that there may be more is logged by a drain whose outcome nobody reads`() async throws {
+    @Test func `an incomplete drain is logged even if the outcome is ignored`() async throws {
         let (folder, log) = (self.folder, self.log)
         try await self.withPort(EndlessStore()) { port in
             let client = try folder.client(port: port, logger: log.logger(.warning)) { $0.byteCountMax = 100_000 }
@@ -206,7 +206,7 @@ import Testing
         #expect(log.all.map(\.message) == ["feedback not read to its end"])
     }
 
-    /// A poller in a group with nobody to tell, until the spool has the time of the next drain.
+    /// A poller in a group without a callback, until the spool has the time of the next drain.
     private func poll(_ client: FeedbackClient, _ take: @escaping PageConsumer.Body) async throws {
         let logger = self.log.logger(.warning)
         let poller = FeedbackPoller([client], every: .seconds(3600), logger: logger, take: take)
@@ -214,13 +214,13 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
             let schedule = FeedbackSchedule(client.scope, in: client.spool)
-            try await eventually("the time of the next drain is known") { try schedule.next() != nil }
+            try await eventually("the time of the next drain is stored") { try schedule.next() != nil }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }
     }
 
-    @Test func `a poller in a service group hands over the pages of its clients`() async throws {
+    @Test func `a poller in a service group delivers the pages of its clients`() async throws {
         let (folder, taken) = (self.folder, Taken())
         let store = MemoryStore(try Fixture.tuples(30))
         try await self.withPort(store) { port in
@@ -230,7 +230,7 @@ import Testing
         #expect(taken.counts == [12, 12, 6] && store.count == 0 && self.log.all.isEmpty)
     }
 
-    @Test func `a poller with nobody to tell logs what failed, and the page stays`() async throws {
+    @Test func `a poller without a callback logs failures, and the page remains`() async throws {
         let folder = self.folder
         try await self.withPort(MemoryStore(try Fixture.tuples(30))) { port in
             try await self.poll(try folder.client(port: port)) { _ in throw Full() }

@@ -12,7 +12,7 @@ import TokenStore
 
 @testable import APNSFeedback
 
-/// Drains from our listener over TLS, in good and bad order.
+/// Drains from our listener over TLS, with and without errors.
 @Suite(.timeLimit(.minutes(2))) struct FeedbackClientTests {
     typealias Fixture = FeedbackFixture
 
@@ -24,7 +24,7 @@ import TokenStore
         #expect(try self.folder.tokens() == Set(tuples.map(\.token.bytes)))
     }
 
-    @Test func `a list goes to the purge list, leaves the service, and the spool is empty`() async throws {
+    @Test func `a list is added to the purge list and removed from the service, and the spool is empty`() async throws {
         let tuples = try Fixture.tuples(5000)
         let store = MemoryStore(tuples)
         let outcome = try await self.folder.drain(store)
@@ -37,7 +37,7 @@ import TokenStore
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
     }
 
-    @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
+    @Test func `a future timestamp is clamped to now, and counted`() async throws {
         let future = FeedbackTuple(token: try DeviceToken(bytes: [1, 2, 3]), failedAt: .max)
         let before = Int64(Date().timeIntervalSince1970)
         let outcome = try await self.folder.drain(MemoryStore([try Fixture.tuple(9), future]))
@@ -59,18 +59,18 @@ import TokenStore
         try self.expectList(tuples)
     }
 
-    @Test func `the deadline ends a drain that drips, and what came is kept`() async throws {
+    @Test func `the deadline ends a slow drain, and what was received is kept`() async throws {
         let tuples = try Fixture.tuples(1000)
         let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .milliseconds(1))))
         let store = MemoryStore(tuples, faults: [slow])
-        // A fifth of what it takes for all, and enough to connect where much else is going on.
+        // A fifth of the time for everything, and enough to connect on a busy machine.
         let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
         #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
         #expect(outcome.tupleCount > 0 && outcome.tupleCount < 1000 && store.count == 1000)
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [1, 7]) func `drips of a few bytes make the same list`(_ byteCount: Int) async throws {
+    @Test(arguments: [1, 7]) func `small portions give the same list`(_ byteCount: Int) async throws {
         let tuples = try Fixture.tuples(60)
         let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: byteCount, interval: .zero)))
         let store = MemoryStore(tuples, faults: [slow])
@@ -79,7 +79,7 @@ import TokenStore
         try self.expectList(tuples)
     }
 
-    @Test func `a tuple without its end is set aside, and all before it is on the list`() async throws {
+    @Test func `an incomplete tuple is set aside, and all before it is on the list`() async throws {
         let tuples = try Fixture.tuples(50)
         var bytes = 0
         for tuple in tuples { bytes += 6 + tuple.token.byteCount }
@@ -97,7 +97,7 @@ import TokenStore
     }
 
     @Test(arguments: [FaultReport.Ending.fin, .reset])
-    func `a connection that breaks is a failure that keeps what came`(_ ending: FaultReport.Ending) async throws {
+    func `a failed connection is an error that keeps what was received`(_ ending: FaultReport.Ending) async throws {
         let tuples = try Fixture.tuples(50)
         let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
         let store = MemoryStore(tuples, faults: [cut])
@@ -111,7 +111,7 @@ import TokenStore
     }
 
     @Test(arguments: [FaultReport.Ending.fin, .reset])
-    func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
+    func `without required close_notify, an end inside a tuple and a reset are still failures`(
         _ ending: FaultReport.Ending
     ) async throws {
         let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
@@ -134,7 +134,7 @@ import TokenStore
         }
     }
 
-    @Test func `a service that never ends is cut at the bound, and what came is kept`() async throws {
+    @Test func `an endless service is stopped at the limit, and what was received is kept`() async throws {
         let outcome = try await self.folder.drain(EndlessStore(), listener: Fixture.listener()) {
             $0.byteCountMax = 100_000
         }
@@ -145,7 +145,7 @@ import TokenStore
         #expect(try self.folder.tokens().count == Int(outcome.tupleCount))
     }
 
-    @Test func `a service of an authority that is not trusted is not read`() async throws {
+    @Test func `a service with an untrusted authority is not read`() async throws {
         let untrusted = try TestCertificateAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
         let outcome = try await self.folder.drain(
@@ -189,7 +189,7 @@ import TokenStore
     }
 
     @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
-    func `a topic that cannot be kept is told when the client is made`(_ topic: String) throws {
+    func `an unusable topic is an error when the client is made`(_ topic: String) throws {
         let error = #expect(throws: FeedbackError.self) { try self.folder.client(port: 1) { $0.scope.topic = topic } }
         guard case .topicUnusable? = error else {
             Issue.record("\(String(describing: error))")
@@ -198,7 +198,7 @@ import TokenStore
         #expect(self.folder.files.isEmpty)
     }
 
-    @Test func `a port where nobody listens is unavailable`() async throws {
+    @Test func `a port that refuses connections is unavailable`() async throws {
         let outcome = try await self.folder.drain(port: 3)
         guard case .unavailable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
@@ -206,7 +206,7 @@ import TokenStore
         }
     }
 
-    @Test func `where the closure throws, the segment stays and comes again`() async throws {
+    @Test func `if the closure throws an error, the segment remains and is repeated`() async throws {
         struct Full: Error {}
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
@@ -222,7 +222,7 @@ import TokenStore
         #expect(try self.folder.tokens().count == 10)
     }
 
-    @Test func `a second drain of the same topic says who is at it`() async throws {
+    @Test func `a second drain of the same topic reports the process of the first`() async throws {
         let lock = try self.folder.spool.lock(Fixture.scope)
         let outcome = try await self.folder.drain(port: 1)
         guard case .spool(.held(_, let holder)) = outcome.failure else {
@@ -233,14 +233,16 @@ import TokenStore
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `a second drain with the same certificate into another spool and list says who is at it`() async throws {
+    @Test func `a second drain with the same certificate and another spool reports the process of the first`()
+        async throws
+    {
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
             let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
             let endpoint = Endpoint(host: "LOCALHOST", port: port)
-            var lock = try DrainLock.take(fingerprint, endpoint)
+            var lock = try DrainLock.acquire(fingerprint, endpoint)
             #expect(lock != nil)
             for _ in 0..<3 {
                 let outcome = try await folder.drain(port: port)
@@ -250,16 +252,16 @@ import TokenStore
                 }
                 #expect(holder == getpid() && store.openedCount == 0 && folder.files.isEmpty)
             }
-            // Others are not kept from theirs.
-            #expect(try DrainLock.take(fingerprint, Endpoint(host: "localhost", port: 2)) != nil)
-            #expect(try DrainLock.take(fingerprint + "0", endpoint) != nil)
+            // Other drains are not affected.
+            #expect(try DrainLock.acquire(fingerprint, Endpoint(host: "localhost", port: 2)) != nil)
+            #expect(try DrainLock.acquire(fingerprint + "0", endpoint) != nil)
             lock = nil
             let outcome = try await folder.drain(port: port)
             #expect(outcome.failure == nil && outcome.tupleCount == 10)
         }
     }
 
-    @Test func `bytes that are no tuples name the offset, and are kept`() async throws {
+    @Test func `invalid bytes are reported with their offset, and are kept`() async throws {
         let folder = self.folder
         let tls = TLSConfiguration.server(identity: try Fixture.service.get().identity)
         let first = try Fixture.tuple(40)

@@ -5,7 +5,7 @@ import APNSTestKit
 import TestSupport
 import Testing
 
-/// Goal: what reads feedback is printed in one line, without the certificate.
+/// Goal: feedback clients are printed in one line, without the certificate.
 @Suite struct FeedbackDescriptionTests {
     @Test func `each is one line, without bytes`() throws {
         let folder = try TemporaryFolder()
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `the default port of feedback is that of feedback`() throws {
+    @Test func `the default port is that of the feedback service`() throws {
         let identity = try FeedbackFixture.provider.get().identity
         #expect(try FeedbackConfiguration(host: "localhost", identity: identity).endpoint.port == 2196)
     }

@@ -40,7 +40,7 @@ enum FeedbackFixture {
         return configuration
     }
 
-    /// A tuple whose token has a length of its own.
+    /// A tuple whose token has its own length.
     static func tuple(_ number: Int) throws -> FeedbackTuple {
         let count = 1 + number % 100
         var bytes = [UInt8](repeating: UInt8(number & 255), count: max(3, count))
@@ -52,13 +52,13 @@ enum FeedbackFixture {
 
     static func tuples(_ count: Int) throws -> [FeedbackTuple] { try (0..<count).map { try Self.tuple($0) } }
 
-    /// Tuples whose tokens are as long as they may be.
+    /// Tuples with tokens of the maximum length.
     static func longTuples(_ count: Int) throws -> [FeedbackTuple] {
         try (1...count).map { try Self.tuple($0 * 100 - 1) }
     }
 }
 
-/// A list in memory that notes what was acknowledged.
+/// A list in memory that records acknowledged tokens.
 final class MemoryStore: FeedbackStore {
     private struct State {
         var tuples: [FeedbackTuple]
@@ -68,7 +68,7 @@ final class MemoryStore: FeedbackStore {
 
     private let state: NIOLockedValueBox<State>
     let faults: [Fault]
-    /// Whether it forgets its list when it begins to write it, as Apple's may have done.
+    /// Whether it clears its list when it begins to write it, as Apple's may have done.
     private let isForgetful: Bool
 
     init(
@@ -120,7 +120,7 @@ final class MemoryStore: FeedbackStore {
     }
 }
 
-/// A list that goes on for ever.
+/// An endless list.
 struct EndlessStore: FeedbackStore {
     private final class List: FeedbackList {
         private var number: UInt64 = 0
@@ -146,7 +146,7 @@ final class ListRecorder: Sendable {
 
     init(_ list: PurgeList) { self.list = list }
 
-    /// What was changed in the list in all.
+    /// All changes of the list.
     var change: PurgeChange { self.sum.withLockedValue { $0 } }
 
     func take(_ page: DeadTokenPage) throws {
@@ -167,11 +167,11 @@ final class ListRecorder: Sendable {
 }
 
 extension PageConsumer {
-    /// Hands all that there is at once to a recorder.
+    /// Delivers everything at once to a recorder.
     init(_ recorder: ListRecorder) { self.init(tokenCountMax: .max) { try recorder.take($0) } }
 }
 
-/// A folder with a spool and a purge list; removed with this object.
+/// A folder with a spool and a purge list; removed when this object is released.
 final class FeedbackFolder: Sendable {
     let path: String
     let spool: FeedbackSpool
@@ -238,7 +238,7 @@ final class FeedbackFolder: Sendable {
 
     static let threads = BlockingThreads(pool: .singleton, group: MultiThreadedEventLoopGroup.singleton)
 
-    /// Hands over what earlier drains left.
+    /// Delivers what earlier drains left.
     func replay(now: Int64, into consumer: PageConsumer? = nil) async throws -> SpoolImport.Result {
         try await SpoolImport.replay(
             FeedbackFixture.scope,

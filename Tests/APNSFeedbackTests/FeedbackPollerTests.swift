@@ -10,7 +10,7 @@ import Testing
 
 @testable import APNSFeedback
 
-/// When lists are read, and that one does not keep the others from their turn.
+/// When lists are read, and that a failed one does not prevent the others.
 @Suite(.timeLimit(.minutes(1))) struct FeedbackPollerTests {
     typealias Fixture = FeedbackFixture
 
@@ -19,7 +19,7 @@ import Testing
 
     init() throws { self.folder = try FeedbackFolder() }
 
-    /// A client that fails at once, for nobody listens.
+    /// A client that fails immediately, since the connection is refused.
     func client(_ topic: String) throws -> FeedbackClient {
         try self.folder.client(port: 1, logger: self.logger) { $0.scope.topic = topic }
     }
@@ -28,7 +28,7 @@ import Testing
         FeedbackSchedule(TokenScope(topic: topic, environment: .sandbox), in: self.folder.spool)
     }
 
-    /// Runs a poller until so many drains are done; the topics in order.
+    /// Runs a poller until this many drains are done; returns the topics in order.
     func poll(_ topics: [String], every period: Duration?, until count: Int) async throws -> [String] {
         let (outcomes, continuation) = AsyncStream.makeStream(of: String.self)
         let poller = FeedbackPoller(
@@ -55,7 +55,7 @@ import Testing
         #expect(try await self.poll(["a", "b", "c"], every: nil, until: 3) == ["a", "b", "c"])
     }
 
-    @Test func `those that had no turn before the end are told of, too`() async throws {
+    @Test func `lists without a turn before the end are reported, too`() async throws {
         let outcomes = NIOLockedValueBox<[FeedbackOutcome]>([])
         let itself = NIOLockedValueBox<FeedbackPoller?>(nil)
         let poller = FeedbackPoller(
@@ -75,7 +75,7 @@ import Testing
         #expect(all.map { $0.failure == .stopped } == [false, true, true])
     }
 
-    @Test func `after a restart only those are read whose time has come`() async throws {
+    @Test func `after a restart only due lists are read`() async throws {
         let now = Int64(Date().timeIntervalSince1970)
         try self.schedule("waits").store(now + 3000)
         try self.schedule("late").store(now - 10)
@@ -87,12 +87,12 @@ import Testing
         }
     }
 
-    @Test func `a time of another period or clock does not hold`() async throws {
+    @Test func `a time of another period or clock is ignored`() async throws {
         try self.schedule("a").store(Int64(Date().timeIntervalSince1970) + 1_000_000)
         #expect(try await self.poll(["a"], every: .seconds(3600), until: 1) == ["a"])
     }
 
-    @Test func `it goes on when the time has come`() async throws {
+    @Test func `it continues when the time has come`() async throws {
         #expect(try await self.poll(["a"], every: .seconds(1), until: 3) == ["a", "a", "a"])
     }
 

@@ -8,7 +8,7 @@ import Testing
 
 @testable import APNSFeedback
 
-/// A spool on a disk without room, and a service that forgets its list once it has begun to write it.
+/// A spool on a full disk, and a service that clears its list once it has begun to write it.
 @Suite(.timeLimit(.minutes(2)), .serialized) struct FeedbackRoomTests {
     typealias Fixture = FeedbackFixture
 
@@ -19,7 +19,7 @@ import Testing
         return umount2(folder.spool.folder, Int32(MNT_DETACH)) == 0
     }
 
-    /// Gives a folder a disk of its own.
+    /// Mounts a separate file system at a folder.
     static func mountDisk(_ path: String, _ size: String) throws {
         try #require(mount("tmpfs", path, "tmpfs", 0, "size=\(size)") == 0)
     }
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(.enabled(if: canMount, "mounting a small file system needs root"))
-    func `without room the service is not asked, and with room the next drain reads all`() async throws {
+    func `without space the service is not contacted, and with space the next drain reads all`() async throws {
         let folder = try FeedbackFolder()
         let tuples = try Fixture.tuples(20_000)
         let store = MemoryStore(tuples, isForgetful: true)
@@ -65,10 +65,10 @@ import Testing
         try Self.expect(folder, has: tuples)
     }
 
-    /// Goal: where neither the spool nor the list has room, all that was read is kept, and is on the list when there is
-    /// room again.
+    /// Goal: if neither the spool nor the list has space, everything that was read is kept, and is on the list when
+    /// there is space again.
     ///
-    /// Method: one small disk for both. What was still in sockets is gone with such a service: so a prefix is kept.
+    /// Method: one small disk for both. What was still in sockets is lost with such a service: so a prefix is kept.
     @Test(
         .enabled(if: canMount, "mounting a small file system needs root"),
         .enabled(if: TestEffort.isLong, "a part of Scripts/test --long")
@@ -97,16 +97,16 @@ import Testing
         try Self.expect(folder, has: tuples.prefix(readCount))
     }
 
-    // MARK: What a drain that ends gives back
+    // MARK: Releasing disk space
 
-    /// How much room a file takes on the disk.
+    /// The disk space of a file.
     static func roomByteCount(_ path: String) throws -> Int {
         var status = stat()
         try #require(stat(path, &status) == 0)
         return Int(status.st_blocks) * 512
     }
 
-    @Test func `room is taken before the service is asked, and given back in the end`() throws {
+    @Test func `space is reserved before the service is contacted, and released at the end`() throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
@@ -117,7 +117,7 @@ import Testing
         #expect(try Self.roomByteCount(segment.path) <= 65_536)
     }
 
-    @Test func `what is set aside keeps no room that a killed process had taken`() async throws {
+    @Test func `set-aside files release the space that a killed process had reserved`() async throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
@@ -129,7 +129,7 @@ import Testing
         #expect(try Self.roomByteCount(leftover.path) <= 65_536)
     }
 
-    @Test func `room is taken again before it is used up`() throws {
+    @Test func `more space is reserved before it is used up`() throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)

@@ -9,7 +9,7 @@ import TokenStore
 
 @testable import APNSFeedback
 
-/// Segments as a crash, a bad disk or another release leaves them.
+/// Segments as left by a crash, a bad disk or another release.
 @Suite(.timeLimit(.minutes(2))) struct FeedbackSpoolTests {
     typealias Fixture = FeedbackFixture
 
@@ -26,7 +26,7 @@ import TokenStore
         return segment.path
     }
 
-    /// After all times of the fixtures, and of their files.
+    /// Later than all times of the fixtures and their files.
     static let now: Int64 = 4_000_000_000
 
     func replay(now: Int64 = Self.now) async throws -> SpoolImport.Result { try await self.folder.replay(now: now) }
@@ -47,10 +47,10 @@ import TokenStore
         #expect(try await self.replay().tupleCount == 0)
     }
 
-    /// Goal: a process that is killed at any byte of an append loses no tuple that was whole.
+    /// Goal: a process that is killed at any byte of an append loses no complete tuple.
     ///
-    /// Method: cut the file at every length.
-    @Test func `a segment that was cut short at any byte gives all whole tuples`() async throws {
+    /// Method: truncate the file at every length.
+    @Test func `a segment truncated at any byte has all complete tuples`() async throws {
         let tuples = [0..<3, 3..<5, 5..<6]
         let portions = try tuples.map { try Self.bytes($0) }
         let path = try self.segment(portions)
@@ -77,7 +77,7 @@ import TokenStore
         }
     }
 
-    /// Notes the tokens that are recorded.
+    /// Records the tokens.
     private final class Notes: Sendable {
         private let noted = NIOLockedValueBox<Set<[UInt8]>>([])
         var tokens: Set<[UInt8]> { self.noted.withLockedValue { $0 } }
@@ -88,12 +88,12 @@ import TokenStore
         }
     }
 
-    /// Goal: no flipped bit makes a token go missing without a word, or puts one on the list that never came.
+    /// Goal: a flipped bit neither loses a token without a report, nor adds one that was never received.
     ///
-    /// Method: flip each bit of a segment that has its end, and of one that a kill left between two records; outside
-    /// the long run, one bit of each byte.
+    /// Method: flip each bit of a segment with its end, and of one that a kill left between two records; except in the
+    /// long run, one bit of each byte.
     @Test(arguments: [true, false])
-    func `no flipped bit makes a token go missing unsaid`(_ isFinished: Bool) async throws {
+    func `no flipped bit loses a token without a report`(_ isFinished: Bool) async throws {
         let portions = [try Self.bytes(0..<2), try Self.bytes(2..<3), try Self.bytes(3..<6)]
         let path = try self.segment(portions, isFinished: isFinished)
         let whole = try #require(FileManager.default.contents(atPath: path))
@@ -118,8 +118,7 @@ import TokenStore
         }
     }
 
-    @Test func `of a damaged segment, what is before the damage goes to the list, and all of it is kept`() async throws
-    {
+    @Test func `the part of a segment before damage is delivered, and all of it is kept`() async throws {
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4), try Self.bytes(4..<6)])
         var bytes = try #require(FileManager.default.contents(atPath: path))
         let third = try #require(bytes.range(of: Data(try Self.bytes(2..<3))))
@@ -129,12 +128,12 @@ import TokenStore
         #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.damaged])
         #expect(try self.folder.tokens() == Set(try Fixture.tuples(2).map(\.token.bytes)))
         #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
-        #expect(result.leftovers.first.map { "\($0)".contains("2 tuples before that are on the list") } == true)
+        #expect(result.leftovers.first.map { "\($0)".contains("after 2 delivered tuples") } == true)
     }
 
-    /// Goal: a spool of the first version is read as before.
+    /// Goal: a spool of the first version is still read.
     ///
-    /// Method: write one as that release did, with its end, without it, and cut at each byte.
+    /// Method: write one as that release did, with its end, without it, and truncated at each byte.
     @Test func `a spool of the first version is still read`() async throws {
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let text = Array(header.text)
@@ -158,14 +157,14 @@ import TokenStore
         }
     }
 
-    /// Where the file was not touched since; a clock that was set back, or a copy, must not make it later than now, and
-    /// a file without its time not earlier than its connection.
+    /// If the file was not changed since; a clock that was set back, or a copy, must not make the time later than now,
+    /// and a file without its time not earlier than its connection.
     @Test(
         arguments: [
             (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
         ] as [(written: Int, believed: Int64)]
     )
-    func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) async throws {
+    func `a future timestamp is clamped to the time of reading`(written: Int, believed: Int64) async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
         let path = try self.segment([FeedbackTuple(token: token, failedAt: .max).bytes + (try Self.bytes(0..<1))])
         let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
@@ -177,7 +176,7 @@ import TokenStore
         #expect(failures == [believed, 1_600_000_000])
     }
 
-    @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() async throws {
+    @Test func `a truncated record has its tuples up to the first with an implausible time`() async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
         let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(token: token, failedAt: $0).bytes }
         for bytes in impossible {
@@ -192,12 +191,12 @@ import TokenStore
             #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn])
             #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.bytes }))
             let leftover = try #require(result.leftovers.first)
-            #expect("\(leftover)".contains("whole tuples: 2.") && leftover.path.hasSuffix(".torn"))
+            #expect("\(leftover)".contains("2 complete tuples") && leftover.path.hasSuffix(".torn"))
             #expect(FileManager.default.contents(atPath: leftover.path) == whole.dropLast())
         }
     }
 
-    @Test func `zeros in a token of a record that was cut short are not its end`() async throws {
+    @Test func `zeros in a token of a truncated record are not its end`() async throws {
         let token = try DeviceToken(bytes: [UInt8](repeating: 0, count: 100))
         let zeros = FeedbackTuple(token: token, failedAt: 1_600_000_000).bytes
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<3) + zeros], isFinished: false)
@@ -217,7 +216,7 @@ import TokenStore
         #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
     }
 
-    @Test func `zeros behind a segment are a tail that the power cut off`() async throws {
+    @Test func `zeros after a segment are the result of a power failure`() async throws {
         let path = try self.segment([try Self.bytes(0..<4)], isFinished: false)
         let file = try FileHandle(forWritingTo: URL(filePath: path))
         try file.seekToEnd()
@@ -227,7 +226,7 @@ import TokenStore
         #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn] && self.endings == ["torn"])
     }
 
-    @Test func `half a tuple that a kill left is no fault of the service, and nothing is left behind`() async throws {
+    @Test func `an incomplete tuple after a kill is not the service's fault, and no file remains`() async throws {
         let bytes = try Self.bytes(30..<32)
         for count in 1..<37 {
             _ = try self.segment([bytes.dropLast(count)], isFinished: false)
@@ -236,7 +235,7 @@ import TokenStore
         }
     }
 
-    @Test func `a tuple without its end in a list that ended is kept and told, also by the next run`() async throws {
+    @Test func `an incomplete tuple in a complete list is kept and reported, also by the next run`() async throws {
         let bytes = try Self.bytes(30..<32)
         _ = try self.segment([bytes.dropLast(5)], isFinished: true)
         let result = try await self.replay()
@@ -245,7 +244,7 @@ import TokenStore
         #expect(try await self.replay().leftovers.isEmpty)
     }
 
-    @Test func `the spool of a newer release is left alone`() async throws {
+    @Test func `the spool of a newer release is unchanged`() async throws {
         let path = try self.segment([try Self.bytes(0..<4)])
         var bytes = try #require(FileManager.default.contents(atPath: path))
         bytes[7] = 9
@@ -254,23 +253,23 @@ import TokenStore
         #expect(FileManager.default.contents(atPath: path) == bytes)
     }
 
-    @Test func `names of topics are safe as names of files`() {
+    @Test func `topics are converted to safe file names`() {
         let scope = TokenScope(topic: "../a b_c/é", environment: .production)
         #expect(scope.fileStem == "..%2Fa%20b%5Fc%2F%C3%A9_production")
     }
 
-    @Test func `a lock that is let go is free`() throws {
+    @Test func `a released lock is free`() throws {
         for _ in 0..<3 { withExtendedLifetime(try self.folder.spool.lock(Fixture.scope)) {} }
     }
 
-    @Test func `each that is refused is told which process holds the lock`() throws {
+    @Test func `a refused process gets the process that holds the lock`() throws {
         let lock = try self.folder.spool.lock(Fixture.scope)
         let path = self.folder.spool.path(Fixture.scope.fileStem + ".lock")
         for _ in 0..<3 {
             #expect(throws: SpoolError.held(path: path, holder: getpid())) { try self.folder.spool.lock(Fixture.scope) }
         }
         withExtendedLifetime(lock) {}
-        #expect("\(SpoolError.held(path: "P", holder: nil))".hasPrefix("Another drain is at work; it holds P."))
+        #expect("\(SpoolError.held(path: "P", holder: nil))".hasPrefix("another process is draining with the lock P;"))
     }
 
     @Test func `a file where the folder should be is an error`() throws {

@@ -7,11 +7,11 @@ import Foundation
 import OpenSSLTLS
 import Testing
 
-/// Goal: the poller reads a service that is not ours.
+/// Goal: the poller reads from an independent service.
 ///
-/// Method: `openssl s_server` sends canned tuples in records of 512 bytes, which cut them anywhere, and then ends the
-/// connection without close_notify. It takes a portion that begins with one of some letters for an order, so no byte
-/// here is one of them. Without -nbio it may wait for bytes of the poller for ever.
+/// Method: `openssl s_server` sends canned tuples in records of 512 bytes, which split them anywhere, and then ends the
+/// connection without close_notify. It interprets a portion that begins with certain letters as a command, so no byte
+/// here is one of them. Without -nbio it may wait forever for bytes of the poller.
 @Suite(.timeLimit(.minutes(1))) struct OpenSSLServerTests {
     static func tuples() throws -> [FeedbackTuple] {
         try (0..<3000).map { number in
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a list from openssl s_server is read whole, and its end is what the configuration says`(
+    func `a list from openssl s_server is read completely, and its end depends on the configuration`(
         requiresCloseNotify: Bool
     ) async throws {
         let folder = try FeedbackFolder()

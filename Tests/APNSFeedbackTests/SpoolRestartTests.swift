@@ -7,7 +7,7 @@ import TokenStore
 
 @testable import APNSFeedback
 
-/// Segments that begin anew because the disk has no more room, and bytes that found none.
+/// Segments that are emptied because the disk is full, and bytes that did not fit.
 @Suite(.timeLimit(.minutes(1))) struct SpoolRestartTests {
     typealias Fixture = FeedbackFixture
 
@@ -47,11 +47,11 @@ import TokenStore
         #expect(try self.folder.tokens() == tokens)
     }
 
-    /// Goal: nothing is lost or doubled where a segment begins anew in the midst of a tuple, also not by a kill there.
+    /// Goal: nothing is lost or duplicated if a segment is emptied inside a tuple, even by a kill then.
     ///
     /// Method: at each of many splits.
     @Test(arguments: Array(stride(from: 900, through: 1100, by: 7)))
-    func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) async throws {
+    func `an emptied segment continues inside a tuple`(_ split: Int) async throws {
         try self.append(0..<split)
         try await self.advance()
         let before = self.segment.durableByteCount
@@ -64,7 +64,7 @@ import TokenStore
         try await self.finish()
         #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
         try self.expectList(self.bytes.count)
-        // The process that was killed behind the second append.
+        // The process was killed after the second append.
         let other = try FeedbackFolder()
         try copy.write(to: URL(filePath: other.spool.path(Fixture.scope.fileStem + ".1-1-0.spool")))
         let replayed = try await other.replay(now: 5)
@@ -82,7 +82,7 @@ import TokenStore
         }
     }
 
-    @Test func `bytes that could not be written go to the list behind those of the segment`() async throws {
+    @Test func `bytes that could not be written are delivered after those of the segment`() async throws {
         try self.append(0..<1001)
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
         self.bytes[2003..<2500].withUnsafeBytes { self.segmentImport.keep($0) }
@@ -98,7 +98,7 @@ import TokenStore
         try self.expectList(self.bytes.count)
     }
 
-    @Test func `bytes for which neither has room are counted, and the segment stays`() async throws {
+    @Test func `bytes without space in either are counted, and the segment remains`() async throws {
         try self.append(0..<1001)
         self.folder.list.close()
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
@@ -114,7 +114,7 @@ import TokenStore
         #expect("\(error)".hasPrefix("1002 bytes that were read") && "\(error)".contains("writing purge list P"))
     }
 
-    @Test func `bytes that are not taken are counted`() async throws {
+    @Test func `undelivered bytes are counted`() async throws {
         struct Full: Error {}
         let full = FeedbackError.notTaken(underlying: Full())
         let segmentImport = SpoolImport(

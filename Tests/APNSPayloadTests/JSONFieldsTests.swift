@@ -6,7 +6,7 @@ import Testing
 @Suite struct JSONFieldsTests {
     private func fields(_ text: String) -> JSONFields? { JSONFields(Array(text.utf8)) }
 
-    @Test func `strings and integers are read, what else there is left out`() throws {
+    @Test func `strings and integers are read, other values are ignored`() throws {
         let fields = try #require(
             self.fields(##" {"reason":"Unreg\u0069stered","timestamp":1700000000123,"x":[{"reason":"y"}],"n":null} "##)
         )
@@ -17,15 +17,15 @@ import Testing
         #expect(fields.string("x") == nil)
     }
 
-    @Test func `of two members with one name the last one counts`() throws {
+    @Test func `of two members with the same name the last one counts`() throws {
         #expect(try #require(self.fields(#"{"a":"1","\u0061":"2"}"#)).string("a") == "2")
     }
 
     @Test(arguments: [("-1", nil), ("1.5", nil), ("1e3", 1000), ("5.0", 5), ("99999999999999999999", nil)])
-    func `a number that is no such integer is none`(_ text: String, _ value: UInt64?) throws {
+    func `a number that does not fit the integer type is nil`(_ text: String, _ value: UInt64?) throws {
         #expect(try #require(self.fields("{\"a\":\(text)}")).integer("a") == value)
     }
 
     @Test(arguments: ["", "[]", "\"a\"", "{", "{}x", "{\"a\":1,}", "{\"a\":\"\u{1}\"}", "{\"a\":01}"])
-    func `what is no object is nil`(_ text: String) { #expect(self.fields(text) == nil) }
+    func `anything other than an object is nil`(_ text: String) { #expect(self.fields(text) == nil) }
 }

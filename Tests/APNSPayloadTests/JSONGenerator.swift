@@ -2,17 +2,17 @@
 
 import TestSupport
 
-/// Makes payloads at random, printed with white space at random.
+/// Generates random payloads, with random white space.
 struct JSONGenerator {
     var random: SplitMix64
-    /// The chance of white space at each place where it may stand, in percent.
+    /// The chance of white space at each place where it is permitted, in percent.
     var whiteSpacePercent = 30
 
     init(seed: UInt64) {
         self.random = SplitMix64(seed: seed)
     }
 
-    /// A payload with known keys, right and wrong ones, and unknown ones.
+    /// A payload with known keys, valid and invalid ones, and unknown ones.
     mutating func payload() -> String {
         self.space() + self.object(depth: 0, path: "") + self.space()
     }
@@ -52,7 +52,7 @@ struct JSONGenerator {
         return "{" + (members.isEmpty ? self.space() : members.joined(separator: ",")) + "}"
     }
 
-    /// Mostly a value of a kind that the key may have.
+    /// Usually a value of a kind that the key may have.
     private mutating func value(of name: String, depth: Int) -> String? {
         guard self.chance(95), let kinds = PayloadKeyTable.kinds[name] else { return nil }
         switch self.pick(kinds) {
@@ -90,7 +90,7 @@ struct JSONGenerator {
         return String((0..<Int.random(in: 0...24, using: &self.random)).map { _ in self.pick(alphabet) })
     }
 
-    /// Prints a string, each character by one of the ways that JSON has.
+    /// Encodes a string, each character in one of the ways that JSON permits.
     mutating func string(_ text: String) -> String {
         let short: [Unicode.Scalar: String] = [
             "\"": "\\\"", "\\": "\\\\", "/": "\\/", "\u{8}": "\\b", "\u{C}": "\\f", "\n": "\\n", "\r": "\\r",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A JSON value with its members in order, so that a key that is there twice is seen.
+/// A JSON value with its members in order, so that a duplicate key is detected.
 indirect enum GeneratedJSON: Equatable {
     case object([Member])
     case array([GeneratedJSON])
@@ -15,7 +15,7 @@ indirect enum GeneratedJSON: Equatable {
     }
 }
 
-/// The slow and plain second opinion: recursive, on code points instead of bytes, building a tree before it judges.
+/// A slow and simple reference implementation: recursive, on code points instead of bytes, building a tree first.
 struct JSONOracle {
     private var scalars: ArraySlice<Unicode.Scalar>
 
@@ -95,7 +95,7 @@ struct JSONOracle {
         while let scalar = self.scalars.popFirst() {
             switch scalar {
             case "\"":
-                // A lone surrogate cannot be decoded, and is refused here by that.
+                // An unpaired surrogate cannot be decoded, so it is refused here.
                 guard let text = String(validating: units, as: UTF16.self) else { throw Refusal() }
                 return Array(text.unicodeScalars)
             case "\\":
@@ -147,7 +147,7 @@ struct JSONOracle {
 }
 
 extension JSONOracle {
-    /// Whether some bytes are a payload by the tables of the reference, whatever their count.
+    /// Whether bytes are a valid payload by the tables of the reference, whatever their length.
     static func acceptsPayload(_ bytes: [UInt8]) -> Bool {
         guard case .object(let members)? = self.parse(bytes) else { return false }
         return self.accepts(members, at: "")

@@ -3,7 +3,7 @@
 import APNSPayload
 import Testing
 
-/// Localized alerts as their readers see them.
+/// Localized alerts as users see them.
 @Suite("Localized strings")
 struct LocalizedStringsTests {
     private static let file = #"""
@@ -31,7 +31,7 @@ struct LocalizedStringsTests {
         )
     }
 
-    @Test("A JSON object is read as well")
+    @Test("A JSON object is also read")
     func json() throws {
         let text = "\n { \"k\": \"%@ \\u00e9\\n\", \"k2\" : \"\", \"k\": \"last\" }\n"
         #expect(try LocalizedStrings(parsing: Array(text.utf8)).texts == ["k": "last", "k2": ""])
@@ -41,7 +41,7 @@ struct LocalizedStringsTests {
         #expect(try LocalizedStrings(parsing: Array("{}".utf8)).texts == [:])
     }
 
-    @Test("A text that repeats its arguments ends at the limit")
+    @Test("A text that repeats its arguments is truncated at the limit")
     func limit() {
         let format = String(repeating: "%1$@", count: 10_000)
         let text = LocalizedStrings.filled(format, with: [String(repeating: "x", count: 4096)])
@@ -62,7 +62,7 @@ struct LocalizedStringsTests {
     }
 
     @Test(
-        "Arguments are filled in",
+        "Arguments are inserted",
         arguments: [
             ("%@ and %@", ["Ann", "Ben"], "Ann and Ben"), ("%2$@ and %1$@", ["Ann", "Ben"], "Ben and Ann"),
             ("%% %@ %%", ["x"], "% x %"), ("%@ %@", ["x"], "x %@"), ("%3$@", ["x"], "%3$@"), ("none", ["x"], "none"),
@@ -76,7 +76,7 @@ struct LocalizedStringsTests {
     }
 
     @Test(
-        "What is wrong is told with its line",
+        "Problems have their line",
         arguments: [
             ("\"a\" = \"b\";\n\"c\" = ;", 2, "expected a key or a text"),
             ("\"a\" = \"b\"\n\"c\" = \"d\";", 2, "expected \";\""),
@@ -95,14 +95,14 @@ struct LocalizedStringsTests {
         }
     }
 
-    @Test("Bytes that are no text are refused")
+    @Test("Bytes that are not text are refused")
     func notUnicode() {
         for bytes: [UInt8] in [[0xFF, 0xFE, 0x00], [0x22, 0xC3, 0x22], [0xFF, 0xFE, 0x00, 0xD8]] {
             #expect(throws: LocalizedStringsProblem.self) { try LocalizedStrings(parsing: bytes) }
         }
     }
 
-    @Test("An alert is shown as its reader sees it")
+    @Test("An alert preview shows what the user sees")
     func preview() throws {
         let alert = APS.Alert(
             title: .localized(key: "MISSING"),

@@ -3,8 +3,8 @@
 import APNSPayload
 import Testing
 
-/// Payloads that are made of types: the bytes are compared, and all pass the check.
-@Suite("Payloads made of types")
+/// Payloads made from types: the bytes are compared, and all pass the check.
+@Suite("Payloads made from types")
 struct PayloadBuildingTests {
     private func text(_ payload: Payload) -> String { String(decoding: payload.bytes, as: UTF8.self) }
 
@@ -39,7 +39,7 @@ struct PayloadBuildingTests {
         try self.expect(Payload(APS(), ["numbers": [5, 8]]), #"{"aps":{},"numbers":[5,8]}"#)
     }
 
-    @Test("Every key is written as Apple spells it, and known to the check")
+    @Test("Every key is encoded as documented by Apple, and known to the check")
     func everyKey() throws {
         var alert = APS.Alert(
             title: .localized(key: "T", arguments: ["1"]),
@@ -95,7 +95,7 @@ struct PayloadBuildingTests {
         #expect(keys.subtracting(written) == others.union(["aps.alert.subtitle-loc-args"]))
     }
 
-    @Test("A number that JSON does not have does not pass")
+    @Test("A number that JSON cannot represent does not pass")
     func notFinite() throws {
         var aps = APS(alert: "x")
         aps.relevanceScore = .nan
@@ -111,7 +111,7 @@ struct PayloadBuildingTests {
         #expect(throws: PayloadProblem.self) { try Payload(APS(), ["aps": [:]]).check() }
     }
 
-    @Test("A type of the app's writes itself")
+    @Test("A type of the app is encoded")
     func ownType() throws {
         class Base: Encodable {
             var id = 7
@@ -138,7 +138,7 @@ struct PayloadBuildingTests {
         )
     }
 
-    @Test("Quotes, backslashes and control characters are escaped, all else is not")
+    @Test("Only quotes, backslashes and control characters are escaped")
     func escapes() throws {
         try self.expect(
             Payload(APS(alert: "\"\\\n\u{7}é😀"), ["k\"": "v"]),
@@ -147,7 +147,7 @@ struct PayloadBuildingTests {
     }
 
     @Test(
-        "What was written reads as the same value",
+        "An encoded value is decoded as the same value",
         arguments: [
             ["a": [1, -2.5, true, false, nil, "x\"\\\u{1}", ["b": [:]]], "": []] as JSONValue,
             "text", nil, 12, [[[[]]]],
@@ -166,7 +166,7 @@ struct PayloadBuildingTests {
         #expect(try String(decoding: JSONValue(parsing: Array(text.utf8)).bytes, as: UTF8.self) == text)
     }
 
-    @Test("What is no JSON, or nested too deep, is refused with its place")
+    @Test("Invalid JSON, or too deep nesting, is refused with its position")
     func refused() {
         #expect(throws: PayloadProblem.self) { try JSONValue(parsing: Array("[1,]".utf8)) }
         let deep = [UInt8](repeating: UInt8(ascii: "["), count: PayloadRules.depthMax + 1)
@@ -175,7 +175,7 @@ struct PayloadBuildingTests {
         #expect(throws: Never.self) { try JSONValue(parsing: Array(deep.dropLast()) + closed) }
     }
 
-    @Test("No description shows what a payload says")
+    @Test("No description shows the content of a payload")
     func isPrivate() {
         let payload = Payload(APS(alert: "secret"))
         #expect("\(payload)" == "payload of 26 bytes")

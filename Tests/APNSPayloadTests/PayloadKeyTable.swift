@@ -26,7 +26,7 @@ enum PayloadKeyTable {
         return kinds
     }()
 
-    /// One value of each kind; the array holds strings only.
+    /// One value of each kind; the array contains only strings.
     static let samples = [
         "object": "{}", "array": #"["x","y"]"#, "string": #""x""#, "number": "1", "boolean": "true", "null": "null",
     ]

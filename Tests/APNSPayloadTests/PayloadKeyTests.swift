@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct PayloadKeyTests {
     @Test(arguments: PayloadKey.allCases)
-    func `a known key takes the kinds of the reference and no other`(_ key: PayloadKey) throws {
+    func `a known key accepts the kinds of the reference and no other`(_ key: PayloadKey) throws {
         let allowed = try #require(PayloadKeyTable.kinds[key.description])
         for (kind, value) in PayloadKeyTable.samples {
             let problem = payloadProblem(PayloadKeyTable.payload(key.description, value))
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: PayloadKey.allCases)
-    func `a known key may be there once only`(_ key: PayloadKey) throws {
+    func `a known key may occur only once`(_ key: PayloadKey) throws {
         let kind = try #require(PayloadKeyTable.kinds[key.description]?.first)
         let value = try #require(PayloadKeyTable.samples[kind])
         let parts = key.description.split(separator: ".").map(String.init)
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: PayloadKey.allCases)
-    func `a name that only resembles a known key passes with any value`(_ key: PayloadKey) throws {
+    func `a name that resembles a known key passes with any value`(_ key: PayloadKey) throws {
         let parts = key.description.split(separator: ".").map(String.init)
         let name = try #require(parts.last)
         for index in name.indices {
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [PayloadKey.urlArguments, .alertLocArguments, .alertTitleLocArguments, .alertSubtitleLocArguments])
-    func `an array of strings takes strings only`(_ key: PayloadKey) {
+    func `an array of strings accepts only strings`(_ key: PayloadKey) {
         for (kind, value) in PayloadKeyTable.samples where kind != "string" {
             let problem = payloadProblem(PayloadKeyTable.payload(key.description, "[\"a\", \(value)]"))
             guard case .wrongElementKind(key, found: _)? = problem?.kind else {

@@ -10,17 +10,17 @@ import Testing
         (#"{ "\\" : "\\\"  " , "12345678 \\" : " " }"#, #"{"\\":"\\\"  ","12345678 \\":" "}"#),
         ("{ \"日 本\" : 1.50e+01 , \"b\" : [ ] }", "{\"日 本\":1.50e+01,\"b\":[]}"),
     ])
-    func `white space goes outside of strings only`(_ text: String, _ minified: String) throws {
+    func `only white space outside strings is removed`(_ text: String, _ minified: String) throws {
         #expect(try String(decoding: Payload.minified(Array(text.utf8)), as: UTF8.self) == minified)
     }
 
-    @Test func `the limit is that of the minified payload`() throws {
+    @Test func `the limit applies to the minified payload`() throws {
         let bytes = Array((String(repeating: " ", count: 300) + "{}").utf8)
         #expect(try Payload.minified(bytes, rules: .original) == Array("{}".utf8))
         #expect(throws: PayloadProblem.self) { try Payload.minified(bytes, rules: .init(byteCountMax: 1)) }
     }
 
-    @Test func `a target that is too small is refused at every length, and none is overrun`() {
+    @Test func `every target that is too small is refused without an overrun`() {
         let source = Array(#"{ "alert" : "twelve chars", "a" : [ 1, "b c" ] }"#.utf8)
         let expected = Array(#"{"alert":"twelve chars","a":[1,"b c"]}"#.utf8)
         for capacity in 0...(expected.count + 8) {
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: 0..<100 as Range<UInt64>)
-    func `bytes that are no JSON never grow and never trap`(seed: UInt64) {
+    func `invalid JSON never grows and never traps`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let alphabet = Array("\"\"\\ \t{}a".utf8)
         let source = (0..<Int.random(in: 0...64, using: &random)).map { _ in

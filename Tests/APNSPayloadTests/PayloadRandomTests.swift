@@ -5,14 +5,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: the scanner agrees with slow and plain second opinions.
+/// Goal: the scanner agrees with slow and simple reference implementations.
 ///
-/// Method: payloads from seeds that a failure names.
+/// Method: payloads from seeds that a failure contains.
 @Suite(.timeLimit(.minutes(2))) struct PayloadRandomTests {
     static let rules = PayloadRules(byteCountMax: .max)
 
     @Test(arguments: 0..<TestEffort.count(60, long: 300) as Range<UInt64>)
-    func `a generated payload is judged as the oracle judges it`(seed: UInt64) {
+    func `a generated payload gets the same result as from the oracle`(seed: UInt64) {
         var generator = JSONGenerator(seed: seed)
         for _ in 0..<4 {
             let bytes = Array(generator.payload().utf8)
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `the generator makes good payloads and bad ones`() {
+    @Test func `the generator makes valid and invalid payloads`() {
         let results = (0..<300 as Range<UInt64>).map { seed in
             var generator = JSONGenerator(seed: seed)
             return payloadProblem(generator.payload(), rules: Self.rules) == nil
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(30, long: 150) as Range<UInt64>)
-    func `a mutated payload is judged as the oracle judges it`(seed: UInt64) {
+    func `a mutated payload gets the same result as from the oracle`(seed: UInt64) {
         var generator = JSONGenerator(seed: seed)
         generator.whiteSpacePercent = 5
         let original = Array(generator.payload().utf8)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(60, long: 300) as Range<UInt64>)
-    func `minifying keeps the value and takes all white space`(seed: UInt64) throws {
+    func `minifying keeps the value and removes all white space`(seed: UInt64) throws {
         var generator = JSONGenerator(seed: seed)
         var rules = Self.rules
         rules.checksKnownKeys = false
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(40, long: 200) as Range<UInt64>)
-    func `a decoded string is what another parser reads`(seed: UInt64) throws {
+    func `a decoded string equals that of another parser`(seed: UInt64) throws {
         var generator = JSONGenerator(seed: seed)
         let text = generator.text()
         let printed = Array(generator.string(text).utf8)
@@ -98,11 +98,11 @@ import Testing
         }
     }
 
-    /// Goal: the scanner and the standard library agree on what is UTF-8.
+    /// Goal: the scanner and the standard library agree on valid UTF-8.
     ///
-    /// Method: every sequence of two bytes, and longer ones at the edges of ranges; outside the long run, those at the
-    /// edges only.
-    @Test func `sequences at the edges of UTF-8 are judged as the library judges them`() {
+    /// Method: every sequence of two bytes, and longer ones at the limits of ranges; except in the long run, only those
+    /// at the limits.
+    @Test func `sequences at the limits of UTF-8 get the same result as from the library`() {
         let edges: [UInt8] = [0x00, 0x22, 0x41, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xED, 0xFF]
         let leading: [UInt8] = [
             0x80, 0xBF, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF4, 0xF5, 0xFF,

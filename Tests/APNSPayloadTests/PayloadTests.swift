@@ -3,7 +3,7 @@
 import APNSPayload
 import Testing
 
-/// What a check says, `nil` for a payload that passes.
+/// The problem that a check finds, `nil` for a valid payload.
 func payloadProblem(_ bytes: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
     do throws(PayloadProblem) {
         try Payload.check(bytes, rules: rules)
@@ -29,7 +29,7 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
         "{\"n\":" + String(repeating: "1234567890", count: 150) + "}",
         #"{"badge":"x","alert":1,"sound":{"volume":"1"}}"#,
     ])
-    func `a legal payload passes`(_ text: String) {
+    func `a valid payload passes`(_ text: String) {
         #expect(payloadProblem(text) == nil)
     }
 
@@ -110,11 +110,11 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
         ("{\r\n\"aps\":\r{\"badge\":true}}", "line 3, column 10: aps.badge is a boolean, expected a number"),
         ("{\"é😀\":1,\"aps\":1}", "line 1, column 15: aps is a number, expected an object"),
     ])
-    func `an illegal payload is refused with place and reason`(_ text: String, _ description: String) {
+    func `an invalid payload is refused with position and reason`(_ text: String, _ description: String) {
         #expect(payloadProblem(text)?.description == description)
     }
 
-    @Test func `UTF-16 is told apart by its byte order mark`() {
+    @Test func `UTF-16 is detected by its byte order mark`() {
         #expect(payloadProblem([0xFE, 0xFF, 0, 0x7B])?.kind == .syntax(.byteOrderMark))
         #expect(payloadProblem([0xFF, 0xFE, 0x7B, 0])?.kind == .syntax(.byteOrderMark))
     }
@@ -138,7 +138,7 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
         #expect(problem.description.hasSuffix("the payload has \(limit + 1) bytes, the limit is \(limit)"))
     }
 
-    @Test func `white space can be left out of the length`() throws {
+    @Test func `white space can be excluded from the length`() throws {
         var rules = PayloadRules(byteCountMax: 9, measuresMinified: true)
         let text = Array(" { \"a\" : [ 1 ] }\n".utf8)
         let measure = try Payload.check(text, rules: rules)
@@ -157,7 +157,7 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
     }
 
     @Test(arguments: ["[", "{\"a\":"])
-    func `nesting passes up to its limit and is refused beyond`(_ open: String) {
+    func `nesting up to the limit passes, and deeper nesting is refused`(_ open: String) {
         func nested(_ count: Int) -> String {
             let close = open == "[" ? "]" : "}"
             let inner = String(repeating: open, count: count) + "1" + String(repeating: close, count: count)
@@ -191,7 +191,7 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
         }
     }
 
-    @Test func `no description shows what a payload says`() {
+    @Test func `no description shows the content of a payload`() {
         let secret = "SECRET"
         let bad = [
             "{\"\(secret)\":\"\(secret)", "{\"\(secret)\":\(secret)}", "{\"\(secret)\" \"\(secret)\"}", "\(secret)",
@@ -204,7 +204,7 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
         }
     }
 
-    @Test func `all problems are found, each at its place, as far as the text is JSON`() {
+    @Test func `all problems are found at their positions, as far as the text is JSON`() {
         let payload: Payload = """
             {"aps": {"badge": "1", "alert": {"body": [1, {"a": 2}], "loc-args": ["x", 2, null], "body": "again"},
             "sound": {"volume": {}, "name": 5}, "badge": 2}, "aps": [], "own": ["oops"

@@ -3,27 +3,27 @@
 import APNSPayload
 import Testing
 
-/// Alerts that are shortened to fit: the limit holds for the bytes, and a reader sees whole words and characters.
+/// Alerts that are shortened to fit: the limit applies to the bytes, and users see complete words and characters.
 @Suite("Truncating payloads")
 struct PayloadTruncationTests {
     private func text(_ payload: Payload) -> String { String(decoding: payload.bytes, as: UTF8.self) }
 
     private func body(_ payload: Payload) throws -> String? { try payload.alertPreview()?.body }
 
-    @Test("One that fits stays as it is, with its white space")
+    @Test("A payload that fits is unchanged, with its white space")
     func fits() throws {
         let payload: Payload = #"{ "aps" : { "alert" : "Hello" } }"#
         #expect(try payload.truncated(to: payload.bytes.count) == payload)
     }
 
-    @Test("White space and escapes go before text does")
+    @Test("White space and escapes are removed before text")
     func cheapestFirst() throws {
         let payload: Payload = #"{ "aps" : { "alert" : "caf\u00e9" } }"#
         #expect(try self.text(payload.truncated(to: 34)) == #"{"aps":{"alert":"caf\u00e9"}}"#)
         #expect(try self.text(payload.truncated(to: 26)) == #"{"aps":{"alert":"café"}}"#)
     }
 
-    @Test("It is cut between words")
+    @Test("Text is truncated between words")
     func words() throws {
         let payload = Payload(APS(alert: "One two three four"))
         let room = { (count: Int) in payload.bytes.count - "One two three four".utf8.count + count }
@@ -32,7 +32,7 @@ struct PayloadTruncationTests {
         #expect(try self.body(payload.truncated(to: room(15))) == "One two…")
     }
 
-    @Test("A long word is cut, and a character of several code points is not")
+    @Test("A long word is truncated, but not inside a character of several code points")
     func characters() throws {
         let family = "👨‍👩‍👧‍👦"
         let payload = Payload(APS(alert: .init(title: "T", body: .plain("ab" + family + family))))
@@ -41,7 +41,7 @@ struct PayloadTruncationTests {
         #expect(try self.body(payload.truncated(to: fixed + 2 + family.utf8.count + 2)) == "ab…")
     }
 
-    @Test("Nothing is left of a text: too long")
+    @Test("A payload is too long if nothing is left of the text")
     func nothingLeft() throws {
         let payload = Payload(APS(alert: "Hello there"), ["id": 1])
         let fixed = payload.bytes.count - "Hello there".utf8.count
@@ -54,7 +54,7 @@ struct PayloadTruncationTests {
     }
 
     @Test(
-        "The limit holds, and the other keys stay, for every limit",
+        "Every limit is kept, and the other keys are unchanged",
         arguments: [
             "The quick brown fox \"jumps\" over\tthe \\ lazy dog, again and again and again.",
             "日本語の長い文章はことばの間に空白がありません。それでも切れます。",
@@ -66,7 +66,7 @@ struct PayloadTruncationTests {
         var lengthBefore = -1
         for limit in 0...payload.bytes.count {
             guard let truncated = try? payload.truncated(to: limit) else {
-                #expect(lengthBefore == -1, "A shorter one was possible at \(limit - 1).")
+                #expect(lengthBefore == -1, "a result was possible at \(limit - 1)")
                 continue
             }
             #expect(truncated.bytes.count <= limit)
@@ -86,7 +86,7 @@ struct PayloadTruncationTests {
         #expect(lengthBefore == text.count)
     }
 
-    @Test("A name that is written with escapes is found")
+    @Test("A name with escapes is found")
     func escapedName() throws {
         let payload: Payload = #"{"\u0061ps":{"alert":{"b\u006fdy":"Hello there, you"}}}"#
         let limit = payload.bytes.count - 4

@@ -3,7 +3,7 @@
 import APNSPayload
 import Testing
 
-/// What is legal in a payload and hardly meant so.
+/// Valid parts of a payload that are probably mistakes.
 @Suite struct PayloadWarningTests {
     private func texts(_ json: String) throws -> [String] { try Payload(json).warnings().map { "\($0)" } }
 
@@ -45,22 +45,22 @@ import Testing
             #"{"order":1}"#,
             ["the payload has no effect: aps has no alert, badge, sound or content-available"]
         ),
-    ]) func `what is hardly meant so is named, with what it should be`(_ json: String, _ expected: [String]) throws {
+    ]) func `a probable mistake is reported with its correction`(_ json: String, _ expected: [String]) throws {
         #expect(try self.texts(json) == expected)
     }
 
-    /// Real payloads, and names of an app's own that are near nothing.
+    /// Real payloads, and names of an app that are not similar to known ones.
     @Test(arguments: [
         "{}", #"{"mdm":"magic"}"#, #"{"aps":{"alert":"a","badge":0,"sound":"default"},"category":"x","id":7}"#,
         #"{"aps":{"content-available":1},"alerts":["a"]}"#, #"{"aps":{"alert":"a","url-args":["b"]},"alert":"c"}"#,
         #"{"aps":{"event":"update","timestamp":1,"content-state":{},"relevance-score":75}}"#,
         #"{"aps":{"alert":{"title":"a","action-loc-key":null},"thread-id":"b","vendor":{"x":1}}}"#,
         #"{"aps":{"alert":"a","sound":{"critical":1,"name":"b","volume":0.5}}}"#,
-    ]) func `what is meant so is left alone`(_ json: String) throws {
+    ]) func `valid payloads have no warnings`(_ json: String) throws {
         #expect(try self.texts(json) == [])
     }
 
-    @Test func `every key of its own is known`() throws {
+    @Test func `every known key has no warning`() throws {
         for key in PayloadKey.allCases where key != .aps {
             let parts = key.description.split(separator: ".").dropFirst()
             var json = "0"
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `a name is shown without what a terminal obeys, and not for pages`() throws {
+    @Test func `a name is shown without control characters, and truncated`() throws {
         let warning = try #require(try Payload("{\"aps\":{\"bad\u{202E}ge\":1}}").warnings().first)
         #expect("\(warning)" == "aps.bad?ge is unknown; did you mean aps.badge?")
         // A name that is much longer than any known one is not compared.
@@ -80,7 +80,7 @@ import Testing
         #expect(try Payload("{\"aps\":{\"\(long)\":1,\"alert\":\"a\"}}").warnings() == [])
     }
 
-    @Test func `what is no object is refused`() {
+    @Test func `anything other than an object is refused`() {
         #expect(throws: PayloadProblem.self) { try Payload("[]").warnings() }
         #expect(throws: PayloadProblem.self) { try Payload(#"{"aps":{},"aps":{}}"#).warnings() }
     }

@@ -8,7 +8,7 @@ import ServiceLifecycle
 import TestSupport
 import Testing
 
-/// Goal: what holds certificates, keys or provider tokens is printed in one line, without them, however deep they lie.
+/// Goal: values that contain certificates, keys or provider tokens are printed in one line, without them, at any depth.
 @Suite struct DescriptionTests {
     private static func values() throws -> [Any] {
         let identity = try PushFixture.provider.get().identity
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `a group of services shows none of them`() throws {
+    @Test func `a group of services shows no secrets`() throws {
         let identity = try PushFixture.provider.get().identity
         let client = try PushClient(.binary(host: "localhost", identity: identity, trust: try PushFixture.trust()))
         let requests = try RequestClient(PushFixture.tokenConfiguration(port: 443))

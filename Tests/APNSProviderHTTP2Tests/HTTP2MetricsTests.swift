@@ -31,7 +31,7 @@ struct HTTP2MetricsTests {
         try await server.withRunning { server in
             let client = try Self.client(try await server.boundAddress.port ?? 0, metrics)
             async let running: Void = client.run()
-            // One of its own kind, and two through the client of both protocols.
+            // One of the HTTP/2 client, and two of the client for both protocols.
             #expect(await client.send(try PushFixture.request()).kind == .rejected)
             let transport = HTTP2Client(
                 client,
@@ -56,7 +56,7 @@ struct HTTP2MetricsTests {
         #expect(queue.lastValue == 0 && queue.values.count == 6)
     }
 
-    @Test func `what waits for a connection is in the gauge until it is given up`() async throws {
+    @Test func `waiting requests are in the gauge until they are given up`() async throws {
         let metrics = TestMetrics()
         let client = try Self.client(1, metrics)
         let queue = try metrics.expectMeter("push.http2.queue")

@@ -24,7 +24,7 @@ struct ProviderTokenTests {
         #expect(schedule.step(at: Self.noon + 3001) == .keep)
     }
 
-    @Test func `a refused renewal brings the old token back, and the next try waits`() {
+    @Test func `a refused renewal restores the old token, and the next attempt waits`() {
         var schedule = ProviderTokenSchedule()
         _ = schedule.step(at: Self.noon)
         _ = schedule.step(at: Self.noon + 3000)
@@ -55,13 +55,13 @@ struct ProviderTokenTests {
         #expect(schedule.expired(issuedAt: Self.noon + 3000, at: Self.noon + 3101) == false)
     }
 
-    @Test func `a refused renewal without an old token that is good brings nothing`() {
+    @Test func `a refused renewal without a valid old token has no token`() {
         var schedule = ProviderTokenSchedule()
         _ = schedule.step(at: Self.noon)
         #expect(schedule.renewalRefused(at: Self.noon + 1) == nil)
     }
 
-    @Test func `a token that expired by the service's clock is made anew once in 20 minutes`() {
+    @Test func `a token that expired by the service's clock is renewed once in 20 minutes`() {
         var schedule = ProviderTokenSchedule()
         _ = schedule.step(at: Self.noon)
         #expect(schedule.expired(issuedAt: Self.noon, at: Self.noon + 1) == false)
@@ -72,7 +72,7 @@ struct ProviderTokenTests {
         #expect(schedule.step(at: Self.noon + 1301) == .keep)
     }
 
-    @Test func `a clock that jumps back makes no storm of tokens`() {
+    @Test func `a clock that jumps back does not renew continuously`() {
         var schedule = ProviderTokenSchedule()
         _ = schedule.step(at: Self.noon)
         #expect(schedule.step(at: Self.noon - 100_000) == .renew(issuedAt: Self.noon - 100_000))
@@ -90,7 +90,7 @@ struct ProviderTokenTests {
         return ProviderTokenValidator(configuration)
     }
 
-    @Test func `a token has three parts, and its signature is two plain numbers`() throws {
+    @Test func `a token has three parts, and its signature is two raw numbers`() throws {
         let token = try self.key().token(issuedAt: Self.noon)
         let parts = token.split(separator: ".").map { Base64.bytes(addressText: $0) }
         #expect(parts.count == 3)
@@ -99,7 +99,7 @@ struct ProviderTokenTests {
         #expect(parts[2]?.count == 64)
     }
 
-    @Test func `the validator takes good tokens and says what is wrong with others`() throws {
+    @Test func `the validator accepts valid tokens and reports what is wrong with others`() throws {
         let validator = try self.validator()
         let good = "bearer " + (try self.key().token(issuedAt: Self.noon))
         var memory = ProviderTokenValidator.Memory()
@@ -119,8 +119,7 @@ struct ProviderTokenTests {
         (Int64.min, PushReason.expiredProviderToken), (.min + 3600, .expiredProviderToken),
         (0, .expiredProviderToken), (.max, .invalidProviderToken), (.max - 60, .invalidProviderToken),
     ])
-    func `a time at the end of the range of integers is validated as others`(_ time: Int64, _ reason: PushReason) throws
-    {
+    func `extreme times are validated like others`(_ time: Int64, _ reason: PushReason) throws {
         let validator = try self.validator { $0.tokenRenewalIntervalMin = .seconds(1200) }
         var memory = ProviderTokenValidator.Memory()
         let token = "bearer " + (try self.key().token(issuedAt: time))
@@ -128,7 +127,7 @@ struct ProviderTokenTests {
         #expect(memory == ProviderTokenValidator.Memory())
     }
 
-    @Test func `a server answers a token with the lowest time that there is, and serves on`() async throws {
+    @Test func `a server answers a token with the lowest possible time, and continues`() async throws {
         let request = try PushFixture.request(topic: PushFixture.topic)
         var configuration = try PushFixture.serverConfiguration()
         configuration.clock = { Self.noon }
@@ -169,7 +168,7 @@ struct ProviderTokenTests {
         #expect(try problem(signer, key: "UNKNOWN123", team: team) == .invalidProviderToken)
     }
 
-    @Test func `a connection keeps to one key and one team`() throws {
+    @Test func `a connection permits only one key and one team`() throws {
         let other = try PushFixture.otherSigner.get()
         let validator = try self.validator { configuration in
             guard let key = try? other.publicKey else { return }
@@ -202,7 +201,7 @@ struct ProviderTokenTests {
 
     // MARK: Client and server
 
-    /// Runs a client and a server of one clock, which begins at noon.
+    /// Runs a client and a server with one clock, which begins at noon.
     private func withClock<Value: Sendable>(
         renewalIntervalMin: Duration? = nil,
         _ body: @escaping @Sendable (RequestClient, NIOLockedValueBox<Int64>) async throws -> Value
@@ -220,7 +219,7 @@ struct ProviderTokenTests {
         )
     }
 
-    @Test func `a client proves itself by tokens, one stream first`() async throws {
+    @Test func `a client authenticates by tokens, one stream first`() async throws {
         let service = ScriptedService()
         let request = try PushFixture.request(topic: PushFixture.topic)
         let outcomes = try await PushFixture.withPair(
@@ -236,7 +235,7 @@ struct ProviderTokenTests {
         #expect(outcomes == Array(repeating: .accepted, count: 20))
     }
 
-    @Test func `without a topic a client with tokens is told so`() async throws {
+    @Test func `a client with tokens but without a topic gets the error`() async throws {
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(ScriptedService(), usesToken: true) { await $0.send(request) }
         #expect(outcome == .rejected(.http2(PushRejection(status: 400, reason: .missingTopic))))
@@ -255,7 +254,7 @@ struct ProviderTokenTests {
         #expect(outcomes == Array(repeating: .accepted, count: 5))
     }
 
-    @Test func `a renewal that is refused goes on with the old token`() async throws {
+    @Test func `after a refused renewal the old token is used`() async throws {
         let request = try PushFixture.request(topic: PushFixture.topic)
         // Longer than the age at which the client renews, so that its first renewal is refused.
         let outcomes = try await self.withClock(renewalIntervalMin: .seconds(3300)) { client, time in
@@ -283,7 +282,7 @@ struct ProviderTokenTests {
         #expect(outcomes == Array(repeating: .accepted, count: 9))
     }
 
-    @Test func `clients that share their tokens do not renew each other's`() async throws {
+    @Test func `clients that share their tokens do not renew them twice`() async throws {
         let tokens = try PushFixture.tokens { Self.noon }
         let request = try PushFixture.request(topic: PushFixture.topic)
         var configuration = try PushFixture.serverConfiguration()

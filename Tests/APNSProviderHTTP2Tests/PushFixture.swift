@@ -19,14 +19,14 @@ enum PushFixture {
     static let authority = Result { try TestCertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
-    /// A key of P-256; whose certificate it belongs to does not matter.
+    /// A P-256 key; it does not matter which certificate it belongs to.
     static let signer = Result { try ES256PrivateKey(bytes: Self.provider.get().keyPEM) }
     static let otherSigner = Result { try ES256PrivateKey(bytes: Self.server.get().keyPEM) }
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     static func trust() throws -> TLSTrust { .pem(try Self.authority.get().certificatePEM) }
 
-    /// A port on which nobody listens.
+    /// A port that refuses connections.
     static func unusedPort() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
@@ -77,7 +77,7 @@ enum PushFixture {
         )
     }
 
-    /// A source of tokens with another time.
+    /// A source of tokens with another clock.
     static func tokens(_ now: @escaping @Sendable () -> Int64) throws -> ProviderTokenSource {
         ProviderTokenSource(key: try Self.key(), now: now)
     }
@@ -89,7 +89,7 @@ enum PushFixture {
         return configuration
     }
 
-    /// Runs a client and a server beside each other.
+    /// Runs a client and a server.
     static func withPair<Value: Sendable>(
         _ service: any PushService,
         server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },

@@ -10,10 +10,11 @@ import Testing
 
 @testable import APNSProviderHTTP2
 
-/// Goal: what a source has is asked for and sent, whatever became of what it gave before, and of other connections.
+/// Goal: all notifications of a source are requested and sent, whatever the outcomes of earlier ones and of other
+/// connections.
 @Suite("A queue that a source fills", .timeLimit(.minutes(1)))
 struct PushQueueTests {
-    /// Gives some notifications, and says how each was refused.
+    /// Provides some notifications, and reports how each was refused.
     private final class Source: NotificationSource {
         struct State: Sendable {
             var payloads: [String]
@@ -27,7 +28,7 @@ struct PushQueueTests {
 
         init(_ payloads: [String]) { self.state = NIOLockedValueBox(State(payloads: payloads)) }
 
-        /// Nothing more comes.
+        /// Ends the source.
         func end() {
             let wake = self.state.withLockedValue { state in
                 state.supply = .ended
@@ -81,7 +82,7 @@ struct PushQueueTests {
     }
 
     @Test(arguments: [1, 63, 64, 65, 300])
-    func `a source is asked on where all that it gave was invalid`(invalidCount: Int) throws {
+    func `a source is asked again if all its notifications were invalid`(invalidCount: Int) throws {
         let source = Source(Array(repeating: Self.tooLong, count: invalidCount) + ["{}"])
         let queue = try self.queue(source)
         let wakeCount = NIOLockedValueBox(0)
@@ -99,7 +100,7 @@ struct PushQueueTests {
     }
 
     @Test(arguments: [1, 63, 64, 65, 300])
-    func `a worker without a connection finds what comes after invalid ones`(invalidCount: Int) throws {
+    func `a worker without a connection finds valid notifications after invalid ones`(invalidCount: Int) throws {
         let source = Source(Array(repeating: Self.tooLong, count: invalidCount) + ["{}"])
         let queue = try self.queue(source)
         let wakeCount = NIOLockedValueBox(0)
@@ -114,7 +115,7 @@ struct PushQueueTests {
     }
 
     @Test(arguments: [1, 64, 65, 300])
-    func `the end of a source is found behind invalid ones without a connection`(invalidCount: Int) throws {
+    func `the end of a source is found after invalid ones without a connection`(invalidCount: Int) throws {
         let source = Source(Array(repeating: Self.tooLong, count: invalidCount))
         source.end()
         let queue = try self.queue(source)
@@ -126,7 +127,7 @@ struct PushQueueTests {
         #expect(source.state.withLockedValue(\.outcomes).count == invalidCount)
     }
 
-    @Test func `a source that has nothing for now is not asked again and again`() throws {
+    @Test func `a source that has nothing now is not asked repeatedly`() throws {
         let source = Source([])
         let queue = try self.queue(source)
         let wakeCount = NIOLockedValueBox(0)
@@ -136,8 +137,8 @@ struct PushQueueTests {
         #expect(source.state.withLockedValue(\.fillCount) == 2)
     }
 
-    /// Nobody listens; the first worker to try waits an hour, and is woken meanwhile.
-    @Test func `a worker that waits before it connects again does not keep the others from connecting`() async throws {
+    /// Connections are refused; the first worker waits an hour, and is woken meanwhile.
+    @Test func `a worker that waits to reconnect does not prevent the others from connecting`() async throws {
         let source = Source(["{}"])
         source.state.withLockedValue { $0.supply = .waiting }
         let failures = AsyncStream<Void>.makeStream()

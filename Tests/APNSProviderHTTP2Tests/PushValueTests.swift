@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Values of the HTTP/2 provider API")
 struct PushValueTests {
-    @Test func `an identifier is a canonical UUID of version 4, and reads as itself`() throws {
+    @Test func `an identifier is a canonical UUID of version 4, and is parsed`() throws {
         var random = SplitMix64(seed: 1)
         for _ in 0..<200 {
             let identifier = PushIdentifier(using: &random)
@@ -38,7 +38,7 @@ struct PushValueTests {
         #expect(PushIdentifier(text) == nil)
     }
 
-    @Test func `each documented reason has a text of its own and a status`() {
+    @Test func `each documented reason has a unique text and a status`() {
         let texts = Set(PushReason.allDocumented.map(\.text))
         #expect(texts.count == 32)
         for reason in PushReason.allDocumented {
@@ -48,14 +48,14 @@ struct PushValueTests {
         #expect(PushReason(text: "BadEnvironmentKeyInToken") == .badEnvironmentKeyIdInToken)
     }
 
-    @Test func `an unknown reason is cut and made harmless`() {
+    @Test func `an unknown reason is truncated and sanitized`() {
         #expect(PushReason(text: "Novel") == .other("Novel"))
         #expect(PushReason(text: "a\nb\u{E9}") == .other("a?b?"))
         #expect(PushReason(text: String(repeating: "x", count: 1000)) == .other(String(repeating: "x", count: 64)))
         #expect(PushReason.other("Novel").status == nil)
     }
 
-    @Test func `seconds and milliseconds are told apart`() {
+    @Test func `seconds and milliseconds are distinguished`() {
         let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000)
         #expect(rejection.secondsSince1970 == 1_700_000_000)
         #expect(PushRejection(status: 410, reason: .unregistered).secondsSince1970 == nil)
@@ -70,15 +70,15 @@ struct PushValueTests {
     ]
 
     @Test(arguments: Self.bodies.indices)
-    func `a body is read as far as it can be`(_ index: Int) {
+    func `a body is parsed as far as possible`(_ index: Int) {
         let (body, reason, timestamp) = Self.bodies[index]
         var answer = PushAnswer(status: 410)
-        // In pieces, as it may come.
+        // In pieces, as it may arrive.
         for byte in body.utf8 { answer.append(ByteBuffer(bytes: [byte])) }
         #expect(answer.outcome == .rejected(.http2(PushRejection(status: 410, reason: reason, timestamp: timestamp))))
     }
 
-    @Test func `a body without end is not kept`() {
+    @Test func `an endless body is not stored`() {
         var answer = PushAnswer(status: 500)
         for _ in 0..<100 { answer.append(ByteBuffer(repeating: 0x20, count: 1000)) }
         #expect(answer.body.readableBytes == PushAnswer.bodyByteCountMax)
@@ -95,7 +95,7 @@ struct PushValueTests {
         }
     }
 
-    @Test func `headers that cannot be sent are refused here`() throws {
+    @Test func `invalid header values are refused locally`() throws {
         let token = try DeviceToken(bytes: [1])
         var request = PushRequest(token: token, payload: ByteBuffer(string: "{}"))
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
@@ -110,7 +110,7 @@ struct PushValueTests {
         #expect(request.problem(payloadByteCountMax: 4096) == .pushType)
     }
 
-    @Test func `a silent connection is asked, then given up`() {
+    @Test func `a silent connection gets a PING, then is given up`() {
         let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
         func make() -> PushKeepAlive {
             PushKeepAlive(idleDelay: .seconds(100), waitingDelay: .seconds(10), durationMax: .seconds(5), now: start)

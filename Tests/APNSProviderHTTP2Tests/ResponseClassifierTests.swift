@@ -29,7 +29,7 @@ import Testing
         .rejected(.http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp)))
     }
 
-    /// What becomes of another request; `nil` where it is to be sent again.
+    /// The outcome of another request; `nil` if it is to be sent again.
     private static func final(
         _ classifier: ResponseClassifier,
         _ outcome: DeliveryOutcome
@@ -39,7 +39,7 @@ import Testing
         return outcome
     }
 
-    @Test func `every documented reason ends in a rejection, another try, or the end of the batch`() throws {
+    @Test func `every documented reason causes a rejection, another attempt, or the end of the batch`() throws {
         let (passing, ending): (Set<PushReason>, Set<PushReason>) = (
             [
                 .idleTimeout, .tooManyProviderTokenUpdates, .tooManyRequests, .internalServerError,
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `only what the service says about a token counts against it`() throws {
+    @Test func `only answers about a token count against it`() throws {
         let faults: [(PushReason, TokenFault?)] = [
             (.badDeviceToken, .invalid), (.deviceTokenNotForTopic, .foreign),
             (.unregistered, .dead(since: 1_700_000_000)), (.payloadTooLarge, nil),
@@ -82,7 +82,7 @@ import Testing
         #expect(classifier.failure == nil)
     }
 
-    @Test func `the circuit breaker counts invalid tokens in a row only`() throws {
+    @Test func `the limit counts only consecutive invalid tokens`() throws {
         let classifier = try Self.classifier(breaker: 2)
         for outcome in [
             Self.rejected(.badDeviceToken), .accepted, Self.rejected(.deviceTokenNotForTopic),
@@ -95,17 +95,17 @@ import Testing
         #expect(classifier.failure == .tooManyInvalidTokens(count: 2))
     }
 
-    @Test func `trouble is waited out for so many tries, with longer and longer pauses`() throws {
+    @Test func `5xx answers are retried up to the limit, with increasing delays`() throws {
         let classifier = try Self.classifier(tries: 4)
         var push = try Self.push()
         var longest = Duration.zero
         let trouble = Self.rejected(.serviceUnavailable)
         for _ in 0..<3 {
             guard case .sendAgain(let pause) = classifier.classify(trouble, of: &push) else {
-                Issue.record("It is to be sent again.")
+                Issue.record("it is to be sent again")
                 return
             }
-            // Half of a pause is chance, and each is twice as long as the one before.
+            // Half of a delay is random, and each is twice as long as the one before.
             #expect(pause >= longest)
             longest = pause
             push.retries.begin()
@@ -117,7 +117,7 @@ import Testing
         #expect(classifier.failure == .serviceTrouble(answer))
     }
 
-    @Test func `a service that answers others meanwhile is not given up`() throws {
+    @Test func `a service that answers other requests is not given up`() throws {
         let classifier = try Self.classifier(tries: 2)
         var push = try Self.push()
         _ = classifier.classify(Self.rejected(.internalServerError), of: &push)
@@ -130,7 +130,7 @@ import Testing
         #expect(classifier.failure == nil)
     }
 
-    @Test func `what may have arrived before is never safe to send again`() throws {
+    @Test func `a request that may have arrived is never safe to send again`() throws {
         let classifier = try Self.classifier(tries: 2)
         var push = try Self.push(isDuplicate: true)
         let trouble = Self.rejected(.serviceUnavailable)

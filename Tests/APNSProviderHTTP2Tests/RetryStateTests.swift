@@ -7,16 +7,16 @@ import Testing
 @testable import APNSProviderHTTP2
 
 @Suite struct RetryStateTests {
-    /// The attempts of a notification by the rules of a gateway, and a clock that goes on by what it waits.
+    /// The attempts of a notification by the rules of a gateway, with a clock that advances by the delays.
     private struct Scene {
         var retries = RetryState()
         var rules = RetryRules()
         var isKept = true
         var elapsed = Duration.zero
 
-        mutating func receive(_ passing: ResponseMeaning.Passing) -> RetryState.OnAnswer {
+        mutating func receive(_ cause: ResponseMeaning.TransientCause) -> RetryState.OnAnswer {
             let action = self.retries.receive(
-                .passing(passing),
+                .transient(cause),
                 self.rules,
                 isKept: self.isKept,
                 elapsed: self.elapsed,
@@ -27,9 +27,9 @@ import Testing
         }
 
         /// Gives the same answer until there is no other attempt.
-        mutating func end(_ passing: ResponseMeaning.Passing) -> (tries: Int, ending: ResponseMeaning)? {
+        mutating func end(_ cause: ResponseMeaning.TransientCause) -> (tries: Int, ending: ResponseMeaning)? {
             for tries in 1...1000 {
-                if case .end(let meaning) = self.receive(passing) { return (tries, meaning) }
+                if case .end(let meaning) = self.receive(cause) { return (tries, meaning) }
             }
             return nil
         }
@@ -40,7 +40,7 @@ import Testing
             return self.retries.resend(isUnknown: isUnknown, self.rules)
         }
 
-        /// By the rules of a batch.
+        /// With the rules of a batch.
         static func batch(tries: Int, _ change: (inout PushConfiguration) -> Void = { _ in }) throws -> Scene {
             var configuration = try PushFixture.clientConfiguration(port: 1)
             configuration.backoff.first = .milliseconds(100)
@@ -55,13 +55,13 @@ import Testing
             .credentialFault,
         ] as [ResponseMeaning]
     )
-    func `what does not pass is the end`(_ meaning: ResponseMeaning) throws {
+    func `a permanent answer is final`(_ meaning: ResponseMeaning) throws {
         for var scene in [Scene(), try Scene.batch(tries: 3)] {
             #expect(scene.retries.receive(meaning, scene.rules, jitter: 1) == .end(meaning))
         }
     }
 
-    @Test func `a header that is not liked is left out once`() {
+    @Test func `a rejected header is omitted once`() {
         var scene = Scene()
         #expect(scene.receive(.header(.priority)) == .sendAgain(after: .zero, without: .priority))
         #expect(scene.receive(.header(.pushType)) == .sendAgain(after: .zero, without: .pushType))
@@ -76,114 +76,116 @@ import Testing
         #expect(scene.receive(.providerToken) == .end(.credentialFault))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.unprocessed, .connection])
-    func `what was not processed goes out again at once, then with back-off`(_ passing: ResponseMeaning.Passing) {
+    @Test(arguments: [ResponseMeaning.TransientCause.unprocessed, .connection])
+    func `an unprocessed notification is sent again immediately, then with backoff`(
+        _ cause: ResponseMeaning.TransientCause
+    ) {
         var scene = Scene()
-        #expect(scene.receive(passing) == .sendAgain(after: .zero))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
-        #expect(scene.end(passing)?.ending == .passing(passing))
+        #expect(scene.receive(cause) == .sendAgain(after: .zero))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
+        #expect(scene.end(cause)?.ending == .transient(cause))
         var troubled = Scene()
         #expect(troubled.receive(.trouble) == .sendAgain(after: .milliseconds(500)))
-        #expect(troubled.receive(passing) == .sendAgain(after: .seconds(1)))
+        #expect(troubled.receive(cause) == .sendAgain(after: .seconds(1)))
     }
 
-    @Test func `what was not processed for longer than the budget does not go out again at once`() {
+    @Test func `after the budget an unprocessed notification is not sent again immediately`() {
         var scene = Scene(elapsed: .seconds(61))
-        #expect(scene.receive(.unprocessed) == .end(.passing(.unprocessed)))
+        #expect(scene.receive(.unprocessed) == .end(.transient(.unprocessed)))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unknown])
-    func `trouble is waited out within the budget`(_ passing: ResponseMeaning.Passing) throws {
+    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unknown])
+    func `5xx answers are retried within the budget`(_ cause: ResponseMeaning.TransientCause) throws {
         var scene = Scene()
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(500)))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
-        #expect(scene.receive(passing) == .sendAgain(after: .seconds(2)))
-        let result = scene.end(passing)
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(500)))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
+        #expect(scene.receive(cause) == .sendAgain(after: .seconds(2)))
+        let result = scene.end(cause)
         let end = try #require(result)
-        #expect(end.tries > 2 && end.ending == .passing(passing))
+        #expect(end.tries > 2 && end.ending == .transient(cause))
         #expect(scene.elapsed <= .seconds(60))
         #expect(scene.elapsed > .seconds(45))
-        #expect(scene.retries.isUnknown == (passing == .unknown))
+        #expect(scene.retries.isUnknown == (cause == .unknown))
     }
 
-    @Test func `by option what is not to be kept is given up where its fate is unknown`() {
+    @Test func `as an option, an unstored notification is given up if its outcome is unknown`() {
         var scene = Scene(isKept: false)
         #expect(scene.receive(.unknown) == .sendAgain(after: .milliseconds(500)))
         scene.rules.givesUpUnknownUnkept = true
-        #expect(scene.receive(.unknown) == .end(.passing(.unknown)))
+        #expect(scene.receive(.unknown) == .end(.transient(.unknown)))
         scene.isKept = true
         #expect(scene.receive(.unknown) == .sendAgain(after: .seconds(1)))
     }
 
-    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unprocessed])
-    func `a batch waits between so many tries, however long they take`(_ passing: ResponseMeaning.Passing) throws {
+    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unprocessed])
+    func `a batch waits between its attempts, however long they take`(_ cause: ResponseMeaning.TransientCause) throws {
         var scene = try Scene.batch(tries: 4)
         scene.elapsed = .seconds(1_000_000)
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(100)))
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(200)))
-        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(400)))
-        #expect(scene.receive(passing) == .end(.passing(passing)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(100)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(200)))
+        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(400)))
+        #expect(scene.receive(cause) == .end(.transient(cause)))
         var long = try Scene.batch(tries: 20)
-        for _ in 1..<19 { _ = long.receive(passing) }
-        #expect(long.receive(passing) == .sendAgain(after: .seconds(15)))
+        for _ in 1..<19 { _ = long.receive(cause) }
+        #expect(long.receive(cause) == .sendAgain(after: .seconds(15)))
         var once = try Scene.batch(tries: 1)
-        #expect(once.receive(passing) == .end(.passing(passing)))
+        #expect(once.receive(cause) == .end(.transient(cause)))
     }
 
-    @Test func `a batch leaves the token to its workers, and its headers as they are`() throws {
+    @Test func `a batch does not change provider tokens or headers`() throws {
         var scene = try Scene.batch(tries: 4)
         #expect(scene.receive(.providerToken) == .end(.credentialFault))
         #expect(scene.receive(.connection) == .end(.credentialFault))
         #expect(scene.receive(.header(.priority)) == .end(.requestFault))
     }
 
-    @Test func `a worker writes on so many streams, and on as many when it was put off`() throws {
+    @Test func `a worker has a limit of streams, which is reset when it is postponed`() throws {
         var scene = try Scene.batch(tries: 4) { $0.attemptCountMax = 3 }
         for total in [3, 6] {
             #expect([scene.unanswered(), scene.unanswered(), scene.unanswered()] == [true, true, false])
             #expect(scene.retries.totalAttemptCount == total)
-            scene.retries.putOff()
+            scene.retries.postpone()
         }
         #expect(!scene.retries.isUnknown)
     }
 
-    @Test(arguments: [false, true]) func `a worker sends what is unknown again by option alone`(resends: Bool) throws {
+    @Test(arguments: [false, true]) func `a worker sends unknown ones again only as an option`(resends: Bool) throws {
         var scene = try Scene.batch(tries: 4) { ($0.attemptCountMax, $0.resendsUnknown) = (2, resends) }
         #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [resends, resends])
         #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [false, resends])
-        // It stays so, whatever comes of the others.
-        scene.retries.putOff()
+        // It stays unknown, whatever the outcome of the others.
+        scene.retries.postpone()
         #expect([scene.unanswered(), scene.retries.isUnknown] == [true, resends])
     }
 
-    @Test func `a worker tries another token once between two pauses`() {
+    @Test func `a worker uses another token once between two delays`() {
         var retries = RetryState()
         let tries = [retries.renewToken(), retries.renewToken()]
-        retries.putOff()
+        retries.postpone()
         #expect(tries + [retries.renewToken()] == [true, false, true])
     }
 
-    @Test func `no random number is made where there is no pause`() {
+    @Test func `no random number is generated without a delay`() {
         var (retries, count) = (RetryState(), 0)
         func jitter() -> Double {
             count += 1
             return 0
         }
-        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .passing(.unprocessed)] {
+        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .transient(.unprocessed)] {
             _ = retries.receive(meaning, RetryRules(), jitter: jitter())
         }
         #expect(count == 0)
-        _ = retries.receive(.passing(.trouble), RetryRules(), jitter: jitter())
+        _ = retries.receive(.transient(.trouble), RetryRules(), jitter: jitter())
         #expect(count == 1)
     }
 
     @Test func `a request in a queue stays small`() {
-        // Each of them is copied several times on its way.
+        // Each of them is copied several times.
         #expect(MemoryLayout<RetryState>.size <= 16)
         #expect(MemoryLayout<PendingPush>.stride <= 64)
     }
 
-    @Test func `waits are spread between half and the whole`() {
+    @Test func `delays are between half and all of the maximum`() {
         let rules = RetryRules()
         #expect(rules.backoff.delay(failures: 1, jitter: 0) == .milliseconds(250))
         #expect(rules.backoff.delay(failures: 1, jitter: 1) == .milliseconds(500))

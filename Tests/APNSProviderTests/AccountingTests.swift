@@ -9,9 +9,9 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: every notification ends in one outcome, and each outcome is true.
+/// Goal: every notification has one outcome, and it is correct.
 ///
-/// Method: real TLS on loopback, a scripted gateway that records what it took, and a comparison of the two.
+/// Method: real TLS on loopback, a scripted gateway that records what it accepted, and a comparison of the two.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct AccountingTests {
     static let bad: Set<UInt64> = [0, 1, 3000, 3001, 5000, 9999]
@@ -41,7 +41,7 @@ struct AccountingTests {
     }
 
     @Test(arguments: faults)
-    func `10,000 with six bad ones: 9,994 accepted, six rejected by number, none lost or doubled`(
+    func `10,000 with six bad ones: 9,994 accepted, six rejected by number, none lost or duplicated`(
         fault: Fault
     ) async throws {
         try await Sending.withGateway(script: { _ in Self.script(delay: fault.delay, cut: fault.cut) }) { gateway in
@@ -60,7 +60,7 @@ struct AccountingTests {
     }
 
     @Test(arguments: TestEffort.isLong ? [Command.enhanced, .items] : [.items], [1, 3])
-    func `each command and several connections account for all`(command: Command, connections: Int) async throws {
+    func `each command and several connections report all outcomes`(command: Command, connections: Int) async throws {
         try await Sending.withGateway(script: { _ in Self.script(delay: 20, cut: .reset) }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.command = command
@@ -76,7 +76,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `command 0 finds by halving what the gateway closes at without a word`() async throws {
+    @Test func `command 0 finds by bisection what the gateway closes on without an answer`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
@@ -102,7 +102,7 @@ struct AccountingTests {
         arguments: DeliveryPolicy.allCases,
         TestEffort.isLong ? [GatewayScript.Cut.fin, .reset, .orderly] : [.reset]
     )
-    func `a connection that dies mid-stream without a packet is settled by the policy`(
+    func `a connection that fails mid-stream without an answer is settled by the policy`(
         policy: DeliveryPolicy,
         cut: GatewayScript.Cut
     ) async throws {
@@ -144,7 +144,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `status 10 proves what it names, and the rest goes over the next connection`() async throws {
+    @Test func `status 10 verifies what it identifies, and the rest is sent over the next connection`() async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript {
                 $0.action = { _, index in
@@ -179,7 +179,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `a window of one proves each before the next`() async throws {
+    @Test func `a window of one verifies each before the next`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.limits.windowCount = 1
@@ -191,7 +191,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `an idle connection is probed after its delay, without an end in sight`() async throws {
+    @Test func `an idle connection is probed after its delay, before the end of the source`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.limits.proofDelay = .milliseconds(20)
@@ -206,7 +206,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `garbage stops the run, and claims nothing of what was written`() async throws {
+    @Test func `garbage stops the run, and reports nothing written as settled`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { _, index in index == 100 ? .say(Array("HTTP/1.1 400".utf8)) : .take } }
         }) { gateway in

@@ -4,11 +4,11 @@ import APNSProvider
 import APNSTestKit
 import Testing
 
-/// Goal: an array is sent as a sequence that is asynchronous.
+/// Goal: an array is sent like an asynchronous sequence.
 ///
 /// Method: a gateway that refuses one of its notifications.
 @Suite(.timeLimit(.minutes(1))) struct AsynchronousRowsTests {
-    @Test func `an array is sent, and its identifiers come back`() async throws {
+    @Test func `an array is sent, and the records have its identifiers`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .take } }
         }) { gateway in

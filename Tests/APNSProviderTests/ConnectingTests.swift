@@ -11,9 +11,9 @@ import NIOPosix
 import OpenSSLTLS
 import Testing
 
-/// Goal: a connection that cannot be opened ends or is tried again as documented, and the error says what to do.
+/// Goal: a connection that cannot be opened ends or is retried as documented, and the error describes the remedy.
 ///
-/// Method: throw-away certificates that are wrong in one way each, ports where nobody listens, hanging peers.
+/// Method: test certificates that are wrong in one way each, ports that refuse connections, servers that hang.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ConnectingTests {
     /// What is wrong with the certificates.
@@ -21,7 +21,7 @@ struct ConnectingTests {
         case serverExpired, serverOfUnknownAuthority, serverForOtherHost, clientMissing, clientOfUnknownAuthority
         case clientExpired
 
-        /// What the error must say.
+        /// What the error must contain.
         var words: [String] {
             switch self {
             case .serverExpired: ["expired"]
@@ -51,7 +51,7 @@ struct ConnectingTests {
     }
 
     @Test(arguments: Flaw.allCases, [TLSVersion.tls1_2, .tls1_3])
-    func `a certificate that cannot work stops at once and says why`(flaw: Flaw, version: TLSVersion) async throws {
+    func `an unusable certificate stops immediately with the reason`(flaw: Flaw, version: TLSVersion) async throws {
         let (server, client) = try flaw.tls(version)
         try await Sending.withGateway(tls: server) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) { $0.tls = client }
@@ -73,7 +73,7 @@ struct ConnectingTests {
         }
     }
 
-    @Test func `a gateway that closes every connection without a word is said to refuse`() async throws {
+    @Test func `a gateway that closes every connection without an answer is reported as refusing`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .closeAfterHandshake } }) { gateway in
             let source = CountedSource(10)
             let sender = try BatchSender(Sending.configuration(port: gateway.port))
@@ -85,7 +85,7 @@ struct ConnectingTests {
     }
 
     @Test(arguments: [GatewayScript.Opening.closeBeforeHandshake, .neverShakeHands])
-    func `a gateway that does not shake hands is unavailable`(opening: GatewayScript.Opening) async throws {
+    func `a gateway without a handshake is unavailable`(opening: GatewayScript.Opening) async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = opening } }) { gateway in
             let source = CountedSource(10)
             let configuration = try Sending.configuration(port: gateway.port) {
@@ -103,7 +103,7 @@ struct ConnectingTests {
         }
     }
 
-    @Test func `connections are tried again until the gateway is there`() async throws {
+    @Test func `connections are retried until the gateway is available`() async throws {
         // The port is free again once the listener is closed, so that connecting to it is refused.
         let gateway = try await ScriptedGateway.start(tls: Certificates.gateway())
         let port = gateway.port
@@ -127,7 +127,7 @@ struct ConnectingTests {
         try await late.stop()
     }
 
-    @Test func `a name with two addresses, of which one listens, is connected to`() async throws {
+    @Test func `a name with two addresses, of which one listens, is reachable`() async throws {
         // localhost is ::1 and 127.0.0.1; the gateway listens on the second only.
         try await Sending.withGateway { gateway in
             let outcomes = try await Sending.send(10, Sending.configuration(port: gateway.port, host: "localhost"))
@@ -170,12 +170,12 @@ struct ConnectingTests {
         }
         try await PushClient.withClient(.binary(configuration)) { client in
             #expect(await client.send(try Sending.notification(0)) == .accepted)
-            // The replacement is closed with the gateway, and there is nothing that would need another.
+            // The replacement is closed with the gateway, and nothing needs another one.
             try await gateway.stop()
         }
     }
 
-    @Test func `TCP asks whether an idle peer is there`() async throws {
+    @Test func `TCP sends keepalive probes on an idle connection`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) { $0.keepaliveDelay = .seconds(47) }
             let client = try PushClient(.binary(configuration))
@@ -194,7 +194,7 @@ struct ConnectingTests {
     }
 
     @Test(arguments: [0, 65, 70_000])
-    func `values out of their range are refused`(value: Int) throws {
+    func `values out of range are refused`(value: Int) throws {
         #expect(throws: ProviderError.self) {
             try BatchSender(Sending.configuration(port: 1) { $0.connectionCount = value })
         }

@@ -5,7 +5,7 @@ import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// Gives so many notifications, and keeps what became of them.
+/// A source with this many notifications, which stores their outcomes.
 final class CountedSource: NotificationSource {
     private struct State: Sendable {
         var next = 0
@@ -18,14 +18,14 @@ final class CountedSource: NotificationSource {
     private let count: Int
 
     /// - Parameters:
-    ///   - count: how many.
-    ///   - isHeldBack: whether it says that more may come until it is told to end.
+    ///   - count: the number of notifications.
+    ///   - isHeldBack: whether it reports that more may come until it is ended.
     init(_ count: Int, isHeldBack: Bool = false) {
         self.count = count
         self.state = NIOLockedValueBox(State(isHeldBack: isHeldBack))
     }
 
-    /// Nothing more comes.
+    /// Ends the source.
     func end() {
         let wake = self.state.withLockedValue { state in
             state.isHeldBack = false

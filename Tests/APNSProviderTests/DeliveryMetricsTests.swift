@@ -11,7 +11,7 @@ import Testing
 
 @testable import APNSProvider
 
-/// Goal: the queue, the open connections and the time to each outcome are measured, where anybody looks.
+/// Goal: the queue, the open connections and the time to each outcome are measured if there is a metrics system.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct DeliveryMetricsTests {
     private final class Receiver: SubmissionReceiver {
@@ -54,7 +54,7 @@ struct DeliveryMetricsTests {
         }
     }
 
-    @Test func `what waits for a connection is in the gauge until it is taken, or given up`() async throws {
+    @Test func `waiting notifications are in the gauge until they are taken or given up`() async throws {
         let metrics = TestMetrics()
         let configuration = try Sending.configuration(port: 1) { $0.limits = .service }
         let observer = DeliveryObserver(.notifications, factory: metrics)
@@ -80,7 +80,7 @@ struct DeliveryMetricsTests {
         #expect(try metrics.expectMeter("push.connections.open").values.isEmpty)
     }
 
-    @Test func `without a metrics system no time is taken`() {
+    @Test func `without a metrics system no time is measured`() {
         #expect(DeliveryObserver(.notifications).startTime == nil)
         #expect(DeliveryObserver(.notifications, factory: TestMetrics()).startTime != nil)
     }

@@ -10,13 +10,13 @@ import Testing
 @testable import APNSProvider
 
 @Suite struct DeliveryObserverTests {
-    /// Takes note of nothing.
+    /// Ignores outcomes.
     private final class Receiver: SubmissionReceiver {
         func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {}
     }
 
-    /// What never leaves the process is counted by the one who puts notifications in, and all else by the transport.
-    @Test func `what is refused here counts as what the transport carries`() throws {
+    /// Notifications that are not sent are counted by the queue, and all others by the transport.
+    @Test func `locally refused notifications are counted like sent ones`() throws {
         let metrics = TestMetrics()
         let queue = SubmissionQueue(
             try Sending.configuration(port: 1),

@@ -23,7 +23,7 @@ import Testing
         #expect((before + 3600...after + 3600).contains(Int64(expiry)))
     }
 
-    @Test func `an address of IPv6 stands in brackets`() throws {
+    @Test func `an IPv6 address is in brackets`() throws {
         #expect(
             "\(Endpoint(host: "::1", port: 2195)) \(Endpoint.production)" == "[::1]:2195 gateway.push.apple.com:2195"
         )

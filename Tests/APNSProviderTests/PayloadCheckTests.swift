@@ -6,12 +6,12 @@ import APNSTestKit
 import APNSWire
 import Testing
 
-/// Goal: what a service would refuse for its payload never leaves this process, and the outcome says why and where.
+/// Goal: a notification whose payload a service would refuse is not sent, and its outcome has the reason and its place.
 ///
-/// Method: a client beside a scripted gateway, which notes all that it takes.
+/// Method: a client with a scripted gateway, which records everything it accepts.
 @Suite(.timeLimit(.minutes(2)))
 struct PayloadCheckTests {
-    /// A payload with a mistake, and what the check says about it.
+    /// A payload with a mistake, and the text of the problem.
     static let mistakes: [(payload: String, text: String)] = [
         (#"{"aps":{"badge":"secret"}}"#, "line 1, column 17: aps.badge is a string, expected a number"),
         ("{\"aps\":{},\n \"aps\":{\"alert\":\"secret\"}}", "line 2, column 2: duplicate key aps"),
@@ -38,13 +38,13 @@ struct PayloadCheckTests {
             #expect("\(problem)" == text)
             #expect(!"\(outcome) \(DeliveryOutcome.InvalidReason.payload(problem))".contains("secret"))
             #expect(gateway.records.flatMap(\.taken).map(Sending.number) == [1])
-            // The other one waits to take its place.
+            // The other one is the standby connection.
             #expect(gateway.records.count { !$0.taken.isEmpty } == 1)
             #expect(gateway.records.allSatisfy { $0.refused == nil })
         }
     }
 
-    @Test func `of a sequence, the one that does not pass has its record, and the others are sent`() async throws {
+    @Test func `in a sequence, an invalid one has its record, and the others are sent`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = PushClientConfiguration.binary(try Sending.configuration(port: gateway.port))
             let (invalid, acceptedCount) = try await PushClient.withClient(configuration) { client in
@@ -75,7 +75,7 @@ struct PayloadCheckTests {
         }
     }
 
-    @Test func `where it is turned off, only the length is looked at`() async throws {
+    @Test func `without the check, only the length is checked`() async throws {
         try await Sending.withGateway { gateway in
             var configuration = try PushClientLifeTests.service(port: gateway.port) { $0.payloadByteCountMax = 64 }
             configuration.checksPayloads = false
@@ -90,7 +90,7 @@ struct PayloadCheckTests {
         }
     }
 
-    @Test func `what came too late is not called invalid`() async throws {
+    @Test func `a notification after the end is not reported as invalid`() async throws {
         let configuration = PushClientConfiguration.binary(try Sending.configuration(port: 1))
         let client = try PushClient(configuration)
         client.finish()

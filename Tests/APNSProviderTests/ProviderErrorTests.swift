@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `an identity that cannot be used is one typed error over both ways to send`() throws {
+    @Test func `an unusable identity is the same typed error for both senders`() throws {
         let configuration = try Sending.configuration(port: 1) { $0.tls.trust = .pem(Array("none".utf8)) }
         func kinds() throws(ProviderError) -> [ProviderError.Kind] {
             var kinds: [ProviderError.Kind] = []

@@ -11,9 +11,9 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Goal: TLS goes end to end through a proxy, and a proxy that does not open the way does not stop a run for long.
+/// Goal: TLS is end to end through a proxy, and a proxy that refuses does not stop a run for long.
 ///
-/// Method: a scripted proxy for each answer, and pproxy, which is software that others wrote.
+/// Method: a scripted proxy for each answer, and pproxy, an independent implementation.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ProxyTests {
     static func configuration(
@@ -35,7 +35,7 @@ struct ProxyTests {
     }
 
     @Test(arguments: ["localhost", "127.0.0.1"])
-    func `notifications go through an HTTP proxy, which is told host and port`(host: String) async throws {
+    func `notifications go through an HTTP proxy, which receives host and port`(host: String) async throws {
         try await Sending.withGateway { gateway in
             let proxy = try await ScriptedProxy.start(.http, .open, upstream: gateway.port)
             let credentials = Proxy.Credentials(user: "alice", password: "secret")
@@ -56,7 +56,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `an IPv6 address stands in brackets`() async throws {
+    @Test func `an IPv6 address is in brackets`() async throws {
         let proxy = try await ScriptedProxy.start(.http, .close, upstream: 1)
         let configuration = try Self.configuration(.http, port: proxy.port, host: "::1", gateway: 2195)
         await #expect(throws: ProviderError.self) { try await BatchSender(configuration).run(CountedSource(1)) }
@@ -82,7 +82,7 @@ struct ProxyTests {
     }
 
     @Test(arguments: [Proxy.Kind.http, .socks5])
-    func `a proxy that refuses or closes is tried again, then the run ends`(kind: Proxy.Kind) async throws {
+    func `a proxy that refuses or closes is retried, then the run ends`(kind: Proxy.Kind) async throws {
         let refusal = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
         for answer in [ScriptedProxy.Answer.close, .say(kind == .http ? refusal : "\u{5}\u{1}\u{0}\u{1}\0\0\0\0\0\0")] {
             let proxy = try await ScriptedProxy.start(kind == .http ? .http : .socks5, answer, upstream: 1)
@@ -101,7 +101,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `a proxy that wants other credentials stops the run at once`() async throws {
+    @Test func `a proxy that requires other credentials stops the run immediately`() async throws {
         let answer = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
         let proxy = try await ScriptedProxy.start(.http, .say(answer), upstream: 1)
         let sender = try BatchSender(Self.configuration(.http, port: proxy.port, gateway: 2195))
@@ -117,7 +117,7 @@ struct ProxyTests {
     }
 
     @Test(arguments: [Proxy.Kind.http, .socks5])
-    func `a proxy that hangs is given up after its time`(kind: Proxy.Kind) async throws {
+    func `a proxy that hangs is given up after the timeout`(kind: Proxy.Kind) async throws {
         let proxy = try await ScriptedProxy.start(kind == .http ? .http : .socks5, .hang, upstream: 1)
         var configuration = try Self.configuration(kind, port: proxy.port, gateway: 2195)
         configuration.connectDurationMax = .milliseconds(200)
@@ -177,7 +177,7 @@ final class PythonProxy {
 
     private static let package = "pproxy==2.7.9"
 
-    /// Starts it on a port that was free a moment ago, since it cannot choose one itself, and waits for it.
+    /// Starts it on a port that was free a moment ago, since it cannot select one, and waits for it.
     static func start(_ kind: Proxy.Kind, hasCredentials: Bool) async throws -> PythonProxy {
         let group = MultiThreadedEventLoopGroup.singleton
         let probe = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
@@ -190,7 +190,7 @@ final class PythonProxy {
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try process.run()
-        // Nothing tells when it listens, so connecting is tried until it does.
+        // It does not report when it listens, so the test connects repeatedly until it does.
         try await eventually("the proxy listens") {
             let bootstrap = ClientBootstrap(group: group)
             guard let channel = try? await bootstrap.connect(host: "127.0.0.1", port: port).get() else { return false }
@@ -201,7 +201,7 @@ final class PythonProxy {
     }
 
     func stop() {
-        // It has inherited a mask that holds back gentler signals.
+        // It has inherited a signal mask that blocks other signals.
         kill(self.process.processIdentifier, SIGKILL)
         self.process.waitUntilExit()
     }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import APNSProvider
 
-/// How a client and what reads from it end, where no connection is to be had.
+/// How a client and its loops end if there is no connection.
 @Suite(.timeLimit(.minutes(1))) struct PushClientEndTests {
     @Test func `a client ends while it connects to a gateway that does not answer`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .neverShakeHands } }) { gateway in
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `a loop whose task is cancelled does not end as one that is complete`() async throws {
+    @Test func `a loop whose task is cancelled does not end like a complete one`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port)
             try await PushClient.withClient(configuration, logger: PushClientLifeTests.quiet) { client in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `short sequences share the proofs of a service`() async throws {
+    @Test func `short sequences share the checkpoints of a service`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
                 $0.limits.proofDelay = .milliseconds(200)
@@ -67,13 +67,13 @@ import Testing
     }
 }
 
-/// What a queue keeps of those that are settled.
+/// What a queue stores of settled notifications.
 @Suite struct SettledSubmissionTests {
     private final class Receiver: SubmissionReceiver {
         func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {}
     }
 
-    @Test func `one that waits for long keeps none of those behind it`() {
+    @Test func `one that waits for long does not keep those after it`() {
         var submissions = OpenSubmissions()
         submissions.append(0, Receiver(), key: 0)
         var keptReceivers: [() -> Receiver?] = []
@@ -88,7 +88,7 @@ import Testing
         #expect(submissions.isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a full table of tokens is not looked through for each that follows`() throws {
+    @Test(.timeLimit(.minutes(1))) func `a full table of tokens is not scanned for each further token`() throws {
         var rejected = RejectedTokens()
         let deadline = NIODeadline.now() + .hours(1)
         let tokens = try (0..<60_000).map { number in

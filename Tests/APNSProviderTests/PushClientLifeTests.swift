@@ -11,15 +11,15 @@ import NIOPosix
 import ServiceLifecycle
 import Testing
 
-/// Goal: a client begins, waits and ends as documented, whatever the gateway does, and nobody who waits for an outcome
-/// waits without end.
+/// Goal: a client starts, waits and ends as documented, whatever the gateway does, and nothing waits forever for an
+/// outcome.
 ///
 /// Method: scripted gateways on loopback; every wait has a deadline.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct PushClientLifeTests {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    /// A configuration for a service, which tries again quickly.
+    /// A configuration for a service, with short delays.
     static func service(
         port: Int,
         _ change: (inout ProviderConfiguration) -> Void = { _ in }
@@ -36,7 +36,7 @@ struct PushClientLifeTests {
 
     // MARK: Back-pressure
 
-    @Test func `a gateway that never reads fills a bounded memory, and is given up after its time`() async throws {
+    @Test func `a gateway that never reads fills a bounded memory, and is given up after the timeout`() async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript { $0.opening = connection == 1 ? .neverRead : .serve }
         }) { gateway in
@@ -53,13 +53,13 @@ struct PushClientLifeTests {
                 for try await record in client.send(rows) where record.outcome == .accepted { accepted += 1 }
                 return accepted
             }
-            // The store, the blocks that wait for it, and what the kernel holds of one connection.
+            // The store, the blocks that wait for it, and the kernel's buffers of one connection.
             #expect(rows.count < 20_000, "\(rows.count) of 1.5 KiB each were taken")
             #expect(accepted == rows.count)
         }
     }
 
-    @Test func `a task that is cancelled while it waits for room goes on`() async throws {
+    @Test func `a task that is cancelled while it waits for room continues`() async throws {
         let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
             GatewayScript { $0.opening = .neverRead }
         }
@@ -107,7 +107,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `only exceptions are told where these alone are asked for`() async throws {
+    @Test func `only exceptions have records if only these are requested`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .take } }
         }) { gateway in
@@ -123,7 +123,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `a loop that is left early takes no more, and what was taken is sent`() async throws {
+    @Test func `a loop that is left early reads no more, and what was read is sent`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Self.service(port: gateway.port)
             let rows = PacedRows { false }
@@ -140,7 +140,7 @@ struct PushClientLifeTests {
 
     // MARK: The end
 
-    @Test func `finish sends and proves what was taken`() async throws {
+    @Test func `finish sends and verifies what was submitted`() async throws {
         try await Sending.withGateway { gateway in
             let client = try PushClient(Self.service(port: gateway.port))
             let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in
@@ -159,7 +159,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `after the end nothing is taken, and that is said at once`() async throws {
+    @Test func `after the end submissions are refused immediately`() async throws {
         let client = try PushClient(Self.service(port: 1))
         client.finish()
         #expect(await client.send(try Sending.notification(1)) == .unsent(.stopped))
@@ -175,7 +175,7 @@ struct PushClientLifeTests {
         #expect(error?.kind == .alreadyRan)
     }
 
-    @Test func `a run that is cancelled settles everything`() async throws {
+    @Test func `a cancelled run settles everything`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.probeReply = .never } }) { gateway in
             let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
             let running = Task { try await client.run() }
@@ -191,7 +191,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `a run whose task is cancelled already ends, and what waits is unsent`() async throws {
+    @Test func `a run in a cancelled task ends, and what waits is unsent`() async throws {
         let client = try PushClient(Self.service(port: 1))
         let notification = try Sending.notification(0)
         async let outcome = client.send(notification)
@@ -203,7 +203,7 @@ struct PushClientLifeTests {
         #expect(await outcome == .unsent(.stopped))
     }
 
-    @Test func `graceful shutdown proves what was taken`() async throws {
+    @Test func `graceful shutdown verifies what was submitted`() async throws {
         try await Sending.withGateway { gateway in
             let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
             let group = ServiceGroup(services: [client], logger: Self.quiet)
@@ -222,7 +222,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `lending says why the run stopped`() async throws {
+    @Test func `withClient throws the reason why the run stopped`() async throws {
         let tls = try Certificates.gateway(identity: TestCertificateAuthority().issueServer().identity)
         try await Sending.withGateway(tls: tls) { gateway in
             let configuration = try Self.service(port: gateway.port)
@@ -230,7 +230,7 @@ struct PushClientLifeTests {
                 try await PushClient.withClient(configuration) { client in
                     guard case .unsent(.notPermitted(let failure)) = await client.send(try Sending.notification(0))
                     else {
-                        Issue.record("It was not said why.")
+                        Issue.record("no reason")
                         return
                     }
                     #expect(failure.kind == .unknownAuthority)
@@ -243,7 +243,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `a source that was sent is let go`() async throws {
+    @Test func `a source is released after sending`() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         weak var source: CountedSource?
         try await Sending.withGateway { gateway in
@@ -258,7 +258,7 @@ struct PushClientLifeTests {
 
     // MARK: Several connections
 
-    @Test func `a connection that is refused beside one that works does no harm`() async throws {
+    @Test func `a refused connection does not affect a working one`() async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript {
                 if connection > 1 { $0.opening = .closeAfterHandshake }
@@ -278,8 +278,7 @@ struct PushClientLifeTests {
 
     // MARK: Local outcomes
 
-    @Test func `what cannot be sent is invalid, and what was rejected is suppressed until it is allowed`() async throws
-    {
+    @Test func `invalid ones are not sent, and rejected tokens are suppressed until allowed`() async throws {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
@@ -300,7 +299,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `a suppressed token is sent to again after its time`() async throws {
+    @Test func `a suppressed token is used again after its time`() async throws {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
@@ -315,7 +314,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `the longest payload that may be configured is sent`() async throws {
+    @Test func `the longest configurable payload is sent`() async throws {
         for command in Command.allCases where command != .simple {
             try await Sending.withGateway { gateway in
                 let configuration = try Self.service(port: gateway.port) {
@@ -333,7 +332,7 @@ struct PushClientLifeTests {
                         expiry: .at(secondsSince1970: 1),
                         priority: 10
                     )
-                    // Longer than this gateway takes; but it was framed and written.
+                    // Longer than this gateway accepts; but it was framed and written.
                     let report = await client.report(of: notification)
                     #expect(report.attempts > 0, "\(report)")
                 }
@@ -353,7 +352,7 @@ struct PushClientLifeTests {
     }
 }
 
-/// Gives notifications until it is told that it is enough, and counts them.
+/// Provides notifications until a closure returns true, and counts them.
 final class PacedRows: AsyncSequence, Sendable {
     typealias Element = (id: UInt64, notification: PushNotification)
 
@@ -366,7 +365,7 @@ final class PacedRows: AsyncSequence, Sendable {
         self.isEnough = isEnough
     }
 
-    /// How many it gave.
+    /// The number of notifications provided.
     var count: Int { self.given.withLockedValue { $0 } }
 
     struct Iterator: AsyncIteratorProtocol {

@@ -12,15 +12,15 @@ import ServiceLifecycle
 import TestSupport
 import Testing
 
-/// Goal: a client that runs for months proves in time, outlives outages and bad tokens, and ends when it is told to,
-/// whatever else ends with it.
+/// Goal: a long-running client verifies in time, survives outages and bad tokens, and ends on request, whatever else
+/// ends at the same time.
 ///
-/// Method: scripted gateways on loopback, that come and go; every wait has a deadline.
+/// Method: scripted gateways on loopback that start and stop; every wait has a deadline.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct PushClientServiceTests {
-    // MARK: Proof
+    // MARK: Verification
 
-    @Test func `sends at the same time share their proof`() async throws {
+    @Test func `concurrent sends share a checkpoint`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port)
             try await PushClient.withClient(configuration) { client in
@@ -41,7 +41,7 @@ struct PushClientServiceTests {
         }
     }
 
-    @Test func `a proof that is asked for comes without its delay`() async throws {
+    @Test func `a requested checkpoint is made without its delay`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
                 $0.limits.proofDelay = .seconds(3600)
@@ -58,7 +58,7 @@ struct PushClientServiceTests {
 
     // MARK: Outages
 
-    @Test func `what cannot be sent in an outage says why, and the client goes on when the gateway is back`()
+    @Test func `unsent notifications of an outage have the reason, and the client continues when the gateway is back`()
         async throws
     {
         let port = try await Sending.withGateway { $0.port }
@@ -70,7 +70,7 @@ struct PushClientServiceTests {
             let clock = ContinuousClock()
             let start = clock.now
             guard case .unsent(.unavailable(let failure)) = await client.send(try Sending.notification(number)) else {
-                Issue.record("It was not said why.")
+                Issue.record("no reason")
                 continue
             }
             #expect(failure.kind == .refused)
@@ -84,11 +84,11 @@ struct PushClientServiceTests {
         try await gateway.stop()
     }
 
-    /// Goal: what is sent when the gateway is back is accepted, however long the outage was.
+    /// Goal: notifications sent when the gateway is back are accepted, however long the outage was.
     ///
-    /// Method: the time between two tries is virtual, and with the longest pauses.
-    @Test func `in an outage, there is a try in the time that any notification may wait`() throws {
-        let failure = ConnectionFailure(.refused, "nobody listens")
+    /// Method: the time between two attempts is virtual, with the longest delays.
+    @Test func `in an outage, there is an attempt within the waiting time of any notification`() throws {
+        let failure = ConnectionFailure(.refused, "connection refused")
         var session = ProviderSession(limits: .service)
         var (now, lastTry, longest) = (Duration.zero, Duration.zero, Duration.zero)
         while now < .seconds(3600) {
@@ -105,11 +105,12 @@ struct PushClientServiceTests {
         }
         let client = try Sending.configuration(port: 1)
         let patience = try #require(client.queueDurationMax)
-        // The clock is looked at so often that one waits for at least seven eighths of its time; then there is TLS.
+        // The clock is checked often enough that a notification waits at least seven eighths of its time; then there is
+        // TLS.
         #expect(longest < patience * 0.5, "\(longest)")
     }
 
-    @Test func `what was written before an outage gets its outcome in time`() async throws {
+    @Test func `what was written before an outage is settled in time`() async throws {
         let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
             GatewayScript { $0.probeReply = .never }
         }
@@ -135,7 +136,7 @@ struct PushClientServiceTests {
 
     // MARK: Bad tokens
 
-    @Test func `a thousand bad tokens slow it down, and do not end it`() async throws {
+    @Test func `a thousand bad tokens slow it down, but do not end it`() async throws {
         let count = TestEffort.count(200, long: 1000)
         try await Sending.withGateway(script: { _ in
             GatewayScript {
@@ -157,15 +158,15 @@ struct PushClientServiceTests {
                 let outcomes = try await Self.sendAtOnce((count + 1)..<(count + 100), client)
                 #expect(outcomes.allSatisfy { $0 == .accepted })
             }
-            // The probe behind it may be there.
+            // The probe after it may be there.
             let alone = gateway.records.filter { $0.taken.isEmpty && $0.refused != nil && $0.discardedCount <= 1 }
             #expect(alone.count >= count - 60, "\(alone.count)")
         }
     }
 
-    // MARK: Beside other services
+    // MARK: With other services
 
-    /// Sends until it is told to end, and once more after that.
+    /// Sends until it is stopped, and once more after that.
     private struct Sender: Service {
         let client: PushClient
         let outcomes: NIOLockedValueBox<[DeliveryOutcome]>

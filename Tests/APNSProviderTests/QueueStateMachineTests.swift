@@ -6,8 +6,8 @@ import APNSWire
 import NIOConcurrencyHelpers
 import Testing
 
-/// Goal: nobody waits for room or for work that is there, and nobody is woken for what another one was woken for.
-@Suite("What a queue decides")
+/// Goal: nothing waits for available room or work, and no one is woken twice for the same work.
+@Suite("Queue state machine")
 struct QueueStateMachineTests {
     /// Counts calls.
     private final class Bell: Sendable {
@@ -20,9 +20,9 @@ struct QueueStateMachineTests {
 
     private static func call(_ callbacks: [QueueStateMachine.Callback]) { for callback in callbacks { callback() } }
 
-    @Test func `what is put in is numbered, and is refused above the limit and after the end`() {
+    @Test func `submissions are numbered, and refused above the limit and after the end`() {
         var machine = QueueStateMachine(countMax: 2, workerCount: 1)
-        let numbers = [machine.put().number, machine.passBy(), machine.put().number]
+        let numbers = [machine.put().number, machine.assignNumber(), machine.put().number]
         #expect(numbers == [0, 1, 2])
         #expect(!machine.mayPut && machine.refusal == .full)
         Self.call(machine.settled(1, hasMemory: true))
@@ -33,7 +33,7 @@ struct QueueStateMachineTests {
         #expect(machine.refusal == .ended(.deadline))
     }
 
-    @Test func `those who wait for room are told when half of the limit is left, once`() {
+    @Test func `those who wait for room are called once when half of the limit is free`() {
         var machine = QueueStateMachine(countMax: 4, workerCount: 1)
         for _ in 0..<4 { _ = machine.put() }
         let (kept, gone) = (Bell(), Bell())
@@ -56,7 +56,7 @@ struct QueueStateMachineTests {
         #expect(kept.rings == 2)
     }
 
-    @Test func `those who wait for room are told in the order in which they came`() {
+    @Test func `those who wait for room are called in order`() {
         var machine = QueueStateMachine(countMax: 1, workerCount: 1)
         _ = machine.put()
         let order = NIOLockedValueBox<[Int]>([])
@@ -70,28 +70,28 @@ struct QueueStateMachineTests {
         #expect(order.withLockedValue(\.self) == Array(0..<20))
     }
 
-    @Test func `each that is put in wakes one worker, and one that has room before one that must connect`() {
+    @Test func `each submission wakes one worker, and a connected one with room first`() {
         var machine = QueueStateMachine(workerCount: 3)
         let bells = (0..<3).map { _ in Bell() }
         for (worker, bell) in bells.enumerated() {
             let looks = machine.enter(worker, waitingCount: 0) { bell.ring() }
             #expect(!looks)
         }
-        machine.set(1, .hungry)
+        machine.set(1, .ready)
         for rings in [[0, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1]] {
             machine.put().wake?()
             #expect(bells.map(\.rings) == rings)
         }
-        machine.set(2, .hungry)
+        machine.set(2, .ready)
         machine.put().wake?()
         #expect(bells.map(\.rings) == [1, 1, 2])
         machine.leave(0)
-        machine.set(1, .resting)
+        machine.set(1, .idle)
         Self.call(machine.wakers(waitingCount: 5))
         #expect(bells.map(\.rings) == [1, 2, 2])
     }
 
-    @Test func `a worker connects where more wait than others are connecting for`() {
+    @Test func `a worker connects if more wait than others are connecting for`() {
         var machine = QueueStateMachine(workerCount: 2)
         for worker in 0..<2 { _ = machine.enter(worker, waitingCount: 0) {} }
         let answers = [
@@ -104,18 +104,18 @@ struct QueueStateMachineTests {
         #expect(!again)
     }
 
-    @Test func `it is over when nothing more comes and everything has its outcome, or at once`() {
+    @Test func `it ends after submissions have ended and everything is settled, or immediately`() {
         let bell = Bell()
         var machine = QueueStateMachine(workerCount: 1)
         _ = machine.enter(0, waitingCount: 0) { bell.ring() }
         for _ in 0..<2 { machine.put().wake?() }
         #expect(bell.rings == 1)
-        machine.putOff()
+        machine.postpone()
         Self.call(machine.finish())
         #expect(bell.rings == 2 && !machine.isOver)
         Self.call(machine.settled(1, hasMemory: true))
         #expect(!machine.isOver)
-        machine.putOffEnded(1)
+        machine.endPostponement(1)
         #expect(!machine.isOver)
         Self.call(machine.settled(1, hasMemory: true))
         #expect(machine.isOver && bell.rings == 3)
@@ -127,7 +127,7 @@ struct QueueStateMachineTests {
         #expect(other.isOver && other.reason == .stopped)
     }
 
-    @Test func `what is taken from a source is counted before the source is asked`() {
+    @Test func `notifications of a source are counted before the source is asked`() {
         var machine = QueueStateMachine(countMax: 100, workerCount: 1, hasSource: true)
         let first = (0..<3).map { _ in machine.reserve(64) }
         #expect(first == [64, 36, 0])

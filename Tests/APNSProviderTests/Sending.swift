@@ -8,9 +8,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// A provider beside a scripted gateway, and what came of it.
+/// A provider with a scripted gateway, and the outcomes.
 enum Sending {
-    /// What became of the notifications by their numbers.
+    /// The outcomes of the notifications by number.
     struct Outcomes: Sendable {
         var settlements: [Settlement] = []
 
@@ -44,7 +44,7 @@ enum Sending {
         return configuration
     }
 
-    /// Starts a gateway, and stops it on every way out.
+    /// Starts a gateway, and stops it in any case.
     static func withGateway<Value>(
         tls: TLSConfiguration? = nil,
         script: @escaping @Sendable (Int) -> GatewayScript = { _ in GatewayScript() },
@@ -57,7 +57,7 @@ enum Sending {
         return try result.get()
     }
 
-    /// Sends so many notifications, numbered in their tokens, and collects what became of them.
+    /// Sends this many notifications, numbered in their tokens, and collects the outcomes.
     static func send(_ count: Int, _ configuration: ProviderConfiguration) async throws -> Outcomes {
         let outcomes = NIOLockedValueBox(Outcomes())
         try await self.send(count, configuration, into: outcomes)
@@ -78,7 +78,7 @@ enum Sending {
         }
     }
 
-    /// So many notifications, numbered in their tokens.
+    /// This many notifications, numbered in their tokens.
     struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
         private let count: UInt64
         private let payload: String
@@ -98,7 +98,7 @@ enum Sending {
         func makeAsyncIterator() -> Self { self }
     }
 
-    /// A notification whose token says its number.
+    /// A notification whose token contains its number.
     static func notification(
         _ number: Int,
         payload: String = #"{"aps":{"alert":"hello"}}"#
@@ -120,7 +120,7 @@ enum Sending {
 }
 
 extension ScriptedGateway {
-    /// How often each notification was taken, by number.
+    /// How many times each notification was accepted, by number.
     var takenCounts: [UInt64: Int] {
         var counts: [UInt64: Int] = [:]
         for record in self.records {
@@ -129,6 +129,6 @@ extension ScriptedGateway {
         return counts
     }
 
-    /// The numbers as they were taken for the first time, on all connections in order.
+    /// The numbers in the order in which they were first accepted, on all connections.
     var takenInOrder: [UInt64] { self.records.flatMap { $0.taken.map(Sending.number) } }
 }

@@ -4,9 +4,9 @@ import APNSSession
 import APNSWire
 import Testing
 
-/// Goal: bad notifications side by side, also the very first ones, never stop a run with the limits as shipped.
+/// Goal: adjacent bad notifications, including the first ones, never stop a run with the default limits.
 ///
-/// Method: a gateway that does not name what it refuses; then the outcome of each.
+/// Method: a gateway that does not identify what it refuses; then the outcome of each.
 @Suite struct AdjacentOffenderTests {
     private static func limits(_ change: (inout ProviderLimits) -> Void = { _ in }) -> ProviderLimits {
         ProviderLimits { limits in
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    /// Command 0 against a gateway that closes without a word at the first bad one.
+    /// Command 0 with a gateway that closes without an answer at the first bad one.
     private static func silently(_ bad: Set<UInt64>, count: UInt64) -> Conversation {
         Conversation(count: count, limits: Self.limits { $0.hasNoIdentifiers = true }) { written, probe in
             if !bad.isDisjoint(with: written) { return .end }
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(arguments: [[0], [3], [0, 1, 2], [10, 11, 12, 13], [31], [0, 1, 2, 3] + Array(20...25)] as [[UInt64]])
-    func `a gateway that only hangs up costs the bad ones alone`(bad: [UInt64]) {
+    func `with a gateway that only closes, only the bad ones are lost`(bad: [UInt64]) {
         var conversation = Self.silently(Set(bad), count: 32)
         #expect(conversation.run() == .completed)
         let outcomes = Self.outcomes(conversation)
@@ -38,14 +38,14 @@ import Testing
         }
     }
 
-    @Test func `a gateway that hangs up on everything is not tried with everything`() {
+    @Test func `a gateway that closes on everything is not sent everything`() {
         var conversation = Self.silently(Set(0..<1000), count: 1000)
         #expect(conversation.run() == .refused)
         #expect(Self.outcomes(conversation).count == 1000)
         #expect(conversation.writes.count < 100)
     }
 
-    @Test func `a gateway that begins to hang up on everything is given up`() {
+    @Test func `a gateway that begins to close on everything is given up`() {
         var conversation = Self.silently(Set(100..<1000), count: 1000)
         #expect(conversation.run() == .unavailable)
         let outcomes = Self.outcomes(conversation)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [[0, 1, 2], Array(0...20), Array(40...60)] as [[UInt64]])
-    func `a gateway that names nothing costs the bad ones alone`(bad: [UInt64]) {
+    func `with a gateway that identifies nothing, only the bad ones are lost`(bad: [UInt64]) {
         var conversation = Conversation(count: 64, limits: Self.limits()) { written, probe in
             if !Set(bad).isDisjoint(with: written) { return .answer(ErrorResponse(.invalidPayloadSize, 0)) }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `a gateway that names nothing and refuses everything trips the breaker`() {
+    @Test func `a gateway that identifies nothing and refuses everything stops the run`() {
         var conversation = Conversation(count: 1000, limits: Self.limits()) { written, _ in
             written.isEmpty ? .silence : .answer(ErrorResponse(.invalidPayloadSize, 0))
         }

@@ -7,7 +7,7 @@ import Testing
 struct ConnectFailureCounterTests {
     private static let backoff = Backoff(first: .milliseconds(100), max: .seconds(1))
 
-    @Test func `pauses double up to the longest, and it gives up when it is told to`() {
+    @Test func `delays double up to the maximum, and it gives up at its limit`() {
         var failures = ConnectFailureCounter(backoff: Self.backoff, countMax: 6)
         let waits = (0..<5).map { _ in failures.failed(jitter: 1) }
         #expect(waits == [100, 200, 400, 800, 1000].map { .milliseconds($0) })
@@ -17,14 +17,14 @@ struct ConnectFailureCounterTests {
         #expect(failures.silentCount == 1)
     }
 
-    @Test func `a connection that answered is a reason to wait, and none to give up`() {
+    @Test func `a connection that answered causes a delay, but not giving up`() {
         var failures = ConnectFailureCounter(backoff: Self.backoff, countMax: 6)
         let answered = (0..<10).map { _ in failures.failed(hasAnswered: true, jitter: 1) }
         #expect(answered.last == .seconds(1) && !answered.contains(nil))
         #expect(failures.silentCount == 0)
     }
 
-    @Test func `without a limit it never gives up, and where the first is free it costs no pause`() {
+    @Test func `without a limit it never gives up, and a free first failure has no delay`() {
         var failures = ConnectFailureCounter(backoff: Self.backoff, countMax: nil, isFirstFree: true)
         #expect(failures.failed(jitter: 1) == .zero)
         #expect(failures.failed(jitter: 1) == .milliseconds(100))

@@ -4,7 +4,7 @@ public import APNSSession
 import APNSWire
 
 extension ConnectionNumber: ExpressibleByIntegerLiteral {
-    /// Takes a number.
+    /// Makes a number.
     public init(integerLiteral value: UInt64) { self.init(rawValue: value) }
 }
 
@@ -20,7 +20,7 @@ extension Settlement {
 }
 
 extension ProviderSession {
-    /// A session with the first connection open and so many written to it.
+    /// A session with an open first connection and this many notifications written to it.
     init(written count: UInt64, limits: ProviderLimits = ProviderLimits(), now: Duration = .zero) {
         self.init(limits: limits)
         _ = self.step(now: now)
@@ -34,12 +34,12 @@ extension ProviderSession {
         self.received(ErrorResponse(status, identifier), on: number, now: .zero, jitter: 1)
     }
 
-    /// A connection ends without a word.
+    /// A connection ends without an answer.
     mutating func die(_ number: ConnectionNumber, now: Duration = .zero) {
         self.closed(number, now: now, jitter: 1)
     }
 
-    /// Closes what is to be closed, opens the next connection, and says what is then to be done.
+    /// Closes connections as requested, opens the next one, and returns the step after that.
     mutating func stepOnNextConnection(now: Duration) -> ProviderStep {
         for _ in 0..<20 {
             let step = self.step(now: now)
@@ -53,7 +53,7 @@ extension ProviderSession {
     }
 }
 
-/// A whole session against a gateway that answers at once, by a closure.
+/// A whole session with a gateway that answers immediately, by a closure.
 struct Conversation {
     /// What the gateway does after a write or a probe.
     enum Reply {
@@ -72,9 +72,9 @@ struct Conversation {
     private var written: [ConnectionNumber: [UInt64]] = [:]
 
     /// - Parameters:
-    ///   - count: how many notifications there are.
-    ///   - limits: the session's.
-    ///   - gateway: gets the numbers written to a connection, and the identifier of the probe behind them.
+    ///   - count: the number of notifications.
+    ///   - limits: the limits of the session.
+    ///   - gateway: receives the numbers written to a connection, and the identifier of the probe after them.
     init(
         count: UInt64,
         limits: ProviderLimits,
@@ -85,7 +85,7 @@ struct Conversation {
         self.gateway = gateway
     }
 
-    /// Goes on to the end; `nil` where that does not come.
+    /// Runs to the end; `nil` if it does not end.
     mutating func run() -> ProviderEnding? {
         for _ in 0..<100_000 {
             defer { self.settlements += self.session.takeSettlements() }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct FeedbackReaderTests {
     static func reader() -> FeedbackReader { FeedbackReader(silence: .seconds(5), deadline: .seconds(60), now: .zero) }
 
-    /// A tuple with a token of so many bytes.
+    /// A tuple with a token of this length.
     static func tuple(_ tokenByteCount: Int, byte: UInt8 = 0xAB) -> [UInt8] {
         [0x5F, 0x00, 0x00, 0x01, UInt8(tokenByteCount >> 8), UInt8(tokenByteCount & 255)]
             + [UInt8](repeating: byte, count: tokenByteCount)
@@ -79,13 +79,13 @@ import Testing
     }
 
     @Test(arguments: State.allCases, Event.allCases)
-    func `each event in each state has its step`(_ state: State, _ event: Event) {
+    func `each event in each state has the documented step`(_ state: State, _ event: Event) {
         var reader = state.make()
         #expect(event.happen(to: &reader) == Self.expected(state, event))
     }
 
     @Test(arguments: [(true, .failed), (false, .closed)] as [(Bool, FeedbackEnding.Cause)])
-    func `an end without close_notify is what the owner says`(isRequired: Bool, cause: FeedbackEnding.Cause) {
+    func `an end without close_notify is what the configuration says`(isRequired: Bool, cause: FeedbackEnding.Cause) {
         var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .zero)
         _ = reader.received(Self.tuple(3) + [0], now: .zero)
         #expect(reader.truncated(now: .seconds(1)) == .close)
@@ -102,9 +102,9 @@ import Testing
         #expect(reader.connectionClosed() == Self.ending(end.cause))
     }
 
-    // MARK: The bound
+    // MARK: The limit
 
-    @Test func `reading ends at the bound, with the bytes that came with the last one`() {
+    @Test func `reading ends at the limit, with the bytes received together with the last one`() {
         var reader = FeedbackReader(silence: nil, deadline: .seconds(9), byteCountMax: 50, now: .zero)
         #expect(reader.received(Self.tuple(32), now: .zero) == .spool(wakeAt: .seconds(9)))
         #expect(reader.received(Self.tuple(32), now: .zero) == .abort)
@@ -113,7 +113,7 @@ import Testing
         #expect(reader.connectionClosed() == Self.ending(.limit, tuples: 2, bytes: 76))
     }
 
-    @Test func `a service that goes on behind what is no tuple, or while it is closed, is cut at the bound`() {
+    @Test func `input after an invalid tuple, or while closing, ends at the limit`() {
         let bad: [UInt8] = [0, 0, 0, 0, 0, 0]
         var reader = FeedbackReader(silence: .seconds(1), deadline: .seconds(9), byteCountMax: 20, now: .zero)
         #expect(reader.received(bad, now: .zero) == .close)
@@ -130,7 +130,7 @@ import Testing
 
     // MARK: Time
 
-    @Test func `silence counts from the last byte, and the deadline from the begin`() {
+    @Test func `silence counts from the last byte, and the deadline from the start`() {
         var reader = Self.reader()
         #expect(reader.begin() == .wait(wakeAt: .seconds(5)))
         #expect(reader.timePassed(now: .seconds(4)) == .wait(wakeAt: .seconds(5)))
@@ -141,14 +141,14 @@ import Testing
         #expect(reader.connectionClosed() == Self.ending(.deadline, bytes: 2, partial: 2))
     }
 
-    @Test func `without a limit of silence only the deadline counts`() {
+    @Test func `without a silence limit only the deadline counts`() {
         var reader = FeedbackReader(silence: nil, deadline: .seconds(60), now: .zero)
         #expect(reader.begin() == .wait(wakeAt: .seconds(60)))
         #expect(reader.timePassed(now: .seconds(59)) == .wait(wakeAt: .seconds(60)))
         #expect(reader.timePassed(now: .seconds(60)) == .abort)
     }
 
-    @Test func `what comes while closing is counted and spooled`() {
+    @Test func `input while closing is counted and spooled`() {
         var reader = Self.reader()
         #expect(reader.timePassed(now: .seconds(5)) == .close)
         #expect(reader.received(Self.tuple(32), now: .seconds(6)) == .spoolOnly)
@@ -157,7 +157,7 @@ import Testing
 
     // MARK: Tuples
 
-    @Test(arguments: [1, 2, 31, 32, 33, 99, 100]) func `tokens of 1 to 100 bytes are whole at every split`(
+    @Test(arguments: [1, 2, 31, 32, 33, 99, 100]) func `tokens of 1 to 100 bytes are complete at every split`(
         _ count: Int
     ) {
         let bytes = Self.tuple(count) + Self.tuple(101 - count)
@@ -178,7 +178,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 101, 256, 65_535]) func `a token of any other length names its offset`(_ count: Int) {
+    @Test(arguments: [0, 101, 256, 65_535]) func `a token of any other length is reported with its offset`(_ count: Int)
+    {
         let bad: [UInt8] = [1, 2, 3, 4, UInt8(count >> 8), UInt8(count & 255)]
         let bytes = Self.tuple(32) + Self.tuple(7) + bad + [9, 9, 9]
         let cause = FeedbackEnding.Cause.malformed(offset: 51, tokenByteCount: count)
@@ -192,9 +193,9 @@ import Testing
         }
     }
 
-    /// Goal: where bytes are split changes nothing.
+    /// Goal: the result does not depend on how bytes are split.
     ///
-    /// Method: tuples of random lengths, now and then a bad one or a cut, fed in random portions and at once.
+    /// Method: tuples of random lengths, sometimes an invalid one or a truncation, fed in random portions and at once.
     @Test(arguments: 0..<300 as Range<UInt64>) func `splits change nothing`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var bytes: [UInt8] = []

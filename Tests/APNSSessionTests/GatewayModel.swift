@@ -4,19 +4,19 @@ import APNSSession
 import APNSWire
 import TestSupport
 
-/// What the gateway and the network between do to one walk: the truth that the provider's outcomes are held against.
+/// The gateway and the network in one walk: the provider's outcomes are compared with what they did.
 struct GatewayModel {
     /// How the gateway and the network misbehave in one walk.
     struct Faults {
-        /// How many of a hundred tokens are bad.
+        /// The percentage of bad tokens.
         var badPercent = 0
-        /// How many faults happen at most; then all goes well.
+        /// The maximum number of faults; after that everything works.
         var budget = 0
-        /// Whether the gateway never says anything and closes at once.
+        /// Whether the gateway never answers and closes immediately.
         var isDead = false
         /// Whether the gateway closes without an answer for bad ones (command 0).
         var isSilentOnBad = false
-        /// Which connection is refused for good after its handshake, having read nothing; 0 for none.
+        /// The connection that is refused permanently after its handshake, without having read anything; 0 for none.
         var refusedConnection: UInt64 = 0
         /// Whether a gateway of command 1 answers on connections that nothing was written to.
         var answersUnasked = false
@@ -24,16 +24,16 @@ struct GatewayModel {
         var hidesIdentifiers = false
     }
 
-    /// A message on its way.
+    /// A message in transit.
     struct Message {
         var number: UInt64?
         var identifier: UInt32
     }
 
-    /// One connection with all that is on its way in both directions.
+    /// One connection with everything in transit in both directions.
     struct Connection {
         var messages: [Message] = []
-        /// Numbers of messages that are whole in the kernel, at the gateway, and read by the gateway.
+        /// Numbers of messages that are complete in the kernel, at the gateway, and read by the gateway.
         var leftCount = 0
         var arrivedCount = 0
         var readCount = 0
@@ -42,7 +42,7 @@ struct GatewayModel {
         var isOver = false
         /// The gateway refused the certificate after the handshake, and has read nothing.
         var isRefused = false
-        /// What is on its way to the provider; then the end of the connection.
+        /// The answer in transit to the provider; it is followed by the end of the connection.
         var answer: ErrorResponse?
         var isEndDue = false
         var lastProcessedIdentifier: UInt32 = 0
@@ -65,17 +65,17 @@ struct GatewayModel {
         }
     }
 
-    /// Whether a fault happens now; each costs one of the budget.
+    /// Whether a fault happens now; each reduces the budget.
     private mutating func isFaulty(_ percent: Int) -> Bool {
         guard self.faults.budget > 0, self.random.chance(percent) else { return false }
         self.faults.budget -= 1
         return true
     }
 
-    /// Whether a connection that is being opened comes to be open.
+    /// Whether a connection attempt succeeds.
     mutating func opens() -> Bool { !self.isFaulty(20) }
 
-    /// Takes a connection; it may be refused or answered at once, before anything is read.
+    /// Adds a connection; it may be refused or answered immediately, before anything is read.
     mutating func open(_ name: ConnectionNumber) {
         var connection = Connection(isOpen: true)
         if name.rawValue == self.faults.refusedConnection {
@@ -88,7 +88,7 @@ struct GatewayModel {
         self.connections[name] = connection
     }
 
-    /// Moves bytes on a connection forward by a random part, and lets the gateway read.
+    /// Moves bytes on a connection by a random amount, and lets the gateway read.
     mutating func move(_ name: ConnectionNumber) {
         guard var connection = self.connections[name], connection.isOpen else { return }
         connection.leftCount += self.random.below(connection.messages.count - connection.leftCount + 1)
@@ -105,7 +105,8 @@ struct GatewayModel {
         self.connections[name] = connection
     }
 
-    /// The connection dies at any byte: what has arrived may be read or not, nothing more arrives, nothing is said.
+    /// The connection fails at any byte: what has arrived may be read or not, nothing more arrives, and no answer is
+    /// sent.
     private mutating func cut(_ connection: inout Connection) {
         let count = self.random.below(connection.arrivedCount - connection.readCount + 1)
         for _ in 0..<count where !connection.isOver && !self.faults.isDead { self.read(&connection) }
@@ -151,7 +152,7 @@ struct GatewayModel {
         self.end(&connection, ErrorResponse(status: status, identifier: identifier))
     }
 
-    /// The gateway says its last and closes; now and then the last is lost.
+    /// The gateway sends its answer and closes; sometimes the answer is lost.
     private mutating func end(_ connection: inout Connection, _ answer: ErrorResponse?) {
         connection.isOver = true
         connection.isEndDue = true

@@ -5,7 +5,7 @@ import APNSWire
 import NIOCore
 import Testing
 
-/// Messages as a gateway may meet them.
+/// Messages as a gateway may receive them.
 enum GatewayFixture {
     static func message(
         _ identifier: UInt32?,
@@ -26,7 +26,7 @@ enum GatewayFixture {
         return try Self.layout(frame)
     }
 
-    /// Where the parts of a frame lie once it is written.
+    /// The layout of a frame after it is written.
     static func layout(_ frame: NotificationFrame) throws -> FrameLayout {
         var bytes = ByteBuffer()
         try frame.write(into: &bytes)
@@ -53,7 +53,7 @@ enum GatewayFixture {
 @Suite struct GatewaySessionTests {
     typealias Fixture = GatewayFixture
 
-    /// Hands on messages with the identifiers from 101 on and leaves them without an outcome.
+    /// Forwards messages with the identifiers from 101 and leaves them without an outcome.
     static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
         var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainByteCountMax: 100)
         for number in 1...UInt64(max(count, 1)) where count > 0 {
@@ -74,10 +74,10 @@ enum GatewayFixture {
     }
 
     static let checks: [Check] = [
-        Check(testDescription: "all is well", status: nil),
+        Check(testDescription: "a valid message", status: nil),
         Check(testDescription: "a probe", tokenByteCount: 0, payload: "", status: .missingDeviceToken),
         Check(
-            testDescription: "the token goes before all",
+            testDescription: "the token is checked first",
             tokenByteCount: 0,
             payload: "x",
             priority: 1,
@@ -85,7 +85,7 @@ enum GatewayFixture {
             status: .missingDeviceToken
         ),
         Check(
-            testDescription: "no payload goes before the length of the token",
+            testDescription: "a missing payload is checked before the length of the token",
             tokenByteCount: 33,
             payload: "",
             priority: 1,
@@ -93,7 +93,7 @@ enum GatewayFixture {
             status: .missingPayload
         ),
         Check(
-            testDescription: "the length of the token goes before that of the payload",
+            testDescription: "the length of the token is checked before that of the payload",
             tokenByteCount: 33,
             payload: "{\"a\":1}",
             priority: 1,
@@ -101,20 +101,20 @@ enum GatewayFixture {
             status: .invalidTokenSize
         ),
         Check(
-            testDescription: "the length of the payload goes before its content",
+            testDescription: "the length of the payload is checked before its content",
             payload: "{\"a\":1}",
             priority: 1,
             isPayloadObject: false,
             status: .invalidPayloadSize
         ),
         Check(
-            testDescription: "commands 0 and 1 have a limit of their own",
+            testDescription: "commands 0 and 1 have a separate limit",
             command: .enhanced,
             payload: "{ }",
             status: .invalidPayloadSize
         ),
         Check(
-            testDescription: "the content goes before the priority",
+            testDescription: "the content is checked before the priority",
             payload: "x",
             priority: 1,
             isPayloadObject: false,
@@ -143,7 +143,7 @@ enum GatewayFixture {
         #expect(session.receive(message, isPayloadObject: check.isPayloadObject) == expected)
     }
 
-    @Test func `checks that are switched off let messages pass`() throws {
+    @Test func `disabled checks accept messages`() throws {
         var rules = GatewayRules()
         rules.malformedPayloadStatus = nil
         rules.priorityStatus = nil
@@ -175,7 +175,7 @@ enum GatewayFixture {
         #expect(session.acceptedCount == 1)
     }
 
-    @Test func `a second outcome on a message is passed over`() throws {
+    @Test func `a second outcome of a message is ignored`() throws {
         var session = try Self.session(inFlight: 2)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .none)
@@ -185,7 +185,7 @@ enum GatewayFixture {
         #expect(session.acceptedCount == 2)
     }
 
-    @Test func `a faulty message of command 0 closes the connection without a word`() throws {
+    @Test func `a faulty message of command 0 closes the connection without an answer`() throws {
         var local = GatewaySession()
         #expect(
             local.receive(try Fixture.message(nil, command: .simple, payload: ""))
@@ -205,14 +205,14 @@ enum GatewayFixture {
         )
     }
 
-    @Test func `an unknown command closes without a word after what came before it`() throws {
+    @Test func `an unknown command closes without an answer after earlier messages are settled`() throws {
         var session = try Self.session(inFlight: 1)
         #expect(session.receive(WireError.unknownCommand(9), command: nil) == .awaitEarlier)
         #expect(session.receive(WireError.unknownCommand(9), command: nil) == .discard)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2)))
     }
 
-    @Test func `a broken frame is reported by its identifier, or by 0 where it has none`() throws {
+    @Test func `an invalid frame is reported with its identifier, or with 0 if it has none`() throws {
         var known = GatewaySession()
         #expect(
             known.receive(WireError.itemRepeated(item: 1, identifier: 5), command: .items)
@@ -230,7 +230,7 @@ enum GatewayFixture {
         )
     }
 
-    @Test func `a service fault carries the identifier of the last message that was taken`() throws {
+    @Test func `a service fault has the identifier of the last accepted message`() throws {
         var session = try Self.session(inFlight: 4)
         #expect(session.settle(3, .unsent(nil)) == .awaitEarlier)
         #expect(session.settle(2, .accepted) == .none)
@@ -239,7 +239,8 @@ enum GatewayFixture {
         #expect(first.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
     }
 
-    @Test func `a service that lets nobody in is a shutdown behind what was taken, else a silent close`() throws {
+    @Test func `a service that permits nobody is a shutdown after accepted messages, otherwise a silent close`() throws
+    {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
@@ -251,7 +252,7 @@ enum GatewayFixture {
         )
     }
 
-    @Test func `the last message that is to be taken counts as taken, and nothing behind it`() throws {
+    @Test func `the last message counts as accepted, and nothing after it`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(3, .accepted) == .none)
         #expect(session.settle(2, .accepted, isLast: true) == .awaitEarlier)
@@ -259,7 +260,7 @@ enum GatewayFixture {
         #expect(session.acceptedCount == 2)
     }
 
-    @Test func `reading stops when as many as may be are in flight, and resumes when half are settled`() throws {
+    @Test func `reading stops at the limit of messages in flight, and resumes when half are settled`() throws {
         var session = try Self.session(inFlight: 4, inFlightCountMax: 4)
         #expect(session.inFlightCount == 4)
         #expect(session.settle(2, .accepted) == .none)
@@ -272,7 +273,7 @@ enum GatewayFixture {
         #expect(strict.settle(2, .accepted) == .none)
     }
 
-    @Test func `messages that are accepted behind one that waits count as in flight`() throws {
+    @Test func `messages accepted after one that waits count as in flight`() throws {
         var session = try Self.session(inFlight: 1, inFlightCountMax: 2)
         #expect(session.receive(try Fixture.message(102)) == .handOn(2))
         #expect(session.settle(2, .accepted) == .stopReading)
@@ -301,14 +302,14 @@ enum GatewayFixture {
         #expect(taken.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, drains: false)))
     }
 
-    @Test func `a provider that closes while the end waits gets the end`() throws {
+    @Test func `a provider that closes while the end is pending gets the end`() throws {
         var session = try Self.session(inFlight: 1)
         #expect(session.receive(try Fixture.message(102, payload: "")) == .awaitEarlier)
         #expect(session.inputClosed() == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.missingPayload, 102, at: 2, drains: false)))
     }
 
-    @Test func `a shutdown waits for what is in flight`() throws {
+    @Test func `a shutdown waits for messages in flight`() throws {
         var announced = try Self.session(inFlight: 2)
         #expect(announced.shutDown(isAnnounced: true) == .awaitEarlier)
         #expect(announced.receive(try Fixture.message(103)) == .discard)
@@ -324,7 +325,7 @@ enum GatewayFixture {
         )
     }
 
-    @Test func `what comes after the end is thrown away within limits`() throws {
+    @Test func `input after the end is discarded within limits`() throws {
         var bytes = try Self.session(inFlight: 1)
         #expect(bytes.discarded(byteCount: 1000) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
@@ -345,7 +346,7 @@ enum GatewayFixture {
         #expect(provider.inputClosed() == .close)
     }
 
-    @Test func `outcomes on a lost connection are passed over`() throws {
+    @Test func `outcomes on a lost connection are ignored`() throws {
         var session = try Self.session(inFlight: 2)
         session.connectionLost()
         #expect(session.settle(1, .accepted) == .none)
@@ -356,7 +357,7 @@ enum GatewayFixture {
         #expect(session.wait(for: 2) == .none)
     }
 
-    @Test func `taking a message while reading is stopped is the caller's mistake`() async {
+    @Test func `a message while reading is stopped is a programming error`() async {
         await #expect(processExitsWith: .failure) {
             var session = GatewaySession(inFlightCountMax: 1)
             _ = session.receive(try GatewayFixture.message(1))
@@ -365,7 +366,7 @@ enum GatewayFixture {
         }
     }
 
-    // MARK: Rejections that the provider is not told
+    // MARK: Rejections that are not reported
 
     private static func ignoring() -> GatewaySession {
         var session = GatewaySession()
@@ -373,7 +374,7 @@ enum GatewayFixture {
         return session
     }
 
-    @Test func `a message that is at fault is passed over where its provider is not told`() throws {
+    @Test func `a faulty message is skipped if it is not reported`() throws {
         var session = Self.ignoring()
         #expect(session.receive(try Fixture.message(1)) == .handOn(1))
         let empty = FrameLayout(command: .enhanced)
@@ -388,7 +389,7 @@ enum GatewayFixture {
         #expect(session.settle(1, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.acceptedCount == 2)
-        // A probe asks for an answer.
+        // A probe requests an answer.
         guard case .finish(let ending) = session.receive(empty) else {
             Issue.record("the probe has no answer")
             return
@@ -397,7 +398,7 @@ enum GatewayFixture {
     }
 
     @Test(arguments: [ErrorResponse.Status.missingTopic, .invalidTopicSize])
-    func `a topic that no message can have is told also to a provider that is not told of faults`(
+    func `an invalid topic is reported even if faults are not`(
         _ status: ErrorResponse.Status
     ) throws {
         var session = Self.ignoring()
@@ -405,7 +406,7 @@ enum GatewayFixture {
         #expect(session.settle(1, .rejected(.binary(status))) == .finish(Fixture.ending(status, 1, at: 1)))
     }
 
-    @Test func `an answer of the HTTP API is told in the words of the binary protocol`() throws {
+    @Test func `an answer of the HTTP API becomes a status of the binary protocol`() throws {
         let outcomes: [(DeliveryOutcome, ErrorResponse.Status)] = [
             (.rejected(.http2(PushRejection(status: 400, reason: .badDeviceToken))), .invalidToken),
             (.rejected(.http2(PushRejection(status: 413, reason: .payloadTooLarge))), .invalidPayloadSize),
@@ -419,23 +420,23 @@ enum GatewayFixture {
         }
     }
 
-    @Test func `what cannot be passed over ends the connection, also where its provider is not told of faults`() {
+    @Test func `input that cannot be skipped ends the connection even if faults are not reported`() {
         var session = Self.ignoring()
         let absurd = WireError.frameTooLong(announced: .max, limit: 8192)
         guard case .finish(let ending) = session.receive(absurd, command: .items) else {
-            Issue.record("4 GB are passed over")
+            Issue.record("4 GB are skipped")
             return
         }
         #expect(ending.status == .protocolError)
         var other = Self.ignoring()
         guard case .finish(let silent) = other.receive(.unknownCommand(77), command: nil) else {
-            Issue.record("a byte that is no command is passed over")
+            Issue.record("a byte that is not a command is skipped")
             return
         }
         #expect(silent.response == nil)
     }
 
-    @Test func `the end says what was wrong with a message of command 0, of which nobody is told`() throws {
+    @Test func `the end has the status of a faulty message of command 0, which is not reported`() throws {
         var session = GatewaySession()
         var layout = FrameLayout(command: .simple)
         layout.tokenByteCount = 32

@@ -6,20 +6,20 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: no order of messages, outcomes and ends breaks what the stream promises to a provider.
+/// Goal: no order of messages, outcomes and ends violates the guarantees of the protocol to a provider.
 ///
-/// Method: a walk from a seed over messages whose outcomes are decided beforehand; the contract is worked out from
-/// the list alone, without the machine: the end is at the first message that fails, or where the connection was
+/// Method: a random walk from a seed over messages with predetermined outcomes; the expected result is computed from
+/// the list alone, without the state machine: the end is at the first message that fails, or where the connection was
 /// ended.
 @Suite struct GatewayWalkTests {
-    /// One message of the walk with what will become of it.
+    /// One message of the walk with its future outcome.
     struct Step {
         enum Kind { case good, probe, empty, broken, unknown }
         var kind: Kind
         var command: Command
         var identifier: UInt32?
         var outcome: DeliveryOutcome
-        /// Whether it is the last that is taken.
+        /// Whether it is the last accepted message.
         var isLast = false
 
         init(number: UInt32, failurePerThousand: Int, random: inout SplitMix64) {
@@ -52,14 +52,14 @@ import Testing
         }
     }
 
-    /// What the contract says of a list of messages.
+    /// The expected result for a list of messages.
     struct Contract {
         var response: ErrorResponse?
         var number: UInt64
 
         /// - Parameters:
-        ///   - steps: all that was received before the connection was ended from outside.
-        ///   - isAnnounced: whether that end is told.
+        ///   - steps: everything that was received before the connection was ended from outside.
+        ///   - isAnnounced: whether that end is reported.
         init(_ steps: [Step], isAnnounced: Bool) {
             var last: UInt32 = 0
             self.number = 1
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    /// A walk under way.
+    /// A walk in progress.
     struct Walk: ~Copyable {
         var session: GatewaySession
         var random: SplitMix64
@@ -129,7 +129,7 @@ import Testing
             case .awaitEarlier: self.isDiscarding = true
             case .finish(let ending): self.endings.append(ending)
             case .discard: #expect(self.isDiscarding || self.isEnded)
-            case .skip: Issue.record("a message is passed over whose refusal is to be told")
+            case .skip: Issue.record("a message is skipped although its refusal must be reported")
             }
         }
 
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: 0..<50 as Range<UInt64>)
-    func `every walk keeps the contract of the stream`(part: UInt64) throws {
+    func `every walk keeps the guarantees of the protocol`(part: UInt64) throws {
         let count: UInt64 = TestEffort.count(15, long: 100)
         for seed in count * part..<count * (part + 1) { try Self.walk(seed: seed) }
     }
@@ -200,15 +200,17 @@ import Testing
         if walk.inFlightCountMax == 1 {
             #expect(
                 walk.handedOn.allSatisfy { $0 <= contract.number },
-                "seed \(seed): handed on behind the failing one"
+                "seed \(seed): forwarded after the failing one"
             )
         }
     }
 
-    /// Goal: it does not matter how the bytes of a stream are cut.
+    /// Goal: the result does not depend on how the bytes of a stream are split.
     ///
     /// Method: the same stream whole and byte by byte through the parser into two machines.
-    @Test(arguments: 0..<200 as Range<UInt64>) func `a stream that drips ends as one that comes whole`(seed: UInt64)
+    @Test(arguments: 0..<200 as Range<UInt64>) func `a stream received byte by byte ends like one received at once`(
+        seed: UInt64
+    )
         throws
     {
         var random = SplitMix64(seed: seed)

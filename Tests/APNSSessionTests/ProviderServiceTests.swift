@@ -4,14 +4,14 @@ import APNSSession
 import APNSWire
 import Testing
 
-/// Goal: a session that is a service proves in time, outlasts outages and bad tokens, and says why something was not
-/// sent.
+/// Goal: a session that is a service verifies in time, survives outages and bad tokens, and reports why something was
+/// not sent.
 ///
 /// Method: one line per event and the step that follows it.
 @Suite struct ProviderServiceTests {
-    private static let failure = ConnectionFailure(.refused, "nobody listens")
+    private static let failure = ConnectionFailure(.refused, "connection refused")
 
-    @Test func `what is written is proved within the proof delay, also where there is always more`() {
+    @Test func `what is written is verified within the proof delay, even if there is always more`() {
         var session = ProviderSession(written: 3, limits: .service)
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .zero) == .write(1, numbers: 3..<100_000, firstIdentifier: 4))
@@ -24,13 +24,13 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<5, .accepted, attempts: 1)])
     }
 
-    @Test func `more is written while the replacement is being connected`() {
+    @Test func `more is written while the replacement is connecting`() {
         var session = ProviderSession(written: 1, limits: .service)
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .seconds(5)) == .write(1, numbers: 1..<100_000, firstIdentifier: 2))
     }
 
-    @Test func `after a burst of proofs, there is one in each interval`() {
+    @Test func `after a burst of checkpoints, there is one in each interval`() {
         var limits = ProviderLimits.service
         limits.proofBurstCount = 3
         var session = ProviderSession(written: 1, limits: limits)
@@ -62,7 +62,7 @@ import Testing
         #expect(times.map { $0 / .milliseconds(1) } == [100, 200, 300, 1100, 2100, 3100])
     }
 
-    @Test func `a proof that is asked for is made when there is nothing more to write, whatever the interval`() {
+    @Test func `a requested checkpoint is made when there is nothing more to write, whatever the interval`() {
         var limits = ProviderLimits.service
         limits.proofDelay = .seconds(3600)
         var session = ProviderSession(written: 3, limits: limits)
@@ -74,7 +74,7 @@ import Testing
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
     }
 
-    @Test func `an outage ends in back-off, not in the end of the session`() {
+    @Test func `an outage causes backoff, not the end of the session`() {
         var session = ProviderSession(limits: .service)
         var now = Duration.zero
         for number in 1...200 as ClosedRange<UInt64> {
@@ -91,7 +91,7 @@ import Testing
         #expect(session.stepOnNextConnection(now: now + .seconds(30)) != .finish(.unavailable))
     }
 
-    @Test func `what was taken and has no connection for too long gets its outcome, with the reason`() {
+    @Test func `notifications without a connection for too long get their outcome, with the reason`() {
         var session = ProviderSession(written: 3, limits: .service)
         session.left(1, before: 2)
         session.closed(1, failure: Self.failure, now: .zero, jitter: 1)

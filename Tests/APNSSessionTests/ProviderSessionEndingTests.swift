@@ -4,14 +4,14 @@ import APNSSession
 import APNSWire
 import Testing
 
-/// Goal: rules 7 and 8 of docs/accounting.md, and every other way in which a session ends.
+/// Goal: rules 7 and 8 of docs/accounting.md, and every other way that a session can end.
 ///
 /// Method: one line per event and the step that follows it.
 @Suite struct ProviderSessionEndingTests {
     // MARK: Rule 7
 
     @Test(arguments: zip([-1, 0, 1, 2, 3, 9, 10, 11, 1000], [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]))
-    func `the delay doubles up to its limit, and is spread over its second half`(failures: Int, milliseconds: Int) {
+    func `the delay doubles up to its limit, with jitter over its second half`(failures: Int, milliseconds: Int) {
         let backoff = ProviderLimits().backoff
         let whole = Duration.milliseconds(milliseconds)
         #expect(backoff.delay(failures: failures, jitter: 1) == whole)
@@ -20,7 +20,7 @@ import Testing
         #expect(backoff.delay(failures: failures, jitter: -7) == whole / 2)
     }
 
-    @Test func `connections that fail are tried again later each time, and given up in the end`() {
+    @Test func `failed connections are retried with increasing delays, and finally given up`() {
         var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 5 })
         var now = Duration.zero
         for (failure, delay) in [0, 100, 200, 400].enumerated() {
@@ -35,7 +35,7 @@ import Testing
         #expect(session.step(now: now) == .finish(.unavailable))
     }
 
-    @Test func `a proof begins the count of failures anew`() {
+    @Test func `a verified outcome resets the count of failures`() {
         var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 2 })
         #expect(session.step(now: .zero) == .connect(1))
         session.closed(1, now: .zero, jitter: 1)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a permanent failure of the replacement stops when what was written is proved`(isClosed: Bool) {
+    func `a permanent failure of the replacement stops when what was written is verified`(isClosed: Bool) {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
@@ -76,7 +76,7 @@ import Testing
         #expect(session.step(now: .zero) == .finish(.notPermitted))
     }
 
-    @Test func `a permanent failure of the replacement stops when the present one dies, too`() {
+    @Test func `a permanent failure of the replacement stops when the current one fails, too`() {
         var session = ProviderSession(written: 3)
         session.left(1, before: 3)
         session.storeIsFull = true
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: DeliveryPolicy.allCases)
-    func `a connection that ends for good otherwise leaves what had left indeterminate`(policy: DeliveryPolicy) {
+    func `any other permanent end leaves what had been sent indeterminate`(policy: DeliveryPolicy) {
         var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
         session.left(1, before: 3)
         session.closed(1, permanently: true, now: .zero, jitter: 1)
@@ -105,7 +105,7 @@ import Testing
         #expect(session.step(now: .zero) == .finish(.notPermitted))
     }
 
-    @Test func `a session at rest has neither a connection nor anything to prove`() {
+    @Test func `a session at rest has neither a connection nor anything to verify`() {
         var session = ProviderSession()
         #expect(session.isAtRest)
         #expect(session.step(now: .zero) == .connect(1))
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: [0, 3] as [UInt64])
-    func `first connections that are closed without a word mean refused`(count: UInt64) {
+    func `first connections that are closed without an answer mean refused`(count: UInt64) {
         var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
         var now = Duration.zero
         for number in 1...5 as ClosedRange<UInt64> {
@@ -137,7 +137,7 @@ import Testing
         #expect(session.step(now: now) == .finish(.refused))
     }
 
-    @Test func `a gateway that tells of a shutdown each time is not available, which is no refusal`() {
+    @Test func `a gateway that always announces a shutdown is unavailable, not refusing`() {
         var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
         var now = Duration.zero
         var answeredCount = 0
@@ -161,7 +161,7 @@ import Testing
         #expect(answeredCount == 12)
     }
 
-    @Test func `an idle connection that is closed is no failure, and is opened again only when there is something`() {
+    @Test func `a closed idle connection is not a failure, and is reopened only when there is something to send`() {
         var session = ProviderSession(limits: ProviderLimits { $0.refusedConnectionCountMax = 1 })
         #expect(session.step(now: .zero) == .connect(1))
         session.connected(1, now: .zero)
@@ -173,7 +173,7 @@ import Testing
         #expect(session.step(now: .seconds(5)) == .connect(2))
     }
 
-    @Test func `a connection that is closed before its handshake is done is a failure`() {
+    @Test func `a connection that is closed during its handshake is a failure`() {
         var session = ProviderSession()
         #expect(session.step(now: .zero) == .connect(1))
         session.die(1)
@@ -198,7 +198,7 @@ import Testing
         )
     }
 
-    @Test func `an accepted one begins the count of invalid tokens anew`() {
+    @Test func `an accepted one resets the count of invalid tokens`() {
         let limits = ProviderLimits { $0.invalidTokenRunCountMax = 2 }
         var conversation = Conversation(count: 10, limits: limits) { written, probe in
             if let index = written.firstIndex(where: { $0 % 2 == 1 }) {
@@ -210,7 +210,7 @@ import Testing
         #expect(conversation.settlements.filter { $0.outcome == .rejected(.binary(.invalidToken)) }.count == 5)
     }
 
-    @Test func `with no limit any number of invalid tokens goes through`() {
+    @Test func `without a limit any number of invalid tokens is sent`() {
         let limits = ProviderLimits { $0.invalidTokenRunCountMax = 0 }
         var conversation = Conversation(count: 200, limits: limits) { _, probe in
             .answer(ErrorResponse(probe == nil ? .invalidToken : .missingDeviceToken, 1))
@@ -241,7 +241,7 @@ import Testing
         #expect(session.step(now: .zero) == .finish(.abandoned))
     }
 
-    @Test func `abandoned, what died without a word stays indeterminate`() {
+    @Test func `abandoned, what was lost without an answer stays indeterminate`() {
         var session = ProviderSession(written: 5)
         session.left(1, before: 3)
         session.die(1)
@@ -286,13 +286,13 @@ import Testing
         #expect(ConnectionNumber(rawValue: 1) < ConnectionNumber(rawValue: 2))
     }
 
-    @Test func `a window of none is the caller's fault`() async {
+    @Test func `an empty window is a programming error`() async {
         await #expect(processExitsWith: .failure) {
             _ = ProviderSession(limits: ProviderLimits { $0.windowCount = 0 })
         }
     }
 
-    @Test func `writing where nothing is to be written is the caller's fault`() async {
+    @Test func `writing without a write step is a programming error`() async {
         await #expect(processExitsWith: .failure) {
             var session = ProviderSession()
             session.wrote(1, now: .zero)

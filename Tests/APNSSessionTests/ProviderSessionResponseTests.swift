@@ -4,15 +4,15 @@ import APNSSession
 import APNSWire
 import Testing
 
-/// Goal: rules 4 to 6 of docs/accounting.md: what an answer, or none, means for each notification.
+/// Goal: rules 4 to 6 of docs/accounting.md: what an answer, or the lack of one, means for each notification.
 ///
-/// Method: one line per event and what is settled by it.
+/// Method: one line per event and what it settles.
 @Suite struct ProviderSessionResponseTests {
     static let atMostOnce = ProviderLimits { $0.policy = .atMostOnce }
 
     // MARK: Rule 4
 
-    @Test func `all before the named one are accepted, it is rejected, the rest are sent again`() {
+    @Test func `all before the identified one are accepted, it is rejected, the rest are sent again`() {
         var session = ProviderSession(written: 5)
         session.left(1, before: 5)
         session.receive(.invalidPayloadSize, 3, on: 1)
@@ -25,7 +25,7 @@ import Testing
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 3..<100_003, firstIdentifier: 1))
     }
 
-    @Test func `the replacement begins behind the rejected one`() {
+    @Test func `the replacement begins after the rejected one`() {
         var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
@@ -34,7 +34,7 @@ import Testing
         #expect(session.step(now: .zero) == .write(2, numbers: 1..<5, firstIdentifier: 1))
     }
 
-    @Test func `status 10 proves the one that it names and all before, and the rest are sent again`() {
+    @Test func `status 10 verifies the one that it identifies and all before, and the rest are sent again`() {
         var session = ProviderSession(written: 5)
         session.left(1, before: 4)
         session.receive(.shutdown, 3, on: 1)
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: [0, 4_000_000_000] as [UInt32], [0, 5, 15] as [UInt64])
-    func `an answer without a place is halved until a window of one names the offender`(
+    func `an unidentified answer is bisected until a window of one identifies the offender`(
         identifier: UInt32,
         offender: UInt64
     ) {
@@ -91,7 +91,7 @@ import Testing
         #expect(conversation.settlements.map(\.numbers.count).reduce(0, +) == 16)
     }
 
-    @Test func `an answer without a place leaves all indeterminate at most once`() {
+    @Test func `an unidentified answer leaves all indeterminate at most once`() {
         var session = ProviderSession(written: 3, limits: Self.atMostOnce)
         session.left(1, before: 2)
         session.receive(.invalidToken, 0, on: 1)
@@ -100,21 +100,21 @@ import Testing
     }
 
     @Test(arguments: DeliveryPolicy.allCases)
-    func `an answer without a place means the only one`(policy: DeliveryPolicy) {
+    func `an unidentified answer means the only one`(policy: DeliveryPolicy) {
         var session = ProviderSession(written: 1, limits: ProviderLimits { $0.policy = policy })
         session.left(1, before: 1)
         session.receive(.invalidToken, 0, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1)])
     }
 
-    @Test func `an answer before anything has left blames nothing`() {
+    @Test func `an answer before anything was sent rejects nothing`() {
         var session = ProviderSession(written: 1)
         session.receive(.invalidToken, 0, on: 1)
         #expect(!session.hasSettlements)
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
     }
 
-    @Test func `status 1 is tried again, later each time, and rejected in the end`() {
+    @Test func `status 1 is retried with increasing delays, and finally rejected`() {
         var session = ProviderSession(written: 1)
         session.supply(.ended)
         for (attempt, delay) in [100, 200, 400].enumerated() {
@@ -136,7 +136,7 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.processingError)), attempts: 4)])
     }
 
-    @Test func `status 1 is tried again later, also over a replacement that waits`() {
+    @Test func `status 1 is retried after a delay, even on an open replacement`() {
         var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
@@ -147,7 +147,7 @@ import Testing
         #expect(session.step(now: .milliseconds(100)) == .write(2, numbers: 0..<4, firstIdentifier: 1))
     }
 
-    @Test func `status 1 for one does not use up the tries of the next`() {
+    @Test func `status 1 for one does not use up the attempts of the next`() {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
         var failures: [UInt64: Int] = [:]
         var conversation = Conversation(count: 4, limits: limits) { written, probe in
@@ -164,7 +164,7 @@ import Testing
 
     // MARK: Rule 5
 
-    @Test func `a condemned connection is never written to`() {
+    @Test func `a connection that is given up is never written to`() {
         var session = ProviderSession(written: 3)
         session.receive(.invalidToken, 1, on: 1)
         #expect(session.step(now: .zero) == .close(1))
@@ -176,7 +176,7 @@ import Testing
 
     // MARK: Rule 6
 
-    @Test func `at least once, what had left is sent again and flagged, what had not is not flagged`() {
+    @Test func `at least once, what was sent is sent again and flagged, the rest is not flagged`() {
         var session = ProviderSession(written: 5)
         session.supply(.ended)
         session.left(1, before: 2)
@@ -194,7 +194,7 @@ import Testing
         )
     }
 
-    @Test func `at most once, what had left is indeterminate, what had not is sent`() {
+    @Test func `at most once, what was sent is indeterminate, the rest is sent`() {
         var session = ProviderSession(written: 5, limits: Self.atMostOnce)
         session.supply(.ended)
         session.left(1, before: 2)
@@ -203,7 +203,7 @@ import Testing
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 2..<100_002, firstIdentifier: 1))
     }
 
-    @Test func `what has left is never more than what was written, and never less than before`() {
+    @Test func `what was sent is never more than what was written, and never less than before`() {
         var session = ProviderSession(written: 5, limits: Self.atMostOnce)
         session.left(1, before: .max)
         session.left(1, before: 1)
@@ -212,7 +212,7 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<5, .indeterminate(nil), attempts: 1)])
     }
 
-    @Test func `after the second silent death in a row the parts are smaller`() {
+    @Test func `after the second consecutive silent end the parts are smaller`() {
         var session = ProviderSession(written: 64)
         session.left(1, before: 64)
         session.die(1)
@@ -225,7 +225,7 @@ import Testing
         )
     }
 
-    @Test func `one that dies alone too often is given up, and the rest go on`() {
+    @Test func `one that is lost alone too many times is given up, and the rest continue`() {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
         var conversation = Conversation(count: 20, limits: limits) { written, probe in
             if written.contains(3) { return .end }
@@ -236,7 +236,7 @@ import Testing
         #expect(conversation.settlements.filter { $0.outcome == .accepted }.map(\.numbers.count).reduce(0, +) == 19)
     }
 
-    @Test func `without identifiers, halving finds the one at which the gateway closes`() {
+    @Test func `without identifiers, bisection finds the one that the gateway closes on`() {
         let limits = ProviderLimits {
             $0.checkpointIntervalMin = .zero
             $0.hasNoIdentifiers = true

@@ -7,7 +7,7 @@ import Testing
 
 /// Goal: no event traps in any state, and afterwards every notification still gets exactly one outcome.
 ///
-/// Method: every state, then every event for every connection, in pairs; then on to the end.
+/// Method: every state, then every event for every connection, in pairs; then run to the end.
 @Suite struct ProviderSessionStateTests {
     enum State: CaseIterable {
         case new, connecting, open, written, leftInPart, standbyConnecting, standbyReady, standbyFailed, probed

@@ -8,7 +8,7 @@ import Testing
 ///
 /// Method: one line per event and the step that follows it.
 @Suite struct ProviderSessionTests {
-    @Test func `a batch is written, probed and proved`() {
+    @Test func `a batch is written, probed and verified`() {
         var session = ProviderSession()
         #expect(session.step(now: .zero) == .connect(1))
         #expect(session.step(now: .zero) == .wait(until: nil))
@@ -32,7 +32,7 @@ import Testing
         #expect(session.step(now: .zero) == .finish(.completed))
     }
 
-    @Test func `a session that gets nothing ends without a probe`() {
+    @Test func `a session without notifications ends without a probe`() {
         var session = ProviderSession()
         #expect(session.step(now: .zero) == .connect(1))
         session.connected(1, now: .zero)
@@ -42,7 +42,7 @@ import Testing
         #expect(session.step(now: .zero) == .finish(.completed))
     }
 
-    @Test func `after the end of the supply nothing brings it back`() {
+    @Test func `the end of the supply is final`() {
         var session = ProviderSession()
         session.supply(.ended)
         session.supply(.available)
@@ -77,7 +77,7 @@ import Testing
 
     // MARK: Rule 2
 
-    @Test func `a full window takes no more, opens the replacement at its half, and is probed`() {
+    @Test func `a full window accepts no more, opens the replacement at its half, and is probed`() {
         var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .zero) == .write(1, numbers: 2..<4, firstIdentifier: 3))
@@ -91,7 +91,7 @@ import Testing
         #expect(session.step(now: .zero) == .write(2, numbers: 4..<8, firstIdentifier: 1))
     }
 
-    @Test func `a window of one probes behind each`() {
+    @Test func `a window of one probes after each`() {
         let limits = ProviderLimits {
             $0.windowCount = 1
             $0.checkpointIntervalMin = .zero
@@ -104,7 +104,7 @@ import Testing
         #expect(conversation.settlements.allSatisfy { $0.outcome == .accepted && $0.attempts == 1 })
     }
 
-    @Test func `age proves nothing`() {
+    @Test func `age verifies nothing`() {
         var session = ProviderSession(written: 3)
         session.supply(.waiting)
         #expect(session.step(now: .seconds(86_400)) == .connect(2))
@@ -114,7 +114,7 @@ import Testing
 
     // MARK: Rule 3
 
-    @Test func `what was written is proved after the proof delay, and again not before the proof interval`() {
+    @Test func `what was written is verified after the proof delay, and again after the proof interval`() {
         var session = ProviderSession(written: 3)
         session.supply(.waiting)
         #expect(session.step(now: .zero) == .wait(until: .seconds(1)))
@@ -133,7 +133,7 @@ import Testing
         #expect(session.step(now: .seconds(61)) == .connect(3))
     }
 
-    @Test func `a trickle does not put the proof off`() {
+    @Test func `occasional notifications do not delay the checkpoint`() {
         var session = ProviderSession(written: 3)
         session.supply(.waiting)
         #expect(session.step(now: .zero) == .wait(until: .seconds(1)))
@@ -145,7 +145,7 @@ import Testing
         #expect(session.step(now: .seconds(1)) == .connect(2))
     }
 
-    @Test func `checkpoints are not closer together than their interval`() {
+    @Test func `checkpoints keep their minimum interval`() {
         var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 2 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
@@ -158,7 +158,7 @@ import Testing
         #expect(session.step(now: .milliseconds(10)) == .connect(3))
     }
 
-    @Test func `a full store takes no more and is probed`() {
+    @Test func `a full store accepts no more and is probed`() {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
@@ -172,7 +172,7 @@ import Testing
         #expect(session.step(now: .zero) == .write(2, numbers: 3..<100_003, firstIdentifier: 1))
     }
 
-    @Test func `a full store does not keep from sending again`() {
+    @Test func `a full store does not prevent resending`() {
         var session = ProviderSession(written: 3)
         session.die(1)
         session.storeIsFull = true
@@ -181,7 +181,7 @@ import Testing
         #expect(session.step(now: .zero) == .write(2, numbers: 0..<3, firstIdentifier: 1))
     }
 
-    @Test func `nothing is written behind a probe, though there is more`() {
+    @Test func `nothing is written after a probe, although there is more`() {
         var session = ProviderSession(written: 3)
         session.supply(.waiting)
         #expect(session.stepOnNextConnection(now: .seconds(1)) == .probe(1, identifier: 4))
@@ -189,7 +189,7 @@ import Testing
         #expect(session.step(now: .seconds(2)) == .wait(until: .seconds(61)))
     }
 
-    @Test func `a replacement that cannot be opened does not keep from probing`() {
+    @Test func `a replacement that cannot be opened does not prevent probing`() {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
@@ -201,7 +201,7 @@ import Testing
         #expect(session.step(now: .zero) == .connect(3))
     }
 
-    @Test func `a replacement that dies while it waits does not keep from probing`() {
+    @Test func `a replacement that fails while it waits does not prevent probing`() {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
@@ -221,7 +221,7 @@ import Testing
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
     }
 
-    @Test func `the replacement takes over while it is still being opened`() {
+    @Test func `the replacement is used while it is still being opened`() {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
@@ -240,7 +240,7 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<3, .accepted, attempts: 1)])
     }
 
-    @Test func `a probe that is not answered in its time proves nothing`() {
+    @Test func `a probe that is not answered in time verifies nothing`() {
         var session = ProviderSession(written: 3)
         session.supply(.ended)
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
@@ -257,7 +257,7 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<3, .accepted, attempts: 2, isDuplicate: true)])
     }
 
-    @Test func `an answer that comes after its connection was given up changes nothing`() {
+    @Test func `an answer after its connection was given up is ignored`() {
         var session = ProviderSession(written: 3)
         session.supply(.ended)
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
@@ -268,7 +268,7 @@ import Testing
 }
 
 extension ProviderLimits {
-    /// The defaults with a change.
+    /// The defaults with changes.
     init(_ change: (inout ProviderLimits) -> Void) {
         self.init()
         change(&self)

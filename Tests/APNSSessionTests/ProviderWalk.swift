@@ -5,7 +5,7 @@ import APNSWire
 @testable import APNSSession
 import TestSupport
 
-/// A walk of a provider session beside a model of the gateway, in which chance decides what happens next.
+/// A random walk of a provider session together with a model of the gateway.
 struct ProviderWalk {
     private var session: ProviderSession
     private var model: GatewayModel
@@ -18,15 +18,15 @@ struct ProviderWalk {
     private var mayComplete: Bool
     private var roundCount = 0
     private let abandonsAt: Int
-    /// What this walk came by.
+    /// What this walk reached.
     private(set) var reached: Set<WalkMark> = []
 
-    private static let failure = ConnectionFailure(.refused, "nobody listens")
+    private static let failure = ConnectionFailure(.refused, "connection refused")
 
-    /// More rounds than any walk needs; one that takes more does not end.
+    /// More rounds than any walk needs; a walk with more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, life: ProviderLife = .batch, rules: ProofRules = .proved) {
+    init(seed: UInt64, life: ProviderLife = .batch, rules: ProofRules = .standard) {
         var random = SplitMix64(seed: seed)
         var limits = life == .batch ? ProviderLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
@@ -43,7 +43,7 @@ struct ProviderWalk {
         faults.isSilentOnBad = limits.hasNoIdentifiers
         faults.hidesIdentifiers = random.chance(30)
         if random.chance(8), !faults.isSilentOnBad, !faults.hidesIdentifiers {
-            // Where each bad one is named, any number of them does not stop a run.
+            // If each bad one is identified, any number of them does not stop a run.
             faults.badPercent = 60 + random.below(41)
         }
         faults.answersUnasked = random.chance(10)
@@ -57,7 +57,7 @@ struct ProviderWalk {
         self.random = SplitMix64(seed: ~seed)
     }
 
-    /// Walks to the end, and says what went wrong, or `nil`.
+    /// Walks to the end, and returns what went wrong, or `nil`.
     mutating func run() -> String? {
         for _ in 0..<ProviderWalk.roundCountMax {
             if let ending = self.advance() { return self.violation(ending) }
@@ -65,7 +65,7 @@ struct ProviderWalk {
         return "does not end"
     }
 
-    /// One round: the session's next step, or something that happens to it.
+    /// One round: the session's next step, or an event for it.
     private mutating func advance() -> ProviderEnding? {
         if self.random.chance(60) || (self.connecting.isEmpty && self.model.connections.isEmpty) {
             let before = self.session
@@ -131,7 +131,7 @@ struct ProviderWalk {
         if self.random.chance(5), let time { self.now = max(self.now, time) }
     }
 
-    /// Something happens on a connection.
+    /// An event on a connection.
     private mutating func happen() {
         if let number = self.connecting.popLast() {
             if self.model.opens() {

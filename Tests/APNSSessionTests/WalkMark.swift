@@ -4,7 +4,7 @@ import APNSWire
 
 @testable import APNSSession
 
-/// What a walk can come by; a test sees to it that the walks come by everything.
+/// What a walk can reach; a test checks that the walks reach everything.
 enum WalkMark: Hashable, CaseIterable, Sendable {
     // Steps.
     case replacementOpened, checkpointWhenFull, checkpointWhenStoreFull, checkpointWhenIdle, checkpointAtEnd
@@ -13,15 +13,15 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
     case checkpointBeforeMore, cautious, heldGivenUp
     // Answers.
     case probeAnswered, probeAnsweredWithoutIdentifier, rejected, rejectedBehindReplacement, shutdown
-    case shutdownWithoutIdentifier, processingErrorRetried, processingErrorGivenUp, placeless, placelessAlone
-    case placelessAtMostOnce, suspectAlone, answerOnStandby, answerTooLate
+    case shutdownWithoutIdentifier, processingErrorRetried, processingErrorGivenUp, unidentified, unidentifiedAlone
+    case unidentifiedAtMostOnce, suspectAlone, answerOnStandby, answerTooLate
     // Ends.
     case connectFailed, standbyConnectFailed, diedIdle, diedAllInProcess, diedPartLeft, diedAllLeft
     case diedWithoutIdentifiers, diedProbed, standbyDied, refusedForGood, diedAlone, diedAloneTooOften
     // The end.
     case completed, abandoned, notPermitted, unavailable, tooManyInvalidTokens
 
-    /// What a step shows.
+    /// The marks of a step.
     static func marks(of step: ProviderStep, from session: ProviderSession, now: Duration) -> [WalkMark] {
         switch step {
         case .connect:
@@ -62,20 +62,21 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
         }
     }
 
-    /// What an answer is to a session.
+    /// The marks of an answer.
     init(_ response: ErrorResponse, on number: ConnectionNumber, _ session: ProviderSession) {
         guard case .open(let open) = session.link, open.number == number else {
             self = session.standbyNumber == number ? .answerOnStandby : .answerTooLate
             return
         }
         let count = open.written - open.base
-        switch ProofRules.proved.interpret(response, count, open.probeDeadline != nil) {
-        case .provesAll: self = response.identifier == 0 ? .probeAnsweredWithoutIdentifier : .probeAnswered
-        case .proves: self = .shutdown
-        case .silence: self = .shutdownWithoutIdentifier
-        case .unknownIdentifier where count == 1: self = .placelessAlone
-        case .unknownIdentifier: self = session.limits.policy == .atMostOnce ? .placelessAtMostOnce : .placeless
-        case .names(let index):
+        switch ProofRules.standard.interpret(response, count, open.probeDeadline != nil) {
+        case .allAccepted: self = response.identifier == 0 ? .probeAnsweredWithoutIdentifier : .probeAnswered
+        case .accepted: self = .shutdown
+        case .unknown: self = .shutdownWithoutIdentifier
+        case .unidentifiedRejection where count == 1: self = .unidentifiedAlone
+        case .unidentifiedRejection:
+            self = session.limits.policy == .atMostOnce ? .unidentifiedAtMostOnce : .unidentified
+        case .rejected(let index):
             let isAgain = session.retry.number == open.base + index
             if response.status == .processingError {
                 let count = isAgain ? session.retry.count : 0
@@ -89,7 +90,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
         }
     }
 
-    /// What the end of a connection is to a session.
+    /// The marks of the end of a connection.
     init(endOf number: ConnectionNumber, _ session: ProviderSession, isRefused: Bool) {
         guard !isRefused else {
             self = .refusedForGood

@@ -5,13 +5,13 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Values to arrays of bytes and back, without a buffer of SwiftNIO.
+/// Values to arrays of bytes and back, without SwiftNIO buffers.
 @Suite struct ByteArrayTests {
     private static let token = Result { try DeviceToken(bytes: Array(repeating: 0xAB, count: 32)) }
 
-    /// Goal: a notification comes back from its bytes as it was, with what the command has room for.
+    /// Goal: decoding the bytes of a notification gives the same notification, as far as the command has fields.
     @Test(arguments: Command.allCases)
-    func `a notification goes to bytes and back`(command: Command) throws {
+    func `a notification is encoded and decoded`(command: Command) throws {
         let notification = PushNotification(
             token: try Self.token.get(),
             payload: #"{"aps":{"alert":"é"}}"#,
@@ -31,7 +31,7 @@ import Testing
         if command == .items { #expect(back == notification) }
     }
 
-    @Test func `what is not said is said as each command can`() throws {
+    @Test func `missing values are encoded by each command`() throws {
         let bytes = Array("{}".utf8)
         let notification = PushNotification(token: try Self.token.get(), payload: bytes)
         #expect(notification.payloadBytes == bytes && notification.payloadText == "{}")
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(arguments: 0..<60 as Range<UInt64>)
-    func `arrays and buffers hold the same bytes, and are read alike`(seed: UInt64) throws {
+    func `arrays and buffers have the same bytes and values`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let frames = try (0..<5).map { _ in try random.frame() }
         var buffer = ByteBuffer()
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: 0..<20 as Range<UInt64>)
-    func `each prefix of a frame is incomplete, and a byte more is one too many`(seed: UInt64) throws {
+    func `each prefix of a frame is incomplete, and an extra byte is an error`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let bytes = try random.frame().bytes
         for count in 0..<bytes.count {
@@ -72,7 +72,7 @@ import Testing
         #expect(throws: WireError.trailingBytes(offset: bytes.count)) { try NotificationFrame(bytes + [0]) }
     }
 
-    @Test func `a slice is read from where it begins`() throws {
+    @Test func `a slice is read from its start index`() throws {
         let token = try Self.token.get()
         let frame = NotificationFrame.probe(identifier: 9, command: .enhanced)
         let tuple = FeedbackTuple(token: token, failedAt: 5)
@@ -85,7 +85,7 @@ import Testing
         #expect(Array(rest) == [0xEE])
     }
 
-    @Test func `a frame says what is wrong with it, and the limits are the caller's`() throws {
+    @Test func `an invalid frame is an error, and the caller sets the limits`() throws {
         let long = PushNotification(token: try Self.token.get(), payload: Array(repeating: 0x20, count: 3000))
         let bytes = try NotificationFrame(long, identifier: 9).bytes
         #expect(throws: WireError.payloadTooLong(announced: 3000, limit: 2048, identifier: 9)) {
@@ -99,7 +99,7 @@ import Testing
         #expect(throws: WireError.payloadByteCount(65_536, limit: 65_535)) { try NotificationFrame(endless).bytes }
     }
 
-    @Test func `an error response goes to six bytes and back`() throws {
+    @Test func `an error response is encoded to six bytes and decoded`() throws {
         let response = ErrorResponse(status: .invalidToken, identifier: 0x0102_0304)
         #expect(response.bytes == [8, 8, 1, 2, 3, 4])
         #expect(try ErrorResponse(response.bytes) == response)
@@ -110,7 +110,7 @@ import Testing
         #expect(throws: WireError.errorResponseCommand(7)) { try ErrorResponse([7]) }
     }
 
-    @Test func `a feedback tuple goes to bytes and back, and a list is read however it is split`() throws {
+    @Test func `a feedback tuple is encoded and decoded, and a list is read at every split`() throws {
         let tuples = try [1, 32, 100].map { count in
             FeedbackTuple(token: try DeviceToken(bytes: Array(repeating: 7, count: count)), failedAt: UInt32(count))
         }
@@ -131,9 +131,9 @@ import Testing
         }
     }
 
-    @Test func `what is wrong is said in a sentence, with where`() {
-        #expect("\(WireError.incomplete(byteCount: 5))".contains("there are 5"))
-        #expect("\(WireError.trailingBytes(offset: 6))".contains("ends before byte 6"))
+    @Test func `errors describe the problem and its position`() {
+        #expect("\(WireError.incomplete(byteCount: 5))".contains("the 5 available bytes"))
+        #expect("\(WireError.trailingBytes(offset: 6))".contains("at byte 6"))
         #expect(WireError.incomplete(byteCount: 5).status == nil)
         #expect(WireError.trailingBytes(offset: 6).identifier == nil)
     }

@@ -3,9 +3,11 @@
 import APNSWire
 import Testing
 
-/// Goal: the topics that are written into a certificate are those that are read from it.
+/// Goal: decoding an encoded list of topics gives the same list.
 struct CertificateTopicsTests {
-    @Test(arguments: [1, 2, 5, 6, 7, 20, 500]) func `what is written is read, in each form of lengths`(_ count: Int)
+    @Test(arguments: [1, 2, 5, 6, 7, 20, 500]) func `topics are encoded and decoded with each form of length`(
+        _ count: Int
+    )
         throws
     {
         let topics = (1...count).map { number in
@@ -13,12 +15,12 @@ struct CertificateTopicsTests {
         }
         let list = CertificateTopics(topics)
         #expect(try CertificateTopics(parsing: list.bytes) == list)
-        // A name of 128 bytes has a length of two bytes of its own.
+        // A name of 128 bytes has a length of two bytes.
         let long = CertificateTopics([.init(name: String(repeating: "a", count: 127 + count))])
         #expect(try CertificateTopics(parsing: long.bytes) == long)
     }
 
-    @Test func `the kind is in the end of a name`() {
+    @Test func `the suffix of a name determines the kind`() {
         let names = ["com.example.app", "com.example.app.voip", "com.example.app.complication", "voip"]
         #expect(names.map { CertificateTopics.Topic(name: $0).kind } == ["app", "voip", "complication", "app"])
     }

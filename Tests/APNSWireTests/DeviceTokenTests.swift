@@ -12,7 +12,7 @@ import Testing
         "<8baa53ca 210f00ff 8baa53ca 210f00ff 8baa53ca 210f00ff 8baa53ca 210f00ff>",
         "  \t<8BAA53CA 210f00ff 8baa53ca 210f00ff 8baa53ca 210f00ff 8baa53ca 210f00ff>  ",
     ])
-    func `every usual spelling is the same token`(text: String) throws {
+    func `every common format is the same token`(text: String) throws {
         let token = try DeviceToken(text)
         #expect(token.hexadecimal == DeviceTokenTests.digits)
         #expect(token == (try DeviceToken(DeviceTokenTests.digits)))
@@ -44,7 +44,7 @@ import Testing
         ("", .tokenByteCount(0)), ("<>", .tokenByteCount(0)),
         (String(digits.dropLast()) + "g", .tokenText(position: 63)),
     ])
-    func `anything else is an error that says where`(text: String, error: WireError) {
+    func `anything else is an error with its position`(text: String, error: WireError) {
         #expect(throws: error) { try DeviceToken(text) }
     }
 
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a character that is no digit is refused at each of the 64 places`() {
+    @Test func `a character other than a digit is refused at each of the 64 places`() {
         for place in 0..<64 {
             for character in ["g", "/", ":", "@", "`", "\u{7F}", "G"] {
                 var text = Array(DeviceTokenTests.digits).map(String.init)

@@ -5,7 +5,7 @@ import NIOCore
 import Testing
 
 @Suite struct ErrorResponseTests {
-    @Test func `every status and identifier is read as it was written`() throws {
+    @Test func `every status and identifier is encoded and decoded`() throws {
         for status in UInt8.min...UInt8.max {
             let response = ErrorResponse(status: .init(rawValue: status), identifier: UInt32(status) << 24 | 7)
             var buffer = ByteBuffer()
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `any other first byte is an error at once`() {
+    @Test func `any other first byte is an error immediately`() {
         for command in UInt8.min...UInt8.max where command != 8 {
             var buffer = ByteBuffer(bytes: [command])
             #expect(throws: WireError.errorResponseCommand(command)) { try ErrorResponse(parsing: &buffer) }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct FeedbackTupleTests {
     @Test(arguments: 0..<100 as Range<UInt64>)
-    func `tuples of any token length are read however they are cut`(seed: UInt64) throws {
+    func `tuples of any token length are read at every split`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let tuples = try (0..<20).map { _ in
             FeedbackTuple(token: try random.token(), failedAt: UInt32.random(in: 0...UInt32.max, using: &random))
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [0, 101, 65535] as [UInt16])
-    func `an illegal token length is refused as soon as it is announced`(announced: UInt16) {
+    func `an invalid token length is refused as soon as it is announced`(announced: UInt16) {
         var buffer = ByteBuffer(integer: UInt32(0))
         buffer.writeInteger(announced)
         #expect(throws: WireError.feedbackTokenByteCount(Int(announced))) { try FeedbackTuple(parsing: &buffer) }

@@ -5,7 +5,7 @@ import APNSWire
 import Foundation
 import Testing
 
-/// Goal: values that a program stores or sends as JSON have one form, and come back from it.
+/// Goal: values that a program stores or sends as JSON have one format, and are decoded from it.
 @Suite struct JSONFormTests {
     private static func text(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()
@@ -13,13 +13,13 @@ import Testing
         return String(decoding: try encoder.encode(value), as: UTF8.self)
     }
 
-    /// The JSON is as it should be, and means the same value.
+    /// Encodes to this JSON, which is decoded to the same value.
     private static func check<Value: Codable & Equatable>(_ value: Value, _ json: String) throws {
         #expect(try Self.text(value) == json)
         #expect(try JSONDecoder().decode(Value.self, from: Data(json.utf8)) == value)
     }
 
-    @Test func `values come back from their JSON`() throws {
+    @Test func `values are encoded and decoded`() throws {
         let token = try DeviceToken("00ff7f")
         try Self.check(token, #""00ff7f""#)
         try Self.check(FeedbackTuple(token: token, failedAt: 7), #"{"failedAt":7,"token":"00ff7f"}"#)
@@ -36,8 +36,8 @@ import Testing
         )
     }
 
-    @Test func `an outcome has the keys of the results`() throws {
-        let failure = ConnectionFailure(.refused, "nobody listens")
+    @Test func `an outcome has the keys of the results file`() throws {
+        let failure = ConnectionFailure(.refused, "connection refused")
         let problem = #expect(throws: PayloadProblem.self) { try Payload.check(Array("{".utf8)) }
         let outcomes: [(DeliveryOutcome, String)] = [
             (.accepted, #"{"outcome":"accepted"}"#), (.suppressed, #"{"outcome":"suppressed"}"#),
@@ -49,7 +49,7 @@ import Testing
             (.indeterminate(nil), #"{"outcome":"indeterminate"}"#),
             (
                 .unsent(.unavailable(failure)),
-                #"{"outcome":"unsent","reason":"the service cannot be reached: nobody listens"}"#
+                #"{"outcome":"unsent","reason":"the service cannot be reached: connection refused"}"#
             ),
             (.invalid(.payloadEmpty), #"{"outcome":"invalid","reason":"the payload is empty"}"#),
         ]
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: [#""0""#, #""zz""#, "7", #""""#])
-    func `a text that is no token is refused, and not repeated`(json: String) throws {
+    func `an invalid token is refused, and not in the error`(json: String) throws {
         let error = #expect(throws: DecodingError.self) {
             try JSONDecoder().decode(DeviceToken.self, from: Data(json.utf8))
         }
@@ -67,14 +67,14 @@ import Testing
     }
 
     @Test(arguments: [#""Accepted""#, "0", #""""#])
-    func `a word that names no outcome is refused`(json: String) {
+    func `an unknown outcome is refused`(json: String) {
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode(DeliveryOutcome.Kind.self, from: Data(json.utf8))
         }
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(PushIdentifier.self, from: Data(json.utf8)) }
     }
 
-    @Test func `values say what they are, and nothing of a token`() throws {
+    @Test func `descriptions contain nothing of a token`() throws {
         let token = try DeviceToken("00ff7f")
         #expect(
             "\(FeedbackTuple(token: token, failedAt: 0))" == "device token of 3 bytes, dead since 1970-01-01T00:00:00Z"

@@ -8,10 +8,10 @@ import Testing
         (PushExpiry.none, UInt32?.none, "none"), (.immediately, 0, "immediately"),
         (.at(secondsSince1970: 1_700_000_000), 1_700_000_000, "2023-11-14T22:13:20Z"),
         (.at(secondsSince1970: .max), .max, "2106-02-07T06:28:15Z"),
-        // A moment that has passed is not the wish to keep nothing.
+        // A time in the past does not mean "not stored".
         (.at(secondsSince1970: 0), 1, "1970-01-01T00:00:01Z"), (.at(secondsSince1970: .min), 1, "1970-01-01T00:00:01Z"),
     ])
-    func `an expiry is on the wire what it says`(expiry: PushExpiry, wireValue: UInt32?, text: String) {
+    func `an expiry has its wire value and description`(expiry: PushExpiry, wireValue: UInt32?, text: String) {
         #expect(expiry.wireValue == wireValue && "\(expiry)" == text)
         #expect(PushExpiry(wireValue: wireValue) == expiry)
     }
@@ -23,7 +23,7 @@ import Testing
         (.seconds(Int64.min), 1_700_000_000, 1), (.seconds(Int64.min), -1, 1),
         (.seconds(Int64.max) + .milliseconds(1), 0, .max),
     ])
-    func `a duration counts from a moment`(duration: Duration, now: Int64, wireValue: UInt32) {
+    func `a duration counts from a time`(duration: Duration, now: Int64, wireValue: UInt32) {
         #expect(PushExpiry.after(duration, from: now).wireValue == wireValue)
     }
 }

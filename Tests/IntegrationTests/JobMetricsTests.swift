@@ -19,7 +19,7 @@ import Testing
         return Dictionary(samples) { first, _ in first }
     }
 
-    @Test func `a batch, a drain and a pruning say what became of them`() async throws {
+    @Test func `a batch, a drain and a pruning report their results`() async throws {
         let (scene, apply) = (try SendScene(), try ApplyScene())
         let (send, feedback, purge) = (scene.path("send.prom"), scene.path("feedback.prom"), scene.path("purge.prom"))
         let batch = try scene.write("batch.jsonl", [1, 2, 1_000_000].map { SendScene.line($0) }.joined())
@@ -41,7 +41,7 @@ import Testing
         try await promtool.checkMetrics(try String(contentsOfFile: send, encoding: .utf8))
         let kinds = DocumentedMetrics.kinds(try String(contentsOfFile: send, encoding: .utf8))
 
-        // Nobody listens there any more; what failed before anything was sent has no outcomes.
+        // The port is closed; what failed before anything was sent has no outcomes.
         let reserved = try ReservedPort()
         let port = "\(reserved.number)"
         let missing = ["--trust", "/missing", "--host", "localhost", "--port", port]

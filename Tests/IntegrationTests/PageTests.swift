@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(3))) struct PageTests {
     private static let secondsMax = 150
 
-    /// What became of one of the checks in Tests/Page/check_page.py.
+    /// The result of one of the checks in Tests/Page/check_page.py.
     private struct Check: Decodable {
         var name: String
         var seconds: Double

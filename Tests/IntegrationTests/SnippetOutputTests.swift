@@ -12,7 +12,7 @@ import Testing
         try String(contentsOf: GatewayTests.repository.appending(path: path), encoding: .utf8)
     }
 
-    /// What stands in the blocks without a language, one behind the other.
+    /// The contents of the blocks without a language, in order.
     private static func output(in article: String) -> String {
         var output = ""
         var fence: Substring?

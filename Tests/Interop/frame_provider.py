@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A provider of the legacy binary protocol as many scripts of old were: plain frames over Python's own TLS, written
-without ever reading, unless it is told to read.
+without ever reading, unless it is ordered to read.
 
 Each line of standard input is a step as a JSON object; the answer to each is a JSON object in a line of standard
 output. The steps:

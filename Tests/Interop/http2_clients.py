@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends a notification to each of several device tokens with a Python client of another make, one after the other, and
+"""Sends a notification to each of several device tokens with an independent Python client, one after the other, and
 prints as JSON what that client says of each."""
 
 import argparse
@@ -9,7 +9,7 @@ import json
 import ssl
 import sys
 
-PAYLOAD = {"aps": {"alert": "sent by a client of another make"}}
+PAYLOAD = {"aps": {"alert": "sent by an independent client"}}
 
 
 def line(token, status, body, identifier):

@@ -141,7 +141,7 @@ class EndingTests(SharedSimulatorTests):
                 client.read_to_the_end()
                 self.assertEqual(self.told(client)[:3], first)
                 self.assertEqual(self.accepted(), self.told(client))
-                # Who is not answered is told what was not looked at.
+                # GOAWAY reports the requests without an answer.
                 self.assertIsNotNone(client.farewell)
 
     endings = [

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends notifications with a Python client of another make, and prints as JSON what that client says became of them;
+"""Sends notifications with an independent Python client, and prints as JSON what that client says became of them;
 or reads feedback with one, and prints the tokens and times.
 
 The clients are of the time of TLS 1.0 and of Apple's host names. What is replaced here, from outside, is only how
@@ -13,7 +13,7 @@ import ssl
 import sys
 import time
 
-PAYLOAD = "sent by a client of another make"
+PAYLOAD = "sent by an independent client"
 ROUND_COUNT_MAX = 10
 
 

@@ -4,7 +4,7 @@
 takes to a file before it answers anything.
 
 The number is the last four bytes of the token. Every fiftieth from the seventh on is refused as an invalid token; what
-came behind it on the same connection is thrown away, as the protocol has it. It prints a line when it listens, and ends
+came behind it on the same connection is discarded, as in the protocol. It prints a line when it listens, and ends
 by a signal.
 """
 
@@ -68,7 +68,7 @@ def serve(plain, context, record):
                 response, received = answer(received + piece, record)
                 if response:
                     connection.sendall(response)
-                    # What still comes is thrown away, so that no reset overtakes the answer.
+                    # Further input is discarded, so that a reset does not destroy the answer.
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(65536):
                         pass

@@ -136,7 +136,7 @@ class RecordTests(SharedSimulatorTests):
             events.close()
             self.assertEqual(event["data"]["notificationNumber"], number, effect)
             self.assertEqual(simulator.get("/faults/log")["applications"][-1], event["data"])
-        # One that is recorded later is told at once, and again with its number.
+        # One that is recorded later is reported immediately, and again with its number.
         simulator.post("/faults", [{"effect": {"name": "delay", "milliseconds": 50}}], "PUT")
         events = Events(simulator)
         simulator.curl("ab" * 32)

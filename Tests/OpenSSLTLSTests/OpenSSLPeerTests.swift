@@ -207,7 +207,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `a peer that speaks plain text is told as such`() async throws {
+    @Test func `a server without TLS is reported`() async throws {
         let listener = try await ServerBootstrap(group: Loopback.group)
             .childChannelInitializer { channel in
                 channel.eventLoop.execute {
@@ -317,7 +317,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_client is told by an alert that a certificate is required`() async throws {
+    @Test func `s_client gets the alert that a certificate is required`() async throws {
         try await self.withClient(["-tls1_2"]) {
             $0.clientCertificates = .required
         } _: { tool, server in

@@ -520,7 +520,7 @@ class Checks:
         count = self.browser.evaluate("document.querySelectorAll('.row').length")
         assert count < 60, f"{count} rows are drawn"
         announced = self.browser.evaluate("window.announcements")
-        assert announced < 20, f"a screen reader is told {announced} times"
+        assert announced < 20, f"{announced} screen reader announcements"
         self.browser.call("Performance.enable", timeDomain="threadTicks")
         frames = 60
         spent = self._task_milliseconds(f"""(async () => {{

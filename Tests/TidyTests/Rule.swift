@@ -24,6 +24,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     case bannedImports
     case bannedWords
     case bannedNames
+    case bannedPhrases
     case spaces
 
     static let fileLineCountMax = 700
@@ -55,6 +56,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         case .bannedImports: self.bannedImports(file)
         case .bannedWords: self.bannedWords(file)
         case .bannedNames: self.bannedNames(file)
+        case .bannedPhrases: self.bannedPhrases(file)
         case .spaces: self.spaces(file)
         }
     }
@@ -168,6 +170,13 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
             return ["Util", "Utils", "Helper", "Helpers"].contains { stem.hasSuffix($0) }
                 || ["Common", "New", "Misc"].contains(stem)
         }.map { Finding(path: file.path, sentence: "\($0) names nothing of the project's") }
+    }
+
+    private func bannedPhrases(_ file: SourceFile) -> [Finding] {
+        guard BannedPhrases.covers(file) else { return [] }
+        return BannedPhrases.found(in: file).map {
+            Finding(path: file.path, line: $0.line, sentence: "\"\($0.phrase)\" is not plain English")
+        }
     }
 
     private func spaces(_ file: SourceFile) -> [Finding] {

@@ -120,6 +120,30 @@ struct RuleTests {
         #expect(self.lines(.bannedNames, "Sources/APNSWire/NewestFailure.swift", "") == [])
     }
 
+    @Test(arguments: [
+        "/// Reports what became of it.", "// Whoever holds the lock.", "let text = \"The file is Thrown Away.\"",
+        "/// The provider is told.", "# Once and anew",
+    ])
+    func `a phrase that is not plain English is found`(_ line: String) {
+        for path in ["Sources/A/A.swift", "Tests/A/A.swift", "Scripts/x", "README.md", "docs/x.md"] {
+            #expect(self.lines(.bannedPhrases, path, "x\n\(line)\n") == [2])
+        }
+        #expect(self.lines(.bannedPhrases, "LICENSE", "x\n\(line)\n") == [])
+    }
+
+    @Test func `a phrase over two lines is found at the first`() {
+        #expect(self.lines(.bannedPhrases, "Sources/A/A.swift", "x\n    /// What became\n    /// of it.\n") == [2])
+        #expect(self.lines(.bannedPhrases, "docs/x.md", "The bytes are thrown\naway.\n") == [1])
+    }
+
+    @Test(arguments: [
+        "/// The latest value.", "// It became of interest.", "the shell is toldrum", "a new file", "the log tells why",
+        "/// It throws an error.", "The list is complete.",
+    ])
+    func `plain English passes`(_ line: String) {
+        #expect(self.lines(.bannedPhrases, "Sources/A/A.swift", line) == [])
+    }
+
     @Test func `a space in a path is found`() {
         #expect(self.lines(.spaces, "Sources/A/State Machine/A.swift", "") == [nil])
         #expect(self.lines(.spaces, "Sources/A/StateMachine/A.swift", "") == [])

@@ -3,25 +3,25 @@
 public import APNSWire
 import NIOConcurrencyHelpers
 
-/// Dead tokens of one topic and environment, each with the time of its failure.
+/// Dead tokens of one topic and environment, each with the time of its removal.
 ///
-/// ``FeedbackClient/drain(_:)`` hands them over, one page after the other. The tokens are read from a file of the spool
-/// while they are iterated over, so that a page of any length needs little memory. That may be done any number of times
-/// until the closure that was given the page returns; then the page leaves the spool.
+/// ``FeedbackClient/drain(_:)`` passes them to its closure page by page. The tokens are read from a file of the spool
+/// during iteration, so that a page of any length needs little memory. It can be iterated over any number of times
+/// until the closure returns; then the page is removed from the spool.
 public struct DeadTokenPage: Sequence, Sendable {
     /// The topic and environment of the tokens.
     public let scope: TokenScope
-    /// When this machine first heard of the tokens, in seconds since 1970 (UTC).
+    /// When this machine first received the tokens, in seconds since 1970 (UTC).
     public let firstSeen: Int64
-    /// Whether some of these tokens may have been handed over before: an earlier drain left them in the spool, because
-    /// its process ended or because the closure threw, or they follow an error within this drain.
+    /// Whether some of these tokens may have been delivered before: an earlier drain left them in the spool, because
+    /// its process ended or because the closure threw an error, or they follow an error within this drain.
     public let possibleDuplicate: Bool
 
     private let start: SpoolCursor
     private let tokenCountMax: Int
     private let last = NIOLockedValueBox<SpoolCursor?>(nil)
 
-    /// A page of the next tokens of a segment.
+    /// Makes a page of the next tokens of a segment.
     init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, possibleDuplicate: Bool) {
         self.scope = start.scope
         self.firstSeen = firstSeen
@@ -30,10 +30,10 @@ public struct DeadTokenPage: Sequence, Sendable {
         self.tokenCountMax = tokenCountMax
     }
 
-    /// The tokens, none with a time later than that of reading it.
+    /// The tokens; their times are never later than the time they were read.
     public func makeIterator() -> Iterator { Iterator(self) }
 
-    /// The position behind the last token, where the next page begins.
+    /// The position after the last token, where the next page begins.
     var end: SpoolCursor {
         // Usually the closure has iterated to the end.
         if let end = self.last.withLockedValue({ $0 }) { return end }
@@ -54,7 +54,7 @@ public struct DeadTokenPage: Sequence, Sendable {
             self.cursor = page.start
         }
 
-        /// Reads the next token, with the time since when it is dead.
+        /// The next token, with the time since when it is dead.
         public mutating func next() -> FeedbackTuple? {
             guard self.leftCount > 0, let tuple = self.cursor.next() else {
                 self.page.last.withLockedValue { [cursor = self.cursor] last in last = cursor }
@@ -67,12 +67,12 @@ public struct DeadTokenPage: Sequence, Sendable {
 }
 
 extension DeadTokenPage: CustomStringConvertible, CustomReflectable {
-    /// Whose tokens they are; tokens are private data.
+    /// The scope of the tokens; the tokens themselves are private data.
     public var description: String {
-        "dead tokens of \(self.scope)\(self.possibleDuplicate ? ", some perhaps not for the first time" : "")"
+        "dead tokens of \(self.scope)\(self.possibleDuplicate ? ", possibly repeated" : "")"
     }
 
-    /// Nothing of the tokens.
+    /// Contains nothing of the tokens.
     public var customMirror: Mirror {
         Mirror(self, children: ["scope": self.scope, "possibleDuplicate": self.possibleDuplicate])
     }

@@ -4,21 +4,21 @@ import APNSTransport
 import APNSWire
 import Glibc
 
-/// Keeps two drains with one certificate from reading one service's list on one machine, whatever spools and purge
-/// lists they have; held until this object goes.
+/// A lock that prevents two drains on one machine from reading the same service's list with the same certificate,
+/// whatever spools and purge lists they use; it is held until this object is released.
 ///
-/// It is the address of an abstract Unix socket, which is the kernel's and no file. So there is no folder for users,
-/// cron and services with their own view of the file system to agree on, and nothing is left behind: it ends with the
-/// process that holds it, however that ends. Containers with a network of their own do not see each other's.
+/// It is the address of an abstract Unix socket, which exists only in the kernel. So users, cron and services with
+/// their own view of the file system need no common folder, and nothing is left behind: the address is released when
+/// the process ends for any reason. Containers with separate networks do not share it.
 final class DrainLock: Sendable {
-    /// What the kernel says of the process at the other end.
+    /// The credentials of the process at the other end, as returned by the kernel.
     private struct Credentials {
         var process: Int32 = 0
         var user: UInt32 = 0
         var group: UInt32 = 0
     }
 
-    /// How many may have asked who holds it.
+    /// The backlog for processes that query the holder.
     private static let backlog: CInt = 128
 
     private let descriptor: CInt
@@ -27,14 +27,14 @@ final class DrainLock: Sendable {
 
     deinit { close(self.descriptor) }
 
-    /// Takes the lock.
+    /// Acquires the lock.
     ///
     /// - Parameters:
-    ///   - fingerprint: of the certificate, in hexadecimal digits.
+    ///   - fingerprint: the fingerprint of the certificate, in hexadecimal.
     ///   - endpoint: the service.
-    /// - Returns: the lock, or `nil` where this process may not have Unix sockets.
-    /// - Throws: ``FeedbackError/held(_:holder:)`` where another has it.
-    static func take(_ fingerprint: String, _ endpoint: Endpoint) throws(FeedbackError) -> DrainLock? {
+    /// - Returns: the lock, or `nil` if this process may not use Unix sockets.
+    /// - Throws: ``FeedbackError/held(_:holder:)`` if another process has it.
+    static func acquire(_ fingerprint: String, _ endpoint: Endpoint) throws(FeedbackError) -> DrainLock? {
         guard let descriptor = Self.open() else { return nil }
         let lock = DrainLock(descriptor)
         let name = Self.name(fingerprint, endpoint)
@@ -46,7 +46,7 @@ final class DrainLock: Sendable {
         throw .held(endpoint, holder: Self.holder(name))
     }
 
-    /// The process that has the address, where it can be seen.
+    /// The process that has the address, if it is visible.
     private static func holder(_ name: [UInt8]) -> Int32? {
         guard let descriptor = Self.open() else { return nil }
         defer { close(descriptor) }
@@ -60,13 +60,13 @@ final class DrainLock: Sendable {
     }
 
     private static func open() -> CInt? {
-        // It never waits, also not for one that holds the address and does not answer.
+        // Connecting does not block, even if the holder does not respond.
         let kind = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
         let descriptor = socket(AF_UNIX, CInt(kind), 0)
         return descriptor < 0 ? nil : descriptor
     }
 
-    /// The path of an address; the zero in front is what makes it abstract.
+    /// The socket name; its leading zero byte makes it abstract.
     private static func name(_ fingerprint: String, _ endpoint: Endpoint) -> [UInt8] {
         let service = Array("\(fingerprint) \(endpoint.host.lowercased()):\(endpoint.port)".utf8)
         let digest = Hexadecimal.text(SpoolDigest.of(service, at: 0) ?? [])

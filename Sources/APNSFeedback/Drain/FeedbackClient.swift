@@ -7,18 +7,18 @@ public import NIOCore
 public import NIOPosix
 public import OpenSSLTLS
 
-/// Reads one list of dead tokens from the feedback service, and hands it over page by page.
+/// Reads one list of dead tokens from the feedback service, and delivers it page by page.
 ///
-/// Reading empties the service's list. So what comes goes to the disk before anything else is done with it: into the
-/// spool, a folder, which a page leaves when the closure that it was handed to returns. What an earlier drain left
-/// there is handed over first. A process that ends at any instant loses nothing that it had spooled.
+/// Reading removes entries from the service's list. Therefore received bytes are first written to the spool, a folder
+/// on disk; a page is removed from it when the closure that received it returns. What an earlier drain left in the
+/// spool is delivered first. A process that ends at any time loses nothing that it had spooled.
 ///
-/// <doc:Draining-the-feedback-service> says what a crash and an error mean.
+/// <doc:Draining-the-feedback-service> describes the effects of a crash and of an error.
 public struct FeedbackClient: Sendable {
-    /// Bytes that are read from the socket at a time.
+    /// The number of bytes to read from the socket at a time.
     private static let readByteCount = 65_536
 
-    /// Where the list is read, and how.
+    /// The service and the options.
     public let configuration: FeedbackConfiguration
 
     let spool: FeedbackSpool
@@ -26,16 +26,16 @@ public struct FeedbackClient: Sendable {
     private let pool: NIOThreadPool
     private let logger: Logger
 
-    /// Makes a client with the defaults, for the app that a certificate names.
+    /// Makes a client with the defaults, for the app named in a certificate.
     ///
     /// - Parameters:
-    ///   - host: where the feedback service listens: the name that its certificate bears, or an IP address.
+    ///   - host: the feedback service: the name in its certificate, or an IP address.
     ///   - port: 2196 by default.
     ///   - identity: the push certificate, with its key.
-    ///   - trust: the authorities that the service's certificate must lead to; by default those of the system.
-    ///   - spool: a folder, which is made where it is not there; what is above it must be.
-    ///   - logger: gets warnings of what had to be set aside, and debug messages.
-    /// - Throws: ``FeedbackError`` where the certificate names no topic, or the folder cannot be made.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    ///   - spool: a folder, created if missing; its parent must exist.
+    ///   - logger: receives warnings about files that were set aside, and debug messages.
+    /// - Throws: ``FeedbackError`` if the certificate contains no topic, or the folder cannot be created.
     public init(
         host: String,
         port: Int = Endpoint.feedbackPort,
@@ -51,12 +51,11 @@ public struct FeedbackClient: Sendable {
     /// Makes a client.
     ///
     /// - Parameters:
-    ///   - configuration: where the list is read, and how.
-    ///   - spool: a folder, which is made where it is not there; what is above it must be. Several clients may share
-    ///     it.
-    ///   - eventLoopGroup: by default NIO's own.
-    ///   - threadPool: where calls block; by default NIO's own.
-    ///   - logger: gets warnings of what had to be set aside, and debug messages.
+    ///   - configuration: the service and the options.
+    ///   - spool: a folder, created if missing; its parent must exist. Several clients may share it.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - threadPool: the threads for blocking calls; NIO's singleton by default.
+    ///   - logger: receives warnings about files that were set aside, and debug messages.
     /// - Throws: ``FeedbackError/topicUnusable(_:)``, ``FeedbackError/spool(_:)``.
     public init(
         _ configuration: FeedbackConfiguration,
@@ -65,7 +64,7 @@ public struct FeedbackClient: Sendable {
         threadPool: NIOThreadPool = .singleton,
         logger: Logger = .current
     ) throws(FeedbackError) {
-        // What could not be kept is not read.
+        // Check first, so that nothing is read that cannot be stored.
         try configuration.scope.check()
         do throws(SpoolError) { self.spool = try FeedbackSpool(folder: spool) } catch { throw .spool(error) }
         self.configuration = configuration
@@ -77,20 +76,20 @@ public struct FeedbackClient: Sendable {
     /// The app and environment.
     public var scope: TokenScope { self.configuration.scope }
 
-    /// Hands over what earlier drains left, then reads the service's list and hands it over, unless another process on
-    /// this machine does so with the same certificate.
+    /// Delivers what earlier drains left, then reads the service's list and delivers it, unless another process on this
+    /// machine is reading it with the same certificate.
     ///
-    /// A page leaves the spool when `take` returns; return when its tokens are durable. So each token is handed over at
-    /// least once: a page whose closure threw, or in which the process ended, comes again with the next drain, marked
-    /// as ``DeadTokenPage/possibleDuplicate``, and before any page behind it.
+    /// A page is removed from the spool when `take` returns; return when its tokens are durable. So each token is
+    /// delivered at least once: a page whose closure threw an error, or during which the process ended, is delivered
+    /// again by the next drain, marked as ``DeadTokenPage/possibleDuplicate``, and before any later page.
     ///
-    /// When the task is cancelled, no more is read, and what was read is handed over: also then, `take` is called.
+    /// When the task is cancelled, no more is read, but what was read is still delivered to `take`.
     ///
-    /// - Parameter take: is given the pages, one at a time.
-    /// - Returns: what was done. Look at ``FeedbackOutcome/leftovers`` and ``FeedbackOutcome/ending``, which are logged
-    ///   where they are out of the ordinary; ``FeedbackOutcome/failure`` is `nil`.
-    /// - Throws: ``FeedbackError/notTaken(underlying:)`` with the error of `take`, and whatever else kept the drain
-    ///   from its end. What was handed over before that was taken.
+    /// - Parameter take: receives the pages, one at a time.
+    /// - Returns: the result. Check ``FeedbackOutcome/leftovers`` and ``FeedbackOutcome/ending``, which are also logged
+    ///   if they are unusual; ``FeedbackOutcome/failure`` is `nil`.
+    /// - Throws: ``FeedbackError/notTaken(underlying:)`` with the error of `take`, or why the drain did not complete.
+    ///   Pages delivered before the error are removed from the spool.
     @discardableResult
     public func drain(
         _ take: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void
@@ -101,7 +100,7 @@ public struct FeedbackClient: Sendable {
         return outcome
     }
 
-    /// Drains, and tells what was done also where it failed.
+    /// Drains, and returns the result even if the drain fails.
     func outcome(of take: @escaping PageConsumer.Body) async -> FeedbackOutcome {
         let consumer = PageConsumer(tokenCountMax: self.configuration.pageTokenCountMax, take)
         var outcome = FeedbackOutcome(scope: self.configuration.scope)
@@ -111,7 +110,7 @@ public struct FeedbackClient: Sendable {
             try await self.replay(&outcome, consumer)
             guard !Task.isCancelled else { throw FeedbackError.stopped }
             let drainLock = try self.configuration.tls.identity.flatMap {
-                try DrainLock.take($0.certificate.fingerprint, self.configuration.endpoint)
+                try DrainLock.acquire($0.certificate.fingerprint, self.configuration.endpoint)
             }
             defer { withExtendedLifetime(drainLock) {} }
             try await self.read(&outcome, consumer)
@@ -128,7 +127,7 @@ public struct FeedbackClient: Sendable {
         return outcome
     }
 
-    /// Says what nobody may miss, since an outcome can be left unread.
+    /// Logs unusual results, since the outcome may be ignored.
     func log(_ outcome: FeedbackOutcome) {
         func metadata(_ cause: String) -> Logger.Metadata {
             [LogKey.topic: "\(outcome.scope.topic)", LogKey.failure: "\(cause)"]
@@ -192,7 +191,7 @@ public struct FeedbackClient: Sendable {
         }
     }
 
-    /// Connects and reads to the end.
+    /// Connects and reads the whole list.
     private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.Ending {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
@@ -212,7 +211,7 @@ public struct FeedbackClient: Sendable {
             opener.open(
                 on: eventLoop,
                 adopt: { channel in
-                    // The service's close is answered when what it sent is on the disk.
+                    // The service's close is answered after what it sent is on disk.
                     try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
                     let allocator = FixedSizeRecvByteBufferAllocator(capacity: FeedbackClient.readByteCount)
                     try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
@@ -241,9 +240,9 @@ extension FeedbackOutcome {
 }
 
 extension FeedbackClient: CustomStringConvertible, CustomReflectable {
-    /// Whose list it reads and where.
+    /// The list and its service.
     public var description: String { "client for \(self.configuration)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -3,38 +3,38 @@
 public import APNSWire
 public import OpenSSLTLS
 
-/// Where one list of dead tokens is read, how, and in which portions it is handed over.
+/// The service and the options of one list of dead tokens.
 public struct FeedbackConfiguration: Sendable {
-    /// Where the feedback service listens.
+    /// The address of the feedback service.
     public var endpoint: Endpoint
 
-    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    /// Identity, trust and TLS versions; make it with `TLSConfiguration.client(...)`.
     public var tls: TLSConfiguration
 
-    /// The app and environment whose dead tokens the service lists for this identity.
+    /// The app and environment of the service's list for this identity.
     public var scope: TokenScope
 
-    /// A proxy to go through; `nil` by default.
+    /// The proxy; `nil` by default.
     public var proxy: Proxy?
 
-    /// After how long without a byte there is nothing more, for services that keep the connection open; 5 s by
-    /// default, `nil` to wait for the service's close.
+    /// The time without a byte after which the list is complete, for services that keep the connection open; 5 s by
+    /// default, `nil` to wait for the service to close it.
     public var silence: Duration? = .seconds(5)
 
     /// Whether the service must end its list with TLS's close_notify; `true` by default.
     ///
-    /// Then a connection that just ends is a failure, since anyone on the way can end one, and the list may have been
-    /// longer. With `false` it is as good as a close, for services that never say close_notify. A reset is a failure
-    /// all the same, and so is an end before any byte, which is what a refusal of the certificate looks like; what
-    /// there is of a tuple without its end is set aside.
+    /// The end of a connection without it is then a failure, since anyone on the network path can cause it, and the
+    /// list may be incomplete. With `false` it counts as a close, for services that never send close_notify. A reset is
+    /// a failure in either case, and so is an end before the first byte, which looks like a rejected certificate; an
+    /// incomplete tuple at the end is set aside.
     public var requiresCloseNotify = true
 
-    /// How long reading may take in all; 10 minutes by default.
+    /// The maximum time for reading the list; 10 minutes by default.
     public var deadline = Duration.seconds(600)
 
-    /// How many bytes are read at most, for a service that never ends; 256 MiB by default.
+    /// The maximum number of bytes to read, for a service that never ends its list; 256 MiB by default.
     ///
-    /// That is 7 million tokens of 32 bytes. What was read by then is recorded.
+    /// That is 7 million tokens of 32 bytes. What was read until then is delivered.
     public var byteCountMax = FeedbackConfiguration.byteCountMaxDefault
 
     /// Is given the number of bytes of each read, on an event loop; by default nothing is.
@@ -43,38 +43,38 @@ public struct FeedbackConfiguration: Sendable {
     /// The default of ``byteCountMax``.
     public static let byteCountMaxDefault: UInt64 = 268_435_456
 
-    /// How long opening a TCP connection may take, proxy included; 10 s by default.
+    /// The maximum time to open a TCP connection, including the proxy; 10 s by default.
     public var connectDurationMax = Duration.seconds(10)
 
-    /// The most tokens of a ``DeadTokenPage``; 10,000 by default.
+    /// The maximum number of tokens of a ``DeadTokenPage``; 10,000 by default.
     ///
-    /// A store takes many tokens faster in one transaction than in many. `.max` makes one page of all that is in the
-    /// spool when tokens are handed over.
+    /// Most stores process many tokens faster in one transaction than in many. `.max` makes one page of everything in
+    /// the spool.
     public var pageTokenCountMax = 10_000
 
     /// Makes a configuration with the defaults.
     ///
     /// - Parameters:
-    ///   - host: where the feedback service listens: the name that its certificate bears, or an IP address.
+    ///   - host: the feedback service: the name in its certificate, or an IP address.
     ///   - port: 2196 by default.
-    ///   - tls: identity, trust and versions of TLS.
-    ///   - scope: the app and environment that the identity is for.
+    ///   - tls: identity, trust and TLS versions.
+    ///   - scope: the app and environment of the identity.
     public init(host: String, port: Int = Endpoint.feedbackPort, tls: TLSConfiguration, scope: TokenScope) {
         self.endpoint = Endpoint(host: host, port: port)
         self.tls = tls
         self.scope = scope
     }
 
-    /// Makes a configuration with the defaults, for the app that a certificate names.
+    /// Makes a configuration with the defaults, for the app named in a certificate.
     ///
     /// - Parameters:
-    ///   - host: where the feedback service listens: the name that its certificate bears, or an IP address.
+    ///   - host: the feedback service: the name in its certificate, or an IP address.
     ///   - port: 2196 by default.
     ///   - identity: the push certificate, with its key.
-    ///   - trust: the authorities that the service's certificate must lead to; by default those of the system.
-    ///   - topic: the app; `nil` (default) for the first that the certificate names.
-    ///   - environment: where the tokens are from; `nil` (default) for production, unless the certificate is for the
-    ///     sandbox alone.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    ///   - topic: the app; `nil` (default) for the first topic of the certificate.
+    ///   - environment: the environment of the tokens; `nil` (default) for production, unless the certificate is only
+    ///     for the sandbox.
     /// - Throws: ``FeedbackError/topicMissing``, ``FeedbackError/topicForeign(_:certificate:)``,
     ///   ``FeedbackError/topicUnusable(_:)``.
     public init(
@@ -91,10 +91,10 @@ public struct FeedbackConfiguration: Sendable {
 }
 
 extension FeedbackConfiguration: CustomStringConvertible, CustomReflectable {
-    /// Whose list it is and where it is read.
+    /// The list and its service.
     public var description: String { "feedback of \(self.scope) at \(self.endpoint)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
@@ -102,15 +102,15 @@ extension Endpoint {
     /// The port of the feedback service.
     public static let feedbackPort = 2196
 
-    /// Where Apple's feedback service for production was until 2021, and where one of one's own may be in its place.
+    /// Apple's feedback service for production until 2021; your own service may have replaced it.
     public static let productionFeedback = Endpoint(host: "feedback.push.apple.com", port: feedbackPort)
 
-    /// Where Apple's feedback service for the sandbox was until 2021, and where one of one's own may be in its place.
+    /// Apple's feedback service for the sandbox until 2021; your own service may have replaced it.
     public static let sandboxFeedback = Endpoint(host: "feedback.sandbox.push.apple.com", port: feedbackPort)
 
-    /// Where Apple's feedback service of an environment was until 2021.
+    /// Apple's feedback service of an environment until 2021.
     ///
-    /// - Parameter environment: which of the two.
+    /// - Parameter environment: the environment.
     /// - Returns: ``productionFeedback`` or ``sandboxFeedback``.
     public static func feedback(_ environment: Environment) -> Endpoint {
         switch environment {

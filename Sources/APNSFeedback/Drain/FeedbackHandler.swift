@@ -6,17 +6,17 @@ import NIOPosix
 import NIOTLS
 import OpenSSLTLS
 
-/// Carries out, for one connection, what its ``/APNSSession/FeedbackReader`` decides: the last handler of its channel.
+/// Performs the steps of a connection's ``/APNSSession/FeedbackReader``: the last handler of its channel.
 ///
-/// What comes is gathered while the bytes before it go to the disk, so the slower the disk the more goes at a time.
+/// Bytes are collected while earlier ones are written to disk, so a slower disk gets larger writes.
 final class FeedbackHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// How a connection ended, and what went wrong with it and behind it.
+    /// How a connection ended, and errors of the connection and of delivering its tokens.
     struct Ending: Sendable {
-        /// `nil` where there never was a connection.
+        /// `nil` if there was no connection.
         var ending: FeedbackEnding?
         var connectionFailure: (any Error)?
         var spoolFailure: (any Error)?
@@ -27,7 +27,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         case orderly, abrupt
     }
 
-    /// So much may wait for the disk before nothing more is read, in bytes.
+    /// The maximum number of bytes waiting for the disk before reading stops.
     private static let pendingByteCountMax = 262_144
 
     private let configuration: FeedbackConfiguration
@@ -42,7 +42,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var pending = ByteBuffer()
     private var isSpooling = false
     private var isImporting = false
-    /// Why what was read last could not be written: all there is is handed over before more is written.
+    /// Why the last bytes could not be written: everything is delivered before more is written.
     private var reliefCause: (any Error)?
     private var isReadHeld = false
     private var closeDue: Close?
@@ -67,7 +67,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     private var now: Duration { FeedbackHandler.duration(.now()) }
 
-    /// Reads no more.
+    /// Stops reading.
     func stop() {
         self.isStopped = true
         guard self.reader != nil else {
@@ -77,7 +77,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.run(self.reader?.stop() ?? .ignore)
     }
 
-    /// There is no connection.
+    /// The connection could not be opened.
     func fail(_ error: any Error) {
         guard !self.isInactive else { return }
         self.ending.connectionFailure = self.ending.connectionFailure ?? error
@@ -99,7 +99,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         }
     }
 
-    /// A timer that fires too early asks for the next one, so it need not be moved for all that comes.
+    /// A timer that fires too early schedules the next one, so it need not be rescheduled for each input.
     private func wake(at time: Duration) {
         guard self.timer == nil, let context = self.context else { return }
         let delay = max(.zero, time - self.now)
@@ -142,7 +142,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.endIfIdle()
     }
 
-    /// What cannot be kept is not read; what was read meanwhile may still find a place.
+    /// Stops reading, since bytes cannot be stored; those read meanwhile may still be stored after relief.
     private func spoolingFailed(_ error: any Error) {
         self.isSpooling = false
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
@@ -152,8 +152,8 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.endIfIdle()
     }
 
-    /// Hands over what is on the disk when it is enough, or when the disk is full; one such task goes on at a time, and
-    /// the connection does not end before it.
+    /// Delivers what is on disk when it is enough, or when the disk is full; there is one such task at a time, and the
+    /// connection does not end before it.
     private func importIfDue() {
         guard !self.isImporting, let eventLoop = self.context?.eventLoop else { return }
         let receiver = self.receiver
@@ -170,7 +170,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
             eventLoop.makeFutureWithTask { try await receiver.advance() }
                 .assumeIsolated().whenComplete { result in
                     self.isImporting = false
-                    // Reading goes on: what comes is safe in the spool, and is handed over the next time.
+                    // Reading continues: the input is safe in the spool, and is delivered the next time.
                     if case .failure(let error) = result { self.ending.importFailure = error }
                     self.importIfDue()
                     self.endIfIdle()
@@ -230,7 +230,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        // A service that never ends would put off for ever what waits for all that came to be on the disk.
+        // Otherwise a service that never ends would delay indefinitely what waits for all input to be on disk.
         if self.closeDue != nil || self.pending.readableBytes >= FeedbackHandler.pendingByteCountMax {
             self.isReadHeld = true
         } else {
@@ -245,7 +245,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         } else {
             _ = self.reader?.failed()
         }
-        // TLS closes the channel after its errors; others may leave it open.
+        // TLS closes the channel after its errors; other handlers may leave it open.
         context.close(promise: nil)
     }
 

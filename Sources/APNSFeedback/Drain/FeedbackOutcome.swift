@@ -2,36 +2,36 @@
 
 public import APNSWire
 
-/// What one drain did.
+/// The result of one drain.
 public struct FeedbackOutcome: Hashable, Sendable {
     /// The app and environment.
     public var scope: TokenScope
 
-    /// Tuples that were read from the service, and taken.
+    /// Tuples that were read from the service and delivered.
     public var tupleCount: UInt64 = 0
 
-    /// Tuples that drains before this one had left in the spool, and that were taken now.
+    /// Tuples that earlier drains had left in the spool and that were delivered now.
     public var replayedTupleCount: UInt64 = 0
 
-    /// Tuples among all these whose time is later than they were read; that instant is recorded as their failure, lest
-    /// they outweigh registrations to come.
+    /// Tuples among these whose time was later than the time they were read; their time was set to the latter, so that
+    /// they do not override later registrations.
     public var futureTupleCount: UInt64 = 0
 
-    /// How reading ended; `nil` where there was no connection.
+    /// How reading ended; `nil` if there was no connection.
     public var ending: FeedbackEnding?
 
-    /// What could not be used, and was set aside in the spool.
+    /// Data that could not be used and was set aside in the spool.
     public var leftovers: [SpoolLeftover] = []
 
-    /// Why the drain did not go to its end; `nil` where it did.
+    /// Why the drain did not complete; `nil` if it did.
     ///
-    /// Tuples that were taken before that are counted all the same.
+    /// Tuples delivered before the failure are still counted.
     public var failure: FeedbackError?
 
-    /// The outcome of a drain that has done nothing yet.
+    /// Makes the outcome of a drain that has not started.
     init(scope: TokenScope) { self.scope = scope }
 
-    /// The outcome of a drain that had no turn.
+    /// Makes the outcome of a drain that was stopped before its turn.
     init(stopped scope: TokenScope) {
         self.scope = scope
         self.failure = .stopped
@@ -39,7 +39,7 @@ public struct FeedbackOutcome: Hashable, Sendable {
 }
 
 extension FeedbackOutcome: CustomStringConvertible {
-    /// What was done, in one line.
+    /// The result, in one line.
     public var description: String {
         var parts = ["\(self.scope): \(self.tupleCount + self.replayedTupleCount) dead tokens"]
         if self.replayedTupleCount > 0 { parts.append("\(self.replayedTupleCount) of them from the spool") }

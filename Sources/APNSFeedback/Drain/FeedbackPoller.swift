@@ -14,18 +14,19 @@ public import ServiceLifecycle
 extension FeedbackPoller: Service {}
 #endif
 
-/// Drains several lists, once or again and again, and hands over their pages as ``FeedbackClient/drain(_:)`` does.
+/// Drains several lists, once or periodically, and delivers their pages in the same way as
+/// ``FeedbackClient/drain(_:)``.
 ///
-/// Run it in a `ServiceGroup`: a graceful shutdown waits for the drain that goes on.
+/// Run it in a `ServiceGroup`: a graceful shutdown waits for the current drain.
 ///
-/// Each list has a time of its own at which it is read next, with some chance in it so that many machines do not come
-/// at once. It is kept in the spool: a process that starts again waits for what is left of the time. One drain goes on
-/// at a time, and one that fails does not keep the others from their turn.
+/// Each list has its own time for the next drain, with jitter so that many machines do not connect at the same time.
+/// The time is stored in the spool: a restarted process waits for the remaining time. There is one drain at a time, and
+/// a failed one does not prevent the others.
 public final class FeedbackPoller: Sendable {
-    /// By how much of the period a time may be earlier or later.
+    /// The maximum jitter, as a fraction of the period.
     private static let jitter = 0.1
 
-    /// The clock of the machine may be set, so it is looked at so often.
+    /// The maximum time between checks of the clock, which may be adjusted.
     private static let waitSecondsMax: Int64 = 60
 
     private let clients: [FeedbackClient]
@@ -37,19 +38,19 @@ public final class FeedbackPoller: Sendable {
 
     private struct State {
         var isStopped = false
-        /// Ends the wait that goes on.
+        /// Ends the current wait.
         var woken: EventLoopPromise<Void>?
     }
 
     /// Makes a poller.
     ///
     /// - Parameters:
-    ///   - clients: the lists, in order; the time of the next drain of each is in its spool.
-    ///   - period: how long from a drain to the next of the same list, give or take a tenth; at least 1 s. `nil` for
-    ///     one drain of each, whenever the last one was.
-    ///   - logger: gets debug messages, and without `onOutcome` what went wrong.
-    ///   - take: is given the pages, one at a time, as by ``FeedbackClient/drain(_:)``.
-    ///   - onOutcome: is told of each drain before the next begins; by default failures are logged as errors.
+    ///   - clients: the lists, in order; the time of each next drain is in its spool.
+    ///   - period: the time between two drains of the same list, plus or minus a tenth; at least 1 s. `nil` for one
+    ///     drain of each, whenever the last one was.
+    ///   - logger: receives debug messages, and errors if there is no `onOutcome`.
+    ///   - take: receives the pages, one at a time, as in ``FeedbackClient/drain(_:)``.
+    ///   - onOutcome: is called for each drain before the next begins; by default failures are logged as errors.
     public init(
         _ clients: [FeedbackClient],
         every period: Duration?,
@@ -64,7 +65,7 @@ public final class FeedbackPoller: Sendable {
         self.onOutcome = onOutcome
     }
 
-    /// Ends ``run()`` when the drain that goes on is done.
+    /// Ends ``run()`` after the current drain.
     public func finish() {
         let woken = self.state.withLockedValue { state in
             state.isStopped = true
@@ -75,12 +76,12 @@ public final class FeedbackPoller: Sendable {
 
     private var isStopped: Bool { Task.isCancelled || self.state.withLockedValue(\.isStopped) }
 
-    /// Drains until all were, or for ever where there is a period; until graceful shutdown, ``finish()`` or
-    /// cancellation, which also ends the drain that goes on.
+    /// Drains all lists, or repeats that forever if there is a period; until graceful shutdown, ``finish()`` or
+    /// cancellation, which also ends the current drain.
     ///
-    /// Without a period, those that had no turn by then have an outcome that says ``FeedbackError/stopped``.
+    /// Without a period, lists without a turn until then have an outcome with ``FeedbackError/stopped``.
     ///
-    /// - Throws: ``SpoolError`` where the times cannot be kept.
+    /// - Throws: ``SpoolError`` if the times cannot be stored.
     public func run() async throws {
         try await withTaskCancellationHandler {
             try await withShutdownHandler {
@@ -94,7 +95,7 @@ public final class FeedbackPoller: Sendable {
         }
     }
 
-    /// Of one that had no turn nobody else would tell.
+    /// Drains each list once; lists without a turn are reported, too.
     private func drainOnce() async {
         for client in self.clients {
             if self.isStopped {
@@ -114,7 +115,7 @@ public final class FeedbackPoller: Sendable {
         }
     }
 
-    /// Drains what is due, then waits for what is next.
+    /// Drains what is due, then waits for the next time.
     private func drainDue(_ seconds: Int64) async throws {
         let spread = Int64(Double(seconds) * FeedbackPoller.jitter)
         var nextTime = Int64.max
@@ -122,7 +123,7 @@ public final class FeedbackPoller: Sendable {
             let schedule = FeedbackSchedule(client.scope, in: client.spool)
             let now = Int64(time(nil))
             var due = try schedule.next() ?? now
-            // Another period, or another clock, made that one.
+            // This time results from another period or clock.
             if due > now + seconds + spread { due = now }
             if due <= now {
                 await self.tell(client.outcome(of: self.take), client)
@@ -151,9 +152,9 @@ public final class FeedbackPoller: Sendable {
 }
 
 extension FeedbackPoller: CustomStringConvertible, CustomReflectable {
-    /// How many lists it reads, in one line.
+    /// The number of lists, in one line.
     public var description: String { "poller of \(self.clients.count) lists of dead tokens" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -3,12 +3,12 @@
 import APNSWire
 import Glibc
 
-/// When a topic's list is to be read next, kept in the spool so that it outlives the process.
+/// The time of the next drain of a topic's list, stored in the spool so that it survives the process.
 struct FeedbackSchedule {
     private let path: String
     private let folder: String
 
-    /// The most that is read of its file, in bytes.
+    /// The maximum number of bytes to read from its file.
     private static let contentByteCountMax = 32
 
     init(_ scope: TokenScope, in spool: FeedbackSpool) {
@@ -16,7 +16,7 @@ struct FeedbackSchedule {
         self.folder = spool.folder
     }
 
-    /// When, in seconds since 1970; `nil` where nothing is known.
+    /// The time in seconds since 1970; `nil` if it is unknown.
     func next() throws(SpoolError) -> Int64? {
         guard unsafe access(self.path, F_OK) == 0 else { return nil }
         let content = try SpoolFile(path: self.path, O_RDONLY).read(byteCount: Self.contentByteCountMax, at: 0)

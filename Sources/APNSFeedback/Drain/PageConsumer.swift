@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What takes the pages of a drain: the caller's closure.
+/// The receiver of the pages of a drain: the caller's closure.
 struct PageConsumer: Sendable {
     typealias Body = @Sendable (_ page: DeadTokenPage) async throws -> Void
 
-    /// The most tokens of a page.
+    /// The maximum number of tokens of a page.
     let tokenCountMax: Int
     private let body: Body
 
@@ -13,7 +13,7 @@ struct PageConsumer: Sendable {
         self.body = body
     }
 
-    /// Hands over a page; its errors are told from those of the spool and of the connection.
+    /// Delivers a page, and distinguishes its errors from those of the spool and the connection.
     func take(_ page: DeadTokenPage) async throws(FeedbackError) {
         do { try await self.body(page) } catch { throw .notTaken(underlying: error) }
     }

@@ -4,19 +4,19 @@ import APNSWire
 import FileSystemSupport
 import Glibc
 
-/// A folder in which what was read from the feedback service waits until it was taken.
+/// A folder that stores what was read from the feedback service until it is delivered.
 ///
-/// Files of a topic and environment begin with its `fileStem`: `.lock`, `.next`, and for each connection a segment,
-/// `.TIME-PROCESS-COUNT.spool`, beside which `.taken` says how much of it was taken. What cannot be used is set aside
-/// under the same name with another ending, and is never read or removed again: `.partial`, `.torn`, `.malformed`,
-/// `.damaged`.
+/// File names of a topic and environment begin with its `fileStem`: `.lock`, `.next`, and for each connection a
+/// segment, `.TIME-PROCESS-COUNT.spool`, with a file `.taken` that contains how much of it was delivered. What cannot
+/// be used is set aside under the same name with another extension, and is never read or removed: `.partial`, `.torn`,
+/// `.malformed`, `.damaged`.
 struct FeedbackSpool: Sendable {
-    /// The folder, without a slash at its end.
+    /// The folder, without a trailing slash.
     let folder: String
 
     static let segmentEnding = ".spool"
 
-    /// Makes the folder where it is not there; what is above it must be.
+    /// Creates the folder if it is missing; its parent must exist.
     ///
     /// - Parameter folder: the folder.
     /// - Throws: ``SpoolError``.
@@ -32,11 +32,11 @@ struct FeedbackSpool: Sendable {
         }
     }
 
-    /// Takes the lock of a topic and environment.
+    /// Acquires the lock of a topic and environment.
     ///
     /// - Parameter scope: the topic and environment.
-    /// - Returns: the lock, which ends with its last reference.
-    /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
+    /// - Returns: the lock, which is released with its last reference.
+    /// - Throws: ``SpoolError/held(path:holder:)``, or why it cannot be acquired.
     func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
         let path = self.path(scope.fileStem + ".lock")
         do throws(FileLock.Failure) {
@@ -51,7 +51,7 @@ struct FeedbackSpool: Sendable {
 
     func path(_ name: String) -> String { self.folder + "/" + name }
 
-    /// The segments that earlier connections left, the oldest first.
+    /// The segments of earlier connections, oldest first.
     func segments(_ scope: TokenScope) throws(SpoolError) -> [String] {
         let names = try SpoolNames.list(self.folder)
         return names.filter { $0.hasPrefix(scope.fileStem + ".") && $0.hasSuffix(Self.segmentEnding) }
@@ -61,14 +61,14 @@ struct FeedbackSpool: Sendable {
             .map(self.path)
     }
 
-    /// Makes the segment of a connection, with room for what comes.
+    /// Creates the segment of a connection, with reserved disk space.
     func begin(_ header: SpoolHeader) throws(SpoolError) -> SpoolSegment {
         var number = 0
         while true {
             let name = "\(header.scope.fileStem).\(header.startedAt)-\(getpid())-\(number)"
             number += 1
             let path = self.path(name + Self.segmentEnding)
-            // A name that was used and set aside is not used again either.
+            // Names of segments that were set aside are not reused either.
             guard unsafe access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
             do throws(SpoolError) {
                 let segment = try SpoolSegment(path: path, header)
@@ -84,22 +84,22 @@ struct FeedbackSpool: Sendable {
         try SpoolNames.list(self.folder).contains { $0.hasPrefix(name + ".") }
     }
 
-    // MARK: What was taken
+    // MARK: Delivered bytes
 
-    /// How many bytes of a segment's content were taken; 0 where nothing is noted.
+    /// The number of delivered bytes of a segment's content; 0 if none is recorded.
     func takenByteCount(of path: String) throws(SpoolError) -> UInt64 {
         let path = Self.aside(path, Self.takenEnding)
         guard unsafe access(path, F_OK) == 0 else { return 0 }
         let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.takenByteCount, at: 0)
         let count = bytes.prefix(8)
-        // What a crash cut short counts for nothing: then all of the segment is handed over again.
+        // A record truncated by a crash is ignored: the whole segment is delivered again.
         guard bytes.count == Self.takenByteCount,
             SpoolDigest.of(Array(count), at: 0)?.elementsEqual(bytes.dropFirst(8)) == true
         else { return 0 }
         return count.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Notes how many bytes of a segment's content were taken.
+    /// Records the number of delivered bytes of a segment's content.
     func setTakenByteCount(_ count: UInt64, of path: String) throws(SpoolError) {
         let bytes = SpoolFormat.bytes(count)
         guard let digest = SpoolDigest.of(bytes, at: 0) else { return }
@@ -109,7 +109,7 @@ struct FeedbackSpool: Sendable {
         try SpoolNames.synchronize(folder: self.folder)
     }
 
-    /// Removes the note of what was taken, before the segment goes or changes.
+    /// Removes the record of delivered bytes, before the segment is removed or changed.
     func removeTakenByteCount(of path: String) throws(SpoolError) {
         let path = Self.aside(path, Self.takenEnding)
         guard unsafe access(path, F_OK) == 0 else { return }
@@ -120,7 +120,7 @@ struct FeedbackSpool: Sendable {
     private static let takenEnding = "taken"
     private static let takenByteCount = 8 + SpoolDigest.byteCount
 
-    /// Removes a segment of which everything was taken.
+    /// Removes a segment that was delivered completely.
     func acknowledge(_ path: String) throws(SpoolError) {
         try self.removeTakenByteCount(of: path)
         try SpoolNames.remove(path)
@@ -134,13 +134,13 @@ struct FeedbackSpool: Sendable {
         let aside = Self.aside(path, ending.rawValue)
         try self.removeTakenByteCount(of: path)
         try SpoolNames.rename(path, to: aside)
-        // A process that was killed had taken room behind its end.
+        // A process that was killed had reserved space after its end.
         if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.byteCount()) }
         try SpoolNames.synchronize(folder: self.folder)
         return aside
     }
 
-    /// Writes the bytes of a tuple without its rest beside the segment.
+    /// Writes the bytes of an incomplete tuple to a file next to the segment.
     ///
     /// - Returns: the path of what was written.
     func keepPartial(_ bytes: [UInt8], of path: String) throws(SpoolError) -> String {
@@ -158,31 +158,31 @@ struct FeedbackSpool: Sendable {
     }
 }
 
-/// Something in the spool that could not be used, and was set aside.
+/// Data in the spool that could not be used and was set aside.
 public struct SpoolLeftover: Hashable, Sendable {
-    /// What is wrong with it; the raw value is the ending of the file's name.
+    /// What is wrong with it; the raw value is the extension of the file.
     ///
     /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: String, Hashable, Sendable {
-        /// The bytes of one tuple whose rest did not come.
+        /// The bytes of an incomplete tuple at the end of the list.
         case partial
-        /// A segment whose last record was cut short by a power failure; what was before it is on the list, and of it
-        /// the whole tuples up to the first without a time that can be.
+        /// A segment whose last record was truncated by a power failure; what was before it was delivered, and its
+        /// complete tuples up to the first one with an implausible time.
         case torn
-        /// A segment in which there is no tuple where one should begin; what was before it is on the list.
+        /// A segment with invalid bytes at the start of a tuple; what was before was delivered.
         case malformed
-        /// A segment that is damaged; what was before the damage is on the list.
+        /// A segment that is damaged; what was before the damage was delivered.
         case damaged
     }
 
     /// What is wrong with it.
     public var kind: Kind
-    /// Where it is now.
+    /// Its current path.
     public var path: String
-    /// Whether a drain before this one left it.
+    /// Whether an earlier drain left it.
     public var isFromEarlier: Bool
-    /// What was found, for people.
+    /// Details in readable form.
     public var detail: String
 }
 
@@ -191,16 +191,16 @@ extension SpoolLeftover: CustomStringConvertible {
     public var description: String {
         switch self.kind {
         case .partial:
-            "A tuple came without its end; its \(self.detail) bytes are kept in \(self.path)."
+            "the list ended with an incomplete tuple of \(self.detail) bytes; they are kept in \(self.path)"
         case .torn:
-            "A power failure cut the last record of a segment short. On the list is what was before it, and of it so "
-                + "many whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
+            "a power failure truncated the last record of a segment; what was before it and \(self.detail) complete "
+                + "tuples of it were delivered, and the rest is kept in \(self.path)"
         case .malformed:
-            "\(self.detail) Is the other end a feedback service? What was before is on the list; "
-                + "all that was read is kept as \(self.path)."
+            "\(self.detail); check that the server is a feedback service; what was before was delivered, and "
+                + "everything that was read is kept in \(self.path)"
         case .damaged:
-            "A segment of the spool is damaged (\(self.detail)). All of it is kept as \(self.path). Look at the disk; "
-                + "if there is a copy of the file, put it back under its name with .spool at the end, and run again."
+            "a segment of the spool is damaged \(self.detail); it is kept in \(self.path); check the disk, and if you "
+                + "have a copy of the file, restore it with the extension .spool and run again"
         }
     }
 }

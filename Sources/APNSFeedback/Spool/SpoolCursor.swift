@@ -6,50 +6,49 @@ import APNSWire
 struct SpoolCursor: Sendable {
     /// Why there is no next tuple.
     enum Ending: Sendable {
-        /// Nothing more may be read yet, or the segment is at its end.
+        /// Nothing more may be read yet, or the segment has ended.
         case drained
-        /// The last record was not finished, and what there is of it cannot all be as it came; so many tuples of it
-        /// are among the others.
+        /// The last record is incomplete, and its bytes cannot all be as received; this number of its tuples is valid.
         case torn(tupleCount: UInt64)
         case damaged(offset: Int)
-        /// At this offset, counted from 0 over all bytes of the service, there is no tuple.
+        /// The bytes at this offset in the service's stream are not a tuple.
         case malformed(offset: UInt64, tokenByteCount: Int)
         case unreadable(SpoolError)
     }
 
     private static let headerByteCount = 6
 
-    /// Before this day of the year 2008 no token was dead, for there was no service.
+    /// Times before this day of the year 2008 are implausible, since the service did not exist.
     private static let firstTime: Int64 = 1_199_145_600
 
-    /// How far the service's clock may be ahead of ours, in seconds.
+    /// How far the service's clock may be ahead, in seconds.
     private static let clockSecondsMax: Int64 = 86_400
 
     private var reader: SpoolReader
     private var bytes: [UInt8] = []
     private var index = 0
     private var offset: UInt64 = 0
-    /// How many bytes of the segment's content were read as whole tuples.
+    /// The number of bytes of the segment's content that were read as complete tuples.
     private(set) var segmentOffset: UInt64 = 0
 
-    /// Where the bytes of an unfinished record are read: how many tuples came before them.
+    /// The number of tuples before the bytes of an incomplete record, while those are read.
     private var tornAt: UInt64?
-    /// How many of the bytes, from the first on, agreed with a checksum; `nil` for all.
+    /// The number of leading bytes that match a checksum; `nil` for all.
     private var verifiedByteCount: Int?
 
     private(set) var ending: Ending?
     private(set) var tupleCount: UInt64 = 0
-    /// Tuples whose time was not believed.
+    /// Tuples with an implausible time.
     private(set) var futureTupleCount: UInt64 = 0
 
-    /// By when the bytes had been read.
+    /// The time until which the bytes were read.
     ///
-    /// A failure that is said to be later would outweigh each registration to come.
+    /// Later times of tuples are set to it, since they would override later registrations.
     private var readBy: Int64
 
     /// - Parameters:
     ///   - reader: the segment.
-    ///   - readBy: by when the bytes had been read, in seconds since 1970.
+    ///   - readBy: the time until which the bytes were read, in seconds since 1970.
     init(_ reader: SpoolReader, readBy: Int64) {
         self.reader = reader
         self.readBy = readBy
@@ -58,21 +57,21 @@ struct SpoolCursor: Sendable {
     /// The topic and environment of the tuples.
     var scope: TokenScope { self.reader.header.scope }
 
-    /// Goes on behind where it was drained, as far as this, with bytes that had been read by then.
+    /// Continues after the end of the earlier bytes, up to an offset, with bytes read until this time.
     mutating func extend(to byteCount: Int, readBy: Int64) {
         self.reader.limit(to: byteCount)
         self.readBy = readBy
         if case .drained = self.ending { self.ending = nil }
     }
 
-    /// Goes on behind where it was drained, with bytes that are not in the segment.
+    /// Continues after the end of the earlier bytes, with bytes that are not in the segment.
     mutating func feed(_ bytes: [UInt8]) {
         self.bytes = self.partial + bytes
         self.index = 0
         self.ending = nil
     }
 
-    /// Goes on with a segment that begins with the bytes of the tuple whose rest is not there.
+    /// Continues with a segment that begins with the bytes of the current incomplete tuple.
     mutating func restart(_ reader: SpoolReader) {
         self.reader = reader
         self.bytes = []
@@ -80,18 +79,18 @@ struct SpoolCursor: Sendable {
         self.segmentOffset = 0
     }
 
-    /// Passes over tuples that were taken before.
+    /// Skips tuples that were already delivered.
     mutating func skip(toOffset offset: UInt64) {
         while self.segmentOffset < offset, self.next() != nil {}
     }
 
-    /// Whether the segment says that the service's list came to its end.
+    /// Whether the segment contains the end of the service's list.
     var isEnded: Bool { self.reader.isEnded }
 
-    /// Whether all bytes so far were taken, up to a tuple whose rest may come.
+    /// Whether all bytes so far were delivered, except an incomplete tuple that may be completed.
     var isDrained: Bool { if case .drained = self.ending { true } else { false } }
 
-    /// The bytes of a tuple whose rest is not there.
+    /// The bytes of an incomplete tuple.
     var partial: [UInt8] { Array(self.bytes[self.index...]) }
 
     mutating func next() -> FeedbackTuple? {
@@ -124,7 +123,7 @@ struct SpoolCursor: Sendable {
 
     private var tornEnding: Ending? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
 
-    /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
+    /// Whether the next tuple is plausible without a checksum: after a power failure, the bytes may be arbitrary.
     private var isPlausible: Bool {
         if let count = self.verifiedByteCount, self.index + 4 <= count { return true }
         let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
@@ -134,7 +133,7 @@ struct SpoolCursor: Sendable {
     private mutating func take(_ tokenByteCount: Int) -> FeedbackTuple? {
         let start = self.index + Self.headerByteCount
         let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
-        // Its length was checked before.
+        // The length is already checked.
         guard let token = try? DeviceToken(bytes: self.bytes[start..<start + tokenByteCount]) else { return nil }
         self.index = start + tokenByteCount
         self.offset += UInt64(Self.headerByteCount + tokenByteCount)
@@ -154,7 +153,7 @@ struct SpoolCursor: Sendable {
             case .end: self.ending = .drained
             case .zeros: self.ending = .torn(tupleCount: 0)
             case .cutShort(let bytes):
-                // These came from the service and are nowhere else.
+                // These came from the service and exist nowhere else.
                 self.verifiedByteCount = self.bytes.count - self.index
                 self.bytes = self.partial + bytes
                 self.index = 0

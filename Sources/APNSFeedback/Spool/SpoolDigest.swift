@@ -2,7 +2,7 @@
 
 import OpenSSLTLS
 
-/// The checksum of a piece of a segment: SHA-256 over its place in the segment and its bytes.
+/// The checksum of a part of a segment: SHA-256 of its offset in the segment and its bytes.
 enum SpoolDigest {
     static let byteCount = SHA256.byteCount
 

@@ -7,18 +7,18 @@ import Glibc
 /// Later versions may add cases.
 @nonexhaustive
 public enum SpoolError: Error, Hashable, Sendable {
-    /// Another process drains with this certificate's topic into this spool; its number where it is known.
+    /// Another process drains the topic of this certificate into this spool; the number of the process if it is known.
     case held(path: String, holder: Int32?)
-    /// The folder cannot be made, or a file in it not opened.
+    /// The folder cannot be created, or a file in it cannot be opened.
     case cannotCreate(path: String, detail: String)
     /// The disk is full, or a quota is reached.
     case full(path: String)
-    /// The disk has not so much room as is taken before a service is asked.
+    /// The disk has less free space than is reserved before a service is contacted.
     case noRoom(path: String, byteCount: Int)
     /// A file cannot be read, written or renamed.
     case inputOutput(path: String, action: String, detail: String)
 
-    /// The error of the system call that was made last.
+    /// The error of the last system call.
     static func current(_ action: String, _ path: String) -> SpoolError { SpoolError(code: errno, action, path) }
 
     /// The error of a system call.
@@ -39,19 +39,18 @@ extension SpoolError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .held(let path, let holder):
-            "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") holds \(path). "
-                + "Two at a time would share the list between them; run again when it is done."
+            "\(holder.map { "process \($0)" } ?? "another process") is draining with the lock \(path); run again when "
+                + "it has ended, because two drains would share the list between them"
         case .cannotCreate(let path, let detail):
-            "Cannot open \(path): \(detail). The folder of the spool must be there, and this user must be allowed to "
-                + "write in it."
+            "cannot open \(path): \(detail); check that the spool folder exists and this user may write to it"
         case .full(let path):
-            "The disk with \(path) is full. What was spooled before is kept; what the service sent after that is lost "
-                + "where it forgets what it writes. Make room, and run again."
+            "the disk with \(path) is full; what was spooled before is kept, but later bytes may be lost; free some "
+                + "space and run again"
         case .noRoom(let path, let byteCount):
-            "The disk with \(path) has no room for what would be read: \(byteCount >> 20) MiB to begin with. The "
-                + "service was not asked. Make room, and run again."
+            "the disk with \(path) has less than the required \(byteCount >> 20) MiB of free space; the service was "
+                + "not contacted; free some space and run again"
         case .inputOutput(let path, let action, let detail):
-            "Cannot \(action) \(path): \(detail). What was spooled before is kept; run again when that is mended."
+            "cannot \(action) \(path): \(detail); what was spooled before is kept; run again after fixing this"
         }
     }
 }

@@ -3,7 +3,7 @@
 import CFallocate
 import Glibc
 
-/// A file of the spool, closed with this object.
+/// A file of the spool; it is closed when this object is released.
 final class SpoolFile: Sendable {
     let path: String
     let descriptor: CInt
@@ -19,7 +19,7 @@ final class SpoolFile: Sendable {
 
     func byteCount() throws(SpoolError) -> Int { Int(try self.status().st_size) }
 
-    /// When it was written last, in seconds since 1970.
+    /// The time of the last modification, in seconds since 1970.
     func modifiedAt() throws(SpoolError) -> Int64 { Int64(try self.status().st_mtim.tv_sec) }
 
     private func status() throws(SpoolError) -> stat {
@@ -28,7 +28,7 @@ final class SpoolFile: Sendable {
         return status
     }
 
-    /// Writes all bytes at the file's position.
+    /// Writes all bytes at the current position of the file.
     func write(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
         var rest = unsafe bytes
         while unsafe !rest.isEmpty {
@@ -46,12 +46,12 @@ final class SpoolFile: Sendable {
         try result.get()
     }
 
-    /// Waits until what was written is on the disk.
+    /// Waits until written bytes are on disk.
     func synchronize() throws(SpoolError) {
         guard fdatasync(self.descriptor) == 0 else { throw SpoolError.current("write", self.path) }
     }
 
-    /// Takes so much room on the disk behind an offset, without making the file longer.
+    /// Reserves disk space after an offset, without changing the length of the file.
     func reserve(byteCount: Int, at offset: Int) throws(SpoolError) {
         while take_room(self.descriptor, off_t(offset), off_t(byteCount)) != 0 {
             if errno == EINTR { continue }
@@ -60,7 +60,7 @@ final class SpoolFile: Sendable {
         }
     }
 
-    /// Where no room can be taken, it can at least be seen whether it is there.
+    /// Checks the free space, if space cannot be reserved.
     private func checkRoom(byteCount: Int) throws(SpoolError) {
         var status = statvfs()
         guard unsafe fstatvfs(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
@@ -68,7 +68,7 @@ final class SpoolFile: Sendable {
         guard isHuge || room >= byteCount else { throw .full(path: self.path) }
     }
 
-    /// Cuts the file off, and gives back the room that was taken behind that.
+    /// Truncates the file, and releases the space reserved after that.
     func truncate(to byteCount: Int) throws(SpoolError) {
         guard ftruncate(self.descriptor, off_t(byteCount)) == 0,
             lseek(self.descriptor, off_t(byteCount), SEEK_SET) >= 0
@@ -98,9 +98,9 @@ final class SpoolFile: Sendable {
     }
 }
 
-/// What is done with names.
+/// Operations on file names.
 enum SpoolNames {
-    /// Waits until what was made, renamed and removed in a folder is on the disk.
+    /// Waits until created, renamed and removed names in a folder are on disk.
     static func synchronize(folder: String) throws(SpoolError) {
         let file = try SpoolFile(path: folder, O_RDONLY | O_DIRECTORY)
         guard fsync(file.descriptor) == 0 else { throw SpoolError.current("write", folder) }

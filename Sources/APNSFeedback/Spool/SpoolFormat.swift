@@ -2,7 +2,7 @@
 
 import APNSWire
 
-/// The bytes of a segment: what one connection to the feedback service delivered.
+/// The format of a segment, which contains what one connection to the feedback service delivered.
 ///
 /// | bytes | field                | value                                                               |
 /// |-------|----------------------|---------------------------------------------------------------------|
@@ -14,16 +14,15 @@ import APNSWire
 /// | 4     | length               | of the bytes of a record, big-endian; 0 for the end of the segment  |
 /// | 4     | checksum             | of the length and of the record's offset among all bytes            |
 /// | 32    | checksum             | of the bytes and of their offset among all bytes                    |
-/// | n     | bytes                | as they came from the service                                       |
+/// | n     | bytes                | as received from the service                                        |
 ///
-/// A record is written when the one before it is on the disk. So only the last can be cut short by a crash: its bytes
-/// end with the file, before the length that it announces, and that length agrees with its checksum. What is there of
-/// it is as it came where a kill cut it; where the power failed it may be anything. Whatever else does not agree with
-/// its checksum was damaged. The end is written where the service's list came to its end, so a segment without one may
-/// end inside a tuple.
+/// A record is written after the previous one is on disk. So a crash can truncate only the last one: its bytes end with
+/// the file, before the announced length, and that length matches its checksum. After a kill, the existing bytes are as
+/// received; after a power failure they may be arbitrary. Anything else that does not match its checksum was damaged.
+/// The end is written when the service's list has ended, so a segment without one may end inside a tuple.
 ///
-/// Version 1 has no checksums of lengths. There, a damaged length is told from a record that was cut short only in a
-/// segment that has its end.
+/// Version 1 has no checksums of lengths. There, a damaged length can be distinguished from a truncated record only in
+/// a segment that has its end.
 enum SpoolFormat {
     static let version: UInt8 = 2
     static let mark = Array("APNSFBS".utf8)
@@ -31,24 +30,24 @@ enum SpoolFormat {
     static let lengthChecksumByteCount = 4
     static let recordHeaderByteCount = Self.recordHeaderByteCount(version: Self.version)
 
-    /// The bytes before those of a record.
+    /// The length of a record's header.
     static func recordHeaderByteCount(version: UInt8) -> Int {
         4 + Self.lengthChecksumByteCount(version: version) + SpoolDigest.byteCount
     }
 
-    /// The bytes behind a length that say whether it is right.
+    /// The length of the checksum after a length.
     static func lengthChecksumByteCount(version: UInt8) -> Int { version == 1 ? 0 : Self.lengthChecksumByteCount }
 
-    /// What stands behind a length.
+    /// The checksum after a length.
     static func lengthChecksum(_ length: some Sequence<UInt8>, at offset: UInt64) -> [UInt8]? {
-        // Not as a record of these four bytes would have it.
+        // Different from the checksum of a record with these four bytes.
         SpoolDigest.of(Array("length".utf8) + length, at: offset).map { Array($0.prefix(Self.lengthChecksumByteCount)) }
     }
 
-    /// The longest text of a header, in bytes.
+    /// The maximum length of a header's text, in bytes.
     static let textByteCountMax = 4096
 
-    /// The longest record, in bytes; more is never read at a time, whatever a file announces.
+    /// The maximum length of a record, in bytes; no more is read at a time, whatever a file announces.
     static let recordByteCountMax = 1 << 20
 
     static func bytes(_ number: UInt64) -> [UInt8] { unsafe withUnsafeBytes(of: number.bigEndian) { unsafe Array($0) } }
@@ -58,11 +57,11 @@ enum SpoolFormat {
     static func number(_ bytes: some Sequence<UInt8>) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 }
 
-/// What a segment says of itself.
+/// The header of a segment.
 struct SpoolHeader: Hashable, Sendable {
     var scope: TokenScope
     var host: String
-    /// When the connection began, in seconds since 1970 (UTC).
+    /// When the connection was opened, in seconds since 1970 (UTC).
     var startedAt: Int64
 
     var text: [UInt8] {
@@ -84,7 +83,7 @@ struct SpoolHeader: Hashable, Sendable {
         self.startedAt = startedAt
     }
 
-    /// Reads the text of a header.
+    /// Parses the text of a header.
     init?(text: [UInt8]) {
         let fields = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard fields.count == 5, let environment = Environment(rawValue: String(fields[1])),

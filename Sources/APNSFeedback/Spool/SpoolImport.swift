@@ -4,9 +4,9 @@ import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
 
-/// Hands over the tuples of one segment page by page, and gives the segment up when all were taken.
+/// Delivers the tuples of one segment page by page, and removes the segment when all were delivered.
 ///
-/// One call at a time.
+/// Not reentrant: one call at a time.
 final class SpoolImport: Sendable {
     struct Result: Sendable {
         var tupleCount: UInt64 = 0
@@ -16,12 +16,12 @@ final class SpoolImport: Sendable {
 
     private struct State {
         var cursor: SpoolCursor?
-        /// Tuples that an earlier drain had handed over.
+        /// Tuples that an earlier drain delivered.
         var skipped = (tupleCount: UInt64(0), futureTupleCount: UInt64(0))
         var result = Result()
-        /// What the service sent after what is in the segment, and what could not be written there.
+        /// Bytes of the service that follow the segment's content but could not be written to it.
         var unspooled: [UInt8] = []
-        /// Whether a page was not taken, so that it comes again.
+        /// Whether delivery of a page failed, so that it is repeated.
         var isRefused = false
     }
 
@@ -30,9 +30,9 @@ final class SpoolImport: Sendable {
     private let consumer: PageConsumer
     private let threads: BlockingThreads
     private let now: Int64
-    /// By when its bytes had been read; `nil` while they are.
+    /// The time until which its bytes were read; `nil` while they are being read.
     private let readBy: Int64?
-    /// Whether a drain before this one left it.
+    /// Whether an earlier drain left it.
     private var isFromEarlier: Bool { self.readBy != nil }
     private let state = NIOLockedValueBox(State())
 
@@ -54,10 +54,10 @@ final class SpoolImport: Sendable {
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Bytes that are not in the segment and were not taken.
+    /// The number of bytes that are not in the segment and were not delivered.
     var unspooledByteCount: Int { self.state.withLockedValue(\.unspooled.count) }
 
-    /// Hands over what may be read so far of a segment that is being written, and then what is not in it.
+    /// Delivers what may be read of a segment that is still being written, then the bytes that are not in it.
     func advance(to byteCount: @escaping @Sendable () -> Int) async throws {
         try await self.advance(to: byteCount, isLast: false)
     }
@@ -68,7 +68,7 @@ final class SpoolImport: Sendable {
             try await self.take(page)
             cursor = try await self.threads.run { page.end }
             self.note(cursor)
-            // Where this was the last page, the segment itself goes next.
+            // After the last page, the segment itself is removed next.
             guard !isLast || cursor.ending == nil else { continue }
             await self.mark(cursor)
         }
@@ -76,7 +76,7 @@ final class SpoolImport: Sendable {
         let unspooled = self.state.withLockedValue(\.unspooled)
         guard !unspooled.isEmpty, cursor.isDrained else { return }
         cursor.feed(unspooled)
-        // They are in no segment, so that all of them come again where one page is not taken.
+        // They are in no segment, so all of them are repeated if delivery of one page fails.
         while let page = try await self.nextPage(&cursor) {
             try await self.take(page)
             cursor = try await self.threads.run { page.end }
@@ -85,9 +85,9 @@ final class SpoolImport: Sendable {
         self.state.withLockedValue { [cursor] in $0.unspooled = cursor.isDrained ? [] : cursor.partial }
     }
 
-    /// Opens the segment, or goes on in it.
+    /// Opens the segment, or continues in it.
     ///
-    /// - Returns: `nil` where there is nothing in it.
+    /// - Returns: `nil` if it has no content.
     private func open(_ byteCount: Int) throws -> SpoolCursor? {
         let readBy = self.readBy ?? Int64(time(nil))
         if var cursor = self.state.withLockedValue(\.cursor) {
@@ -95,7 +95,7 @@ final class SpoolImport: Sendable {
             return cursor
         }
         guard let reader = try SpoolReader.open(path: self.path).reader else {
-            // Its header is on the disk before anything is read, so without one there was nothing to lose.
+            // Its header is on disk before anything is read, so a segment without one has no data.
             try self.spool.acknowledge(self.path)
             return nil
         }
@@ -108,7 +108,7 @@ final class SpoolImport: Sendable {
         return cursor
     }
 
-    /// Makes the page behind a position; where there are no more tokens, the position says why.
+    /// Makes the page at a position; if there are no more tokens, the position contains the reason.
     private func nextPage(_ cursor: inout SpoolCursor) async throws -> DeadTokenPage? {
         let start = cursor
         let probed = try await self.threads.run {
@@ -142,24 +142,24 @@ final class SpoolImport: Sendable {
         }
     }
 
-    /// Notes in the spool what was taken; where that fails, it is handed over again after a crash.
+    /// Records in the spool what was delivered; if that fails, it is delivered again after a crash.
     private func mark(_ cursor: SpoolCursor) async {
         try? await self.threads.run { try self.spool.setTakenByteCount(cursor.segmentOffset, of: self.path) }
     }
 
-    /// Keeps bytes that could not be written to the segment, until they are taken.
+    /// Stores bytes that could not be written to the segment, until they are delivered.
     func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { unsafe $0.unspooled += bytes } }
 
-    /// Begins the segment anew, as all that is in it was taken.
+    /// Empties the segment, since everything in it was delivered.
     ///
-    /// - Returns: whether that was possible: not where there is something that is no tuple.
+    /// - Returns: whether that was possible; it is not if the segment contains invalid bytes.
     func restart(_ segment: SpoolSegment) async throws -> Bool {
         try await self.threads.run {
             let (current, isEmpty) = self.state.withLockedValue { ($0.cursor, $0.unspooled.isEmpty) }
             guard var cursor = current, cursor.isDrained, isEmpty,
                 let reader = try SpoolReader.open(path: self.path).reader
             else { return false }
-            // Before its bytes go: what is behind it then is not what was taken.
+            // Removed before the bytes, since later bytes at these offsets are not delivered.
             try self.spool.removeTakenByteCount(of: self.path)
             try segment.restart(with: cursor.partial)
             cursor.restart(reader)
@@ -168,10 +168,10 @@ final class SpoolImport: Sendable {
         }
     }
 
-    /// Hands over the rest, and gives up the segment or sets it aside.
+    /// Delivers the rest, and removes the segment or sets it aside.
     ///
-    /// The beginning of a tuple is kept only where the segment says that the service's list came to its end: otherwise
-    /// this end cut it off.
+    /// An incomplete tuple at the end is set aside only if the segment contains the end of the service's list:
+    /// otherwise the client interrupted it.
     func finish(at byteCount: @escaping @Sendable () -> Int) async throws {
         try await self.advance(to: byteCount, isLast: true)
         guard let cursor = self.state.withLockedValue(\.cursor), let ending = cursor.ending else { return }
@@ -202,12 +202,12 @@ final class SpoolImport: Sendable {
         case .damaged(let offset):
             return try setAside(
                 .damaged,
-                "at byte \(offset) of the file; \(cursor.tupleCount) tuples before that are on the list"
+                "at byte \(offset), after \(cursor.tupleCount) delivered tuples"
             )
         case .malformed(let offset, let count):
             return try setAside(
                 .malformed,
-                "At byte \(offset) of what the service sent there is no tuple: a token of \(count) bytes."
+                "invalid tuple at byte \(offset) of the list: it announces a token of \(count) bytes"
             )
         case .unreadable(let error): throw error
         }
@@ -215,7 +215,7 @@ final class SpoolImport: Sendable {
 }
 
 extension SpoolImport {
-    /// Hands over what earlier drains left.
+    /// Delivers what earlier drains left.
     static func replay(
         _ scope: TokenScope,
         of spool: FeedbackSpool,
@@ -234,7 +234,7 @@ extension SpoolImport {
                 let file = try SpoolFile(path: path, O_RDONLY)
                 return (try file.byteCount(), try file.modifiedAt())
             }
-            // The last bytes came when the file was changed last.
+            // The last bytes were written when the file was last modified.
             let readBy = min(now, max(startedAt, modifiedAt))
             let segment = SpoolImport(path, of: spool, into: consumer, on: threads, now: now, readBy: readBy)
             try await segment.finish(at: { byteCount })
@@ -246,9 +246,9 @@ extension SpoolImport {
         return sum
     }
 
-    /// Looks at the header of a segment.
+    /// Reads the header of a segment.
     ///
-    /// - Returns: when its connection began, and what is damaged.
+    /// - Returns: the start time of its connection, and whether it is damaged.
     private static func check(
         _ path: String,
         _ spool: FeedbackSpool
@@ -260,7 +260,7 @@ extension SpoolImport {
             throw FeedbackError.newerSpool(path: path, version: version)
         case .damaged:
             let path = try spool.setAside(path, as: .damaged)
-            let detail = "its header; nothing of it is on the list"
+            let detail = "in its header, so nothing was delivered"
             return (startedAt, SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail))
         case .empty, nil: return (startedAt, nil)
         }

@@ -2,24 +2,24 @@
 
 import Glibc
 
-/// Reads the records of a segment in order, each with its checksum verified.
+/// Reads the records of a segment in order, and verifies their checksums.
 struct SpoolReader: Sendable {
     enum Record: Hashable {
-        /// Bytes that are whole and undamaged.
+        /// Complete and undamaged bytes.
         case bytes([UInt8])
-        /// Nothing more is in the segment, or nothing more may be read yet.
+        /// The segment has ended, or nothing more may be read yet.
         case end
-        /// The last record was not finished when a crash came; these bytes of it are there.
+        /// The last record is incomplete because of a crash; these bytes of it exist.
         case cutShort([UInt8])
-        /// From here on the file is all zeros, as a file system may show it after a power failure.
+        /// From here the file contains only zeros, as a file system may produce after a power failure.
         case zeros
-        /// At this offset the file is damaged.
+        /// The file is damaged at this offset.
         case damaged(offset: Int)
     }
 
-    /// What keeps a file from being read at all.
+    /// Why a file cannot be read.
     enum Unreadable: Hashable {
-        /// A newer release made it.
+        /// It was written by a newer release.
         case newerVersion(Int)
         /// Its header is damaged.
         case damaged
@@ -28,7 +28,7 @@ struct SpoolReader: Sendable {
     }
 
     let header: SpoolHeader
-    /// Whether the end of the segment was read: the service's list came to its end.
+    /// Whether the end of the segment was read, which means that the service's list has ended.
     private(set) var isEnded = false
     private let version: UInt8
     private let file: SpoolFile
@@ -58,7 +58,7 @@ struct SpoolReader: Sendable {
             at: start.count + lengthByteCount
         )
         guard rest.count == textByteCount + SpoolDigest.byteCount else {
-            // A length without a checksum may be wrong, and then there is more in the file than a header.
+            // A length without a checksum may be wrong, and the file may contain more than a header.
             return (nil, version == 1 ? .damaged : .empty)
         }
         let text = Array(rest.prefix(textByteCount))
@@ -77,14 +77,14 @@ struct SpoolReader: Sendable {
         self.offset = offset
     }
 
-    /// Whether a length, with what stands behind it, is right as far as can be told.
+    /// Whether a length matches its checksum, as far as it has one.
     private static func agrees(_ length: [UInt8], at offset: UInt64) -> Bool {
         let checksum = length.dropFirst(4)
         guard !checksum.isEmpty else { return true }
         return SpoolFormat.lengthChecksum(length.prefix(4), at: offset)?.elementsEqual(checksum) ?? false
     }
 
-    /// Reads no further than this from now on, since what follows is being written.
+    /// Limits reading to this offset, since what follows is being written.
     mutating func limit(to byteCount: Int) { self.fileByteCount = byteCount }
 
     /// Reads the next record.
@@ -115,13 +115,13 @@ struct SpoolReader: Sendable {
         return .bytes(bytes)
     }
 
-    /// A record that goes past the end of a segment that has an end was not cut short: its length is wrong.
+    /// Handles an incomplete record; in a segment with an end, it is not truncated: its length is wrong.
     private func cutShort(_ bytes: [UInt8]) throws(SpoolError) -> Record {
         guard self.version == 1, try self.hasEnd() else { return .cutShort(bytes) }
         return .damaged(offset: self.offset)
     }
 
-    /// Whether the file ends with the mark of an end, behind any number of records.
+    /// Whether the file ends with the mark of an end, after any number of records.
     private func hasEnd() throws(SpoolError) -> Bool {
         let headerByteCount = SpoolFormat.recordHeaderByteCount(version: self.version)
         let mark = try self.file.read(byteCount: headerByteCount, at: max(0, self.fileByteCount - headerByteCount))
@@ -136,7 +136,7 @@ struct SpoolReader: Sendable {
         return false
     }
 
-    /// A file system may show zeros where bytes were on their way when the power failed.
+    /// A file system may return zeros for bytes that were not written before a power failure.
     private func fault() throws(SpoolError) -> Record {
         var offset = self.offset
         while offset < self.fileByteCount {

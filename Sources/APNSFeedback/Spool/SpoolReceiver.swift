@@ -3,9 +3,9 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Takes what one connection delivers into the spool, and hands it over from there.
+/// Writes the input of one connection to the spool, and delivers it from there.
 ///
-/// One call at a time appends, and one other hands over; the two may go on at the same time.
+/// One call at a time may append, and another one may deliver concurrently.
 final class SpoolReceiver: Sendable {
     private struct State {
         var segment: SpoolSegment?
@@ -13,8 +13,8 @@ final class SpoolReceiver: Sendable {
         var importedByteCount = 0
     }
 
-    /// So much waits on the disk before it is handed over, in bytes: one transaction of many tokens is much faster than
-    /// many transactions, each of which touches most pages of a list.
+    /// The number of bytes to collect on disk before they are delivered: one transaction of many tokens is much faster
+    /// than many transactions, each of which touches most pages of a list.
     private static let portionByteCount = 64 << 20
 
     private let spool: FeedbackSpool
@@ -35,7 +35,7 @@ final class SpoolReceiver: Sendable {
         self.threads = threads
     }
 
-    /// Makes the segment, with room for what comes: that there is none is to be found out before anything is read.
+    /// Creates the segment with reserved space, so that a lack of space is detected before anything is read.
     func begin() async throws {
         let segment = try await self.threads.run { try self.spool.begin(self.header) }
         let segmentImport = SpoolImport(
@@ -51,10 +51,10 @@ final class SpoolReceiver: Sendable {
         }
     }
 
-    /// Appends bytes, and waits until they are on the disk; it blocks.
+    /// Appends bytes, and waits until they are on disk; it blocks.
     ///
-    /// - Throws: that they could not be written, or that there is no room for more. They are kept, in memory where they
-    ///   could not be written, until ``relieve()``.
+    /// - Throws: an error if they could not be written, or if there is no space for more. The bytes are kept, in memory
+    ///   if they could not be written, until ``relieve()``.
     func append(_ bytes: ByteBuffer) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         if let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) }) {
@@ -62,11 +62,10 @@ final class SpoolReceiver: Sendable {
         }
     }
 
-    /// Hands over all there is and begins the spool anew, so that what does not fit into the one may still fit
-    /// into the other.
+    /// Delivers everything and empties the spool, to make space for what did not fit.
     ///
-    /// - Returns: whether more may be read. If not, what was read is in the spool or was taken all the same, or else
-    ///   ``unspooledByteCount`` says so.
+    /// - Returns: whether more may be read. If not, what was read is in the spool or was delivered, unless
+    ///   ``unspooledByteCount`` is greater than 0.
     func relieve() async -> Bool {
         guard case (let segment?, let segmentImport?) = self.parts else { return false }
         do {
@@ -82,7 +81,7 @@ final class SpoolReceiver: Sendable {
 
     /// Appends bytes, or keeps them in memory.
     ///
-    /// - Returns: what stood in the way of that, or of room for more.
+    /// - Returns: why they could not be written, or why there is no space for more.
     private func write(
         _ bytes: UnsafeRawBufferPointer,
         _ segment: SpoolSegment,
@@ -96,17 +95,17 @@ final class SpoolReceiver: Sendable {
         return nil
     }
 
-    /// Bytes that were read, are not in the spool and were not taken.
+    /// The number of bytes that were read but are neither in the spool nor delivered.
     var unspooledByteCount: Int { self.parts.1?.unspooledByteCount ?? 0 }
 
-    /// Whether enough is on the disk to hand it over.
+    /// Whether enough is on disk to deliver it.
     var isImportDue: Bool {
         self.state.withLockedValue { state in
             (state.segment?.durableByteCount ?? 0) - state.importedByteCount >= Self.portionByteCount
         }
     }
 
-    /// Hands over what is on the disk.
+    /// Delivers what is on disk.
     func advance() async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         let byteCount = segment.durableByteCount
@@ -114,18 +113,18 @@ final class SpoolReceiver: Sendable {
         try await segmentImport.advance(to: { segment.durableByteCount })
     }
 
-    /// Hands over the rest, and gives up the segment; nothing is appended any more.
+    /// Delivers the rest, and removes the segment; nothing is appended any more.
     ///
-    /// - Parameter isEnded: whether the service ended its list, be it inside a tuple.
-    /// - Throws: that it was not taken; then the segment stays.
+    /// - Parameter isEnded: whether the service ended its list, possibly inside a tuple.
+    /// - Throws: an error if it was not delivered; the segment then remains.
     func finish(isEnded: Bool) async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
-        // Without the mark of its end it is like one that a kill left.
+        // Without the mark of its end, it is treated like one that a kill left.
         try? await self.threads.run { try segment.finish(isEnded: isEnded) }
         try await segmentImport.finish(at: { segment.durableByteCount })
     }
 
-    /// What was taken.
+    /// What was delivered.
     var result: SpoolImport.Result { self.parts.1?.result ?? SpoolImport.Result() }
 
     private var parts: (SpoolSegment?, SpoolImport?) {

@@ -4,7 +4,7 @@ package import APNSWire
 package import OpenSSLTLS
 
 extension TokenScope {
-    /// The name of this scope in file names: letters, digits, dots and hyphens stay, other bytes become `%XX`.
+    /// The name of this scope in file names: letters, digits, dots and hyphens are kept, other bytes become `%XX`.
     var fileStem: String {
         let topic = self.topic.utf8.map { byte -> String in
             switch byte {
@@ -19,14 +19,16 @@ extension TokenScope {
         return topic.joined() + "_" + self.environment.rawValue
     }
 
-    /// Finds out whose list a certificate is for.
+    /// Determines the app of a certificate's list.
     ///
-    /// The service goes by the certificate: under another topic, its list would be emptied and stand in a wrong place.
+    /// The service selects the list by the certificate: with another topic, the list would be emptied and its tokens
+    /// assigned to the wrong app.
     ///
     /// - Parameters:
     ///   - certificate: a push certificate.
-    ///   - topic: the app; `nil` for the first that the certificate names.
-    ///   - environment: where the tokens are from; `nil` for production, unless it is for the sandbox alone.
+    ///   - topic: the app; `nil` for the first topic of the certificate.
+    ///   - environment: the environment of the tokens; `nil` for production, unless the certificate is only for the
+    ///     sandbox.
     /// - Throws: ``FeedbackError/topicMissing``, ``FeedbackError/topicForeign(_:certificate:)``,
     ///   ``FeedbackError/topicUnusable(_:)``.
     package init(
@@ -44,19 +46,19 @@ extension TokenScope {
         try self.check()
     }
 
-    /// The longest topic in bytes of UTF-8.
+    /// The maximum length of a topic, in bytes of UTF-8.
     private static var topicByteCountMax: Int { 255 }
 
-    /// Finds out whether the spool, and a store behind it, can keep tokens of this scope.
+    /// Checks whether the spool and a typical store can store tokens of this scope.
     ///
     /// - Throws: ``FeedbackError/topicUnusable(_:)``.
     func check() throws(FeedbackError) {
         let byteCount = self.topic.utf8.count
         guard (1...Self.topicByteCountMax).contains(byteCount) else {
-            throw .topicUnusable("A topic has \(byteCount) bytes; it must have 1 to \(Self.topicByteCountMax).")
+            throw .topicUnusable("invalid topic of \(byteCount) bytes, expected 1 to \(Self.topicByteCountMax)")
         }
         guard !self.topic.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-            throw .topicUnusable("A topic has a control character, such as an end of line.")
+            throw .topicUnusable("invalid topic: it contains a control character, such as a line feed")
         }
     }
 }

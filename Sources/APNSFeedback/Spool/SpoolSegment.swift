@@ -5,26 +5,25 @@ import NIOConcurrencyHelpers
 
 /// A segment that is being written.
 ///
-/// What is read from the service can be read only once, so room for it is taken on the disk before: there is always
-/// more of it than may be in memory. Where no more is to be had, ``reserve()`` says so while all that was read still
-/// fits.
+/// What is read from the service can be read only once, so disk space for it is reserved in advance: always more than
+/// can be in memory. If no more is available, ``reserve()`` fails while everything read still fits.
 ///
-/// Its calls block on the disk, so they belong on threads that may; one call at a time writes.
+/// Its methods block, so call them on threads that may block; one call at a time may write.
 final class SpoolSegment: Sendable {
     private struct Length {
-        /// Bytes of the file that are on the disk.
+        /// The number of bytes of the file that are on disk.
         var file: Int
-        /// Bytes from the service among them.
+        /// The number of bytes from the service among them.
         var content: UInt64 = 0
-        /// Up to where room is taken.
+        /// The end of the reserved space.
         var reserved: Int
-        /// Whether bytes are missing behind these, so that none may follow.
+        /// Whether bytes after these are missing, so that none may follow.
         var isBroken = false
     }
 
-    /// So much room is taken ahead, in bytes, and again when half of it is used.
+    /// The number of bytes to reserve in advance, and again when half of them are used.
     ///
-    /// What is read and not yet on the disk is at most a quarter of it: twice what a handler gathers.
+    /// At most a quarter of it is read but not on disk: twice what a handler collects.
     static let roomByteCount = 4 << 20
 
     let path: String
@@ -32,7 +31,7 @@ final class SpoolSegment: Sendable {
     private let headerByteCount: Int
     private let length: NIOLockedValueBox<Length>
 
-    /// Makes a segment with room for what comes, and waits until it is on the disk.
+    /// Creates a segment with reserved space, and waits until it is on disk.
     init(path: String, _ header: SpoolHeader) throws(SpoolError) {
         let bytes = header.bytes
         self.path = path
@@ -54,19 +53,19 @@ final class SpoolSegment: Sendable {
         return file
     }
 
-    /// How much of the file may be read.
+    /// The number of bytes of the file that may be read.
     var durableByteCount: Int { self.length.withLockedValue(\.file) }
 
-    /// Appends bytes, and waits until they are on the disk.
+    /// Appends bytes, and waits until they are on disk.
     ///
-    /// Where that fails, nothing of them is kept, and nothing can be appended until ``restart(with:)``.
+    /// On failure, none of them are stored, and nothing can be appended until ``restart(with:)``.
     func append(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
         var rest = unsafe bytes
         var length = self.length.withLockedValue { $0 }
         let start = length.file
         do throws(SpoolError) {
             guard !length.isBroken else {
-                throw .inputOutput(path: self.path, action: "write", detail: "what came before could not be written")
+                throw .inputOutput(path: self.path, action: "write", detail: "an earlier write failed")
             }
             while unsafe !rest.isEmpty {
                 let portion = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordByteCountMax))
@@ -77,7 +76,7 @@ final class SpoolSegment: Sendable {
                 unsafe rest = UnsafeRawBufferPointer(rebasing: rest[portion.count...])
             }
         } catch {
-            // What is cut short here would be found when the segment is read, too.
+            // If this fails, reading detects the truncated record.
             try? self.file.truncate(to: start)
             self.length.withLockedValue { length in
                 length.reserved = start
@@ -88,7 +87,7 @@ final class SpoolSegment: Sendable {
         self.length.withLockedValue { $0 = length }
     }
 
-    /// Sees to it that there is room for what may be in memory.
+    /// Ensures that there is space for what may be in memory.
     func reserve() throws(SpoolError) {
         let length = self.length.withLockedValue { $0 }
         guard length.reserved - length.file < Self.roomByteCount / 2 else { return }
@@ -98,9 +97,9 @@ final class SpoolSegment: Sendable {
         self.length.withLockedValue { $0.reserved = end }
     }
 
-    /// Begins anew, as the list has what is in it; only these bytes, which are no whole tuple, go on.
+    /// Empties the segment, since its content was delivered; these bytes, an incomplete tuple, remain.
     ///
-    /// What is lost with the power in the midst of this is the beginning of a tuple whose rest was not there.
+    /// A power failure during this loses at most the beginning of an incomplete tuple.
     func restart(with bytes: [UInt8]) throws(SpoolError) {
         self.length.withLockedValue { $0.isBroken = true }
         try self.file.truncate(to: self.headerByteCount)
@@ -112,10 +111,10 @@ final class SpoolSegment: Sendable {
         try result.get()
     }
 
-    /// Gives back the room that is left, and waits until that is on the disk.
+    /// Releases the remaining reserved space, and waits until that is on disk.
     ///
-    /// - Parameter isEnded: whether to say that the service's list has come to its end.
-    /// - Throws: ``SpoolError``; then the segment does not say so.
+    /// - Parameter isEnded: whether to record that the service's list has ended.
+    /// - Throws: ``SpoolError``; the segment then has no record of it.
     func finish(isEnded: Bool = true) throws(SpoolError) {
         var length = self.length.withLockedValue { $0 }
         defer { try? self.file.truncate(to: length.file) }
@@ -131,7 +130,7 @@ final class SpoolSegment: Sendable {
         guard let digest = unsafe SpoolDigest.of(bytes, at: offset),
             let checksum = SpoolFormat.lengthChecksum(length, at: offset)
         else {
-            throw .inputOutput(path: self.path, action: "write", detail: "no checksum could be computed")
+            throw .inputOutput(path: self.path, action: "write", detail: "cannot compute the checksum")
         }
         try self.file.write(length + checksum + digest)
         try unsafe self.file.write(bytes)

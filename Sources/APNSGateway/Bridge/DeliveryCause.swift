@@ -42,11 +42,11 @@ extension ResponseMeaning {
                 .credentialFault
             )
         // The protocol cannot express uncertainty: "accepted" could hide a loss, "not accepted" a duplicate.
-        case .passing where isUnknown: (.indeterminate(nil), .unknown)
+        case .transient where isUnknown: (.indeterminate(nil), .unknown)
         // The service did not accept it, so the provider must not believe that it did. Expiry makes no difference: the
         // provider would resend it at once, and the service itself drops what has expired.
-        case .passing(.throttled): (.unsent(.deadline), .throttled)
-        case .passing: (.unsent(.deadline), .budgetSpent)
+        case .transient(.throttled): (.unsent(.deadline), .throttled)
+        case .transient: (.unsent(.deadline), .budgetSpent)
         }
     }
 }

@@ -39,7 +39,7 @@ public struct BatchSender: Sendable {
     ///   - configuration: where and how.
     ///   - monitor: follows the connections.
     ///   - logger: gets debug messages.
-    ///   - onFailure: is told of every connection that fails, on its event loop.
+    ///   - onFailure: is called for every connection that fails, on its event loop.
     /// - Throws: as without a monitor.
     package init(
         _ configuration: ProviderConfiguration,

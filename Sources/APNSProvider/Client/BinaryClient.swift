@@ -45,12 +45,12 @@ struct BinaryClient: ClientTransport {
         self.queue.put(notification, receiver, key: key)
     }
 
-    func settleHere(
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        self.queue.settleHere(outcome, receiver, key)
+        self.queue.settleLocally(outcome, receiver, key)
     }
 
     func waitForRoom() async { await self.queue.waitForRoom() }

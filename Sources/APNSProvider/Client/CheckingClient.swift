@@ -49,12 +49,12 @@ struct CheckingClient: ClientTransport {
         }
     }
 
-    func settleHere(
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        self.transport.settleHere(outcome, receiver, key: key)
+        self.transport.settleLocally(outcome, receiver, key: key)
     }
 
     func waitForRoom() async { await self.transport.waitForRoom() }

@@ -34,7 +34,7 @@ package protocol ClientTransport: Sendable {
     ///   - receiver: receives the outcome, if it was submitted.
     ///   - key: identifies the notification for the receiver.
     /// - Returns: whether it was submitted.
-    func settleHere(
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         key: UInt64

@@ -308,7 +308,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         let local = self.transport.localOutcome(of: notification)
         while true {
             let receipt =
-                local.map { self.transport.settleHere($0, receiver, key: key) }
+                local.map { self.transport.settleLocally($0, receiver, key: key) }
                 ?? self.transport.submit(notification, receiver, key: key)
             switch receipt {
             case .taken: return

@@ -95,7 +95,7 @@ public final class PushClient: Sendable {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 let receiver = AwaitedOutcome(continuation)
                 let receipt =
-                    local.map { self.transport.settleHere($0, receiver, key: 0) }
+                    local.map { self.transport.settleLocally($0, receiver, key: 0) }
                     ?? self.transport.submit(notification, receiver, key: 0)
                 switch receipt {
                 case .taken: break

@@ -43,7 +43,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
     /// Whether anything waits, including in a block that may be returned.
-    var holdsSomething: Bool { self.takenCount > 0 || !self.isEmpty }
+    var hasWaiting: Bool { self.takenCount > 0 || !self.isEmpty }
 
     /// - Returns: whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {

@@ -17,9 +17,9 @@ package struct QueueStateMachine: Sendable {
         /// It has as much as it can send, or is being woken.
         case busy
         /// It is connected and can send more.
-        case hungry
+        case ready
         /// It has no connection, but may open one.
-        case resting
+        case idle
     }
 
     private struct Worker: Sendable {
@@ -35,7 +35,7 @@ package struct QueueStateMachine: Sendable {
     /// Whether a worker may be available, so that not every submission searches for one.
     private var mayWake = false
     private var openCount = 0
-    private var putOffCount = 0
+    private var postponedCount = 0
     private var roomCallbacks: [UInt64: Callback] = [:]
     private var endCallbacks: [UInt64: Callback] = [:]
     private var nextWaiter: UInt64 = 0
@@ -78,7 +78,7 @@ package struct QueueStateMachine: Sendable {
     }
 
     /// Assigns a number to a notification that never waits in the queue.
-    package mutating func passBy() -> UInt64 {
+    package mutating func assignNumber() -> UInt64 {
         defer { self.nextNumber += 1 }
         return self.nextNumber
     }
@@ -163,7 +163,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Whether everything is settled and submissions have ended, or sending stopped without waiting.
     package var isOver: Bool {
-        self.isAtOnce || self.hasEnded && self.openCount == 0 && self.putOffCount == 0
+        self.isAtOnce || self.hasEnded && self.openCount == 0 && self.postponedCount == 0
     }
 
     /// Records outcomes.
@@ -181,15 +181,15 @@ package struct QueueStateMachine: Sendable {
     }
 
     /// Postpones a notification until it is sent again; until then it does not count towards the limit.
-    package mutating func putOff() {
+    package mutating func postpone() {
         self.openCount -= 1
-        self.putOffCount += 1
+        self.postponedCount += 1
     }
 
     /// Records that postponed notifications are sent again, or have their outcome.
-    package mutating func putOffEnded(_ count: Int) {
+    package mutating func endPostponement(_ count: Int) {
         self.openCount += count
-        self.putOffCount -= count
+        self.postponedCount -= count
     }
 
     // MARK: The source
@@ -231,7 +231,7 @@ package struct QueueStateMachine: Sendable {
     ///   - wake: makes the worker check whether there is something to send, and whether everything has ended.
     /// - Returns: whether it should check immediately.
     package mutating func enter(_ worker: Int, waitingCount: Int, wake: @escaping Callback) -> Bool {
-        self.workers[worker] = Worker(status: .resting, wake: wake)
+        self.workers[worker] = Worker(status: .idle, wake: wake)
         self.mayWake = true
         guard !self.isOver else { return true }
         // Wakes one worker for each waiting notification, as if each were submitted now.
@@ -256,7 +256,7 @@ package struct QueueStateMachine: Sendable {
         self.workers[worker].isConnecting = false
         // Each of the other connecting workers takes at least one.
         let isNeeded = waitingCount > self.workers.count(where: \.isConnecting)
-        self.set(worker, isNeeded ? .busy : .resting)
+        self.set(worker, isNeeded ? .busy : .idle)
         self.workers[worker].isConnecting = isNeeded
         return isNeeded
     }
@@ -265,8 +265,8 @@ package struct QueueStateMachine: Sendable {
     package mutating func waker() -> Callback? {
         guard self.mayWake else { return nil }
         let index =
-            self.workers.firstIndex { $0.status == .hungry && $0.wake != nil }
-            ?? self.workers.firstIndex { $0.status == .resting && $0.wake != nil }
+            self.workers.firstIndex { $0.status == .ready && $0.wake != nil }
+            ?? self.workers.firstIndex { $0.status == .idle && $0.wake != nil }
         guard let index else {
             self.mayWake = false
             return nil

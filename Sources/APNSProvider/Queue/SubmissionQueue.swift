@@ -56,9 +56,9 @@ final class SubmissionQueue: NotificationSource {
     ) -> SubmissionReceipt {
         let count = notification.payload.readableBytes
         let limit = self.configuration.payloadByteCountMax
-        if count == 0 { return self.settleHere(.invalid(.payloadEmpty), receiver, key) }
+        if count == 0 { return self.settleLocally(.invalid(.payloadEmpty), receiver, key) }
         if count > limit {
-            return self.settleHere(.invalid(.payloadTooLong(byteCount: count, limit: limit)), receiver, key)
+            return self.settleLocally(.invalid(.payloadTooLong(byteCount: count, limit: limit)), receiver, key)
         }
         var isSuppressed = false
         var startsClock = false
@@ -80,17 +80,17 @@ final class SubmissionQueue: NotificationSource {
         if case .taken = receipt { self.observer.queued(1) }
         if startsClock { self.lookAtClockLater() }
         if endsRest { self.endRest() }
-        return isSuppressed ? self.settleHere(.suppressed, receiver, key) : receipt
+        return isSuppressed ? self.settleLocally(.suppressed, receiver, key) : receipt
     }
 
     /// Settles a notification that is not sent.
-    func settleHere(
+    func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         _ key: UInt64
     ) -> SubmissionReceipt {
         let receipt = self.queue.withState { state -> SubmissionReceipt in
-            state.machine.hasEnded ? state.machine.refusal : .taken(state.machine.passBy())
+            state.machine.hasEnded ? state.machine.refusal : .taken(state.machine.assignNumber())
         }
         guard case .taken = receipt else { return receipt }
         self.observer.settled(outcome)
@@ -114,14 +114,14 @@ final class SubmissionQueue: NotificationSource {
 
     private func lookAtClockLater() {
         guard let limit = self.configuration.queueDurationMax else { return }
-        self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.lookAtClock() }
+        self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.checkDeadlines() }
     }
 
     /// Settles as unsent what has been waiting since before the oldest mark.
     ///
     /// Such a notification arrived between two checks, and is removed at the last check that is in time for all of
     /// them.
-    private func lookAtClock() {
+    private func checkDeadlines() {
         var overdue: [Range<UInt64>] = []
         var reason = DeliveryOutcome.Reason.deadline
         var looksAgain = false
@@ -131,7 +131,7 @@ final class SubmissionQueue: NotificationSource {
             if marks.count >= Self.clockMarkCount, let end = marks.popFirst() {
                 overdue = state.storage.removeAll(before: end)
             }
-            looksAgain = state.storage.holdsSomething
+            looksAgain = state.storage.hasWaiting
             state.storage.clockMarks = looksAgain ? marks : nil
             if let failure = state.storage.outage { reason = .unavailable(failure) }
             return state.storage.isLow && !overdue.isEmpty ? state.machine.takeRoomCallbacks() : []
@@ -157,7 +157,7 @@ final class SubmissionQueue: NotificationSource {
 
     /// A connection that cannot be opened must not be retried without need: only an open connection requests more, and
     /// so learns of the end.
-    var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.holdsSomething } }
+    var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.hasWaiting } }
 
     func start(wake: @escaping @Sendable () -> Void) {
         _ = self.queue.withState { $0.machine.enter(Self.worker, waitingCount: 0, wake: wake) }
@@ -194,7 +194,7 @@ final class SubmissionQueue: NotificationSource {
         self.queue.callOut { state in
             guard state.storage.isResting else { return [] }
             state.storage.isResting = false
-            state.machine.set(Self.worker, .hungry)
+            state.machine.set(Self.worker, .ready)
             return state.storage.isEmpty ? [] : state.machine.wakers(waitingCount: 1)
         }
     }

@@ -2,44 +2,44 @@
 
 import APNSWire
 
-/// The header fields of one request: their names, and their values one behind the other.
+/// The header fields of one request: their names, and their values in one buffer.
 ///
-/// One of these serves all requests of a connection. Most requests differ from the last one in their path and name
-/// only, which are written over those of the last.
+/// One instance is reused for all requests of a connection. Most requests differ from the previous one only in their
+/// path and identifier, which are overwritten.
 struct HTTP2HeaderFields {
-    /// A field whose value is a part of ``values``.
+    /// A field whose value is a slice of ``values``.
     struct Field {
         var name: StaticString
         var value: Range<Int>
-        /// Whether the service may keep it in its table; tokens and secrets never are.
+        /// Whether the service may store it in its HPACK table; tokens and secrets are never indexed.
         var isIndexed: Bool
     }
 
     private(set) var fields: [Field] = []
     private(set) var values: [UInt8] = []
 
-    // Where the path and the identifier are.
+    // The positions of the path and the identifier.
     private let pathField: Int
     private let pathStart: Int
     private let identifierField: Int
     private let identifierStart: Int
-    // What is the same for all requests, and where the rest begins.
+    // The end of the fields common to all requests.
     private let commonFieldCount: Int
     private let commonByteCount: Int
-    // What was the same for the last requests, and where the rest begins.
+    // The fields shared with the previous requests, and their end.
     private var topic: String?
     private var pushType: PushType?
     private var priority: UInt8?
     private var seldomFieldCount: Int
     private var seldomByteCount: Int
-    // The table of the service has the name of each of these after it came once.
+    // The service's table contains the name of each of these after its first use.
     private var hasIdentifier = false
     private var hasExpiration = false
     private var hasCollapseIdentifier = false
 
     private static let pathPrefix = Array("/3/device/".utf8)
 
-    /// Makes the fields that all requests to a service have.
+    /// Makes the fields common to all requests to a service.
     init(authority: String) {
         var fields: [Field] = []
         var values: [UInt8] = []
@@ -52,7 +52,7 @@ struct HTTP2HeaderFields {
         append(":authority", Array(authority.utf8), isIndexed: true)
         self.pathField = fields.count
         self.pathStart = values.count
-        // As much as the longest token takes.
+        // Room for the longest token.
         let digits = [UInt8](repeating: 0, count: 2 * WireLimits.tokenByteCountMax)
         append(":path", Self.pathPrefix + digits, isIndexed: false)
         self.identifierField = fields.count
@@ -66,9 +66,9 @@ struct HTTP2HeaderFields {
         self.seldomByteCount = values.count
     }
 
-    /// Takes the place of the last request's fields.
+    /// Replaces the fields of the previous request.
     ///
-    /// What differs with each request is indexed once, for the sake of its name.
+    /// A field that differs with each request is indexed once, for its name.
     ///
     /// - SeeAlso: "Sending notification requests to APNs", on HPACK.
     mutating func set(_ request: PushRequest, authorization: String?) {
@@ -90,7 +90,7 @@ struct HTTP2HeaderFields {
         }
     }
 
-    /// Leaves what seldom changes, and nothing behind it.
+    /// Sets the fields that rarely change, and removes those after them.
     private mutating func setSeldom(_ request: PushRequest) {
         let isSame =
             self.priority == request.priority && self.pushType == request.pushType && self.topic == request.topic

@@ -4,34 +4,34 @@ import CNGHTTP2
 import DequeModule
 import NIOCore
 
-/// The client's end of one HTTP/2 connection, over libnghttp2.
+/// The client side of one HTTP/2 connection, based on libnghttp2.
 ///
-/// It does no input or output, and knows no clock: bytes of the service go in, and what they say comes out as
-/// ``Event``s; requests go in, and bytes for the service come out. The library calls back only while it is given bytes
-/// or asked for some, and each callback does no more than to note an event, so that nothing re-enters.
+/// It does no I/O and has no clock: the caller passes in bytes of the service and receives ``Event``s, and passes in
+/// requests and receives bytes for the service. The library calls back only while it is given bytes or asked for some,
+/// and each callback only records an event, so that nothing is reentrant.
 ///
-/// All that touches the library's memory is in this file.
+/// All unsafe accesses to the library's memory are in this file.
 ///
 /// - SeeAlso: RFC 9113; the manual of libnghttp2, "Programmers' Guide".
 @safe final class HTTP2Session {
-    /// What the service said.
+    /// An event from the service.
     enum Event: Equatable {
-        /// The service's settings; `streamCountMax` where they name it.
+        /// The service's settings; `streamCountMax` if they contain it.
         case settings(streamCountMax: UInt32?)
-        /// A whole block of header fields; `status` is `nil` in trailers.
+        /// A complete block of header fields; `status` is `nil` in trailers.
         case headers(stream: UInt32, status: Int?, isEnd: Bool)
-        /// Bytes of a body; a frame may come in several of these.
+        /// Bytes of a body; a frame may produce several of these events.
         case body(stream: UInt32, ByteBuffer)
-        /// The end of a DATA frame, of so many bytes with its padding.
+        /// The end of a DATA frame, with its length including padding.
         case data(stream: UInt32, byteCount: Int, isEnd: Bool)
-        /// The end of a stream without a whole answer: a RST_STREAM frame of either end, or a request that the library
-        /// did not send, with code 7 (REFUSED_STREAM).
+        /// The end of a stream without a complete answer: a RST_STREAM frame of either side, or a request that the
+        /// library did not send, with code 7 (REFUSED_STREAM).
         case closed(stream: UInt32, code: UInt32)
-        /// The service is going away, with what it said about that.
+        /// The service closes the connection gracefully, with its debug data.
         case goAway(last: UInt32, ByteBuffer)
     }
 
-    /// A body of which not all has left.
+    /// A body that was not sent completely.
     private struct Body {
         var stream: UInt32 = 0
         var bytes = ByteBuffer()
@@ -41,56 +41,57 @@ import NIOCore
     private let session: OpaquePointer
     private let eventCountMax: Int
     private var events = Deque<Event>()
-    /// Why no more is read and no more requests are written; a GOAWAY frame says so to the service.
+    /// Why nothing more is read and no more requests are written; a GOAWAY frame reports it to the service.
     private(set) var failure: HTTP2Failure?
 
-    /// What the library was asked for, until it is taken.
+    /// Bytes that the library produced, until they are taken.
     private var outgoing = ByteBuffer()
-    /// How many bytes of ``outgoing`` make the library wait.
+    /// The size of ``outgoing`` at which the library must wait.
     private var outgoingByteCountMax = 0
     private var hasSentGoAway = false
 
-    /// The bodies of which not all has left, each in the slot of which the library knows the number.
+    /// The bodies that were not sent completely, each in a slot whose number the library knows.
     private var bodies: [Body] = []
     private var freeSlots: [Int] = []
     private var unfinishedCount = 0
     private var unsentByteCount = 0
     private var isBlocked = false
-    /// How many requests have left whole.
+    /// The number of requests that were sent completely.
     private(set) var wholeRequestCount = 0
 
     // The header block that is being read.
     private var status: Int?
     private var headerByteCount = 0
-    // What came since an answer was complete, a body moved on, or time passed.
+    // Input since an answer was completed, a body made progress, or time passed.
     private var frameCount = 0
     private var inputByteCount = 0
     private var endedStream: UInt32 = 0
     private var goAwayLast: UInt32?
 
-    /// The most bytes of a block of header fields, counted as RFC 9113 does (6.5.2); those of an answer have some 200.
+    /// The maximum size of a block of header fields, as defined in RFC 9113 (6.5.2); that of an answer has about 200
+    /// bytes.
     static let headerByteCountMax = 16_384
-    /// So many frames that move nothing on may come until ``resetInputCounts()``.
+    /// The maximum number of frames without progress until ``resetInputCounts()``.
     static let idleFrameCountMax = 10_000
-    /// So many bytes may; the library does not tell of frames that it passes over.
+    /// The maximum number of bytes without progress; the library does not report frames that it skips.
     static let idleByteCountMax = 1 << 20
-    /// So many acknowledgements may wait for a service that does not read.
+    /// The maximum number of acknowledgements that wait for a service that does not read.
     static let acknowledgementCountMax = 1000
     /// The most parameters of a SETTINGS frame.
     static let settingCountMax = 32
-    /// What the service may send on all streams together beyond the usual window, in bytes.
+    /// How much the service may send on all streams beyond the default window, in bytes.
     static let windowByteCount = 1 << 20
-    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, 2.1), which the headers of older versions do not have.
+    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, 2.1), which is missing in the headers of older versions.
     private static let noPrioritiesSetting: Int32 = 9
     private static let usualWindowByteCount = 65_535
-    /// The most bytes that are given to the library at a time, so that the number of events has a bound.
+    /// The maximum number of bytes passed to the library at a time, which limits the number of events.
     static let inputByteCountMax = 16_384
-    /// What a header field counts beside its bytes.
+    /// The size that each header field counts in addition to its bytes.
     private static let fieldOverhead = 32
-    /// More events than frames that fit the input, two for each.
+    /// More than twice the number of frames that fit into the input.
     private static let inputEventCountMax = 4096
 
-    /// - Parameter streamCountMax: how many requests there may be at a time.
+    /// - Parameter streamCountMax: the maximum number of concurrent requests.
     init(streamCountMax: Int) {
         self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
         var session: OpaquePointer?
@@ -102,11 +103,11 @@ import NIOCore
         unsafe nghttp2_option_set_max_outbound_ack(option, Self.acknowledgementCountMax)
         unsafe nghttp2_option_set_max_settings(option, Self.settingCountMax)
         unsafe nghttp2_option_set_max_reserved_remote_streams(option, 0)
-        // The callbacks find this object when a call is under way, which sets it.
+        // The callbacks access this object through a pointer that each call sets.
         unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
         unsafe nghttp2_option_del(option)
         unsafe nghttp2_session_callbacks_del(callbacks)
-        guard let session = unsafe session else { preconditionFailure("There is no memory for a session.") }
+        guard let session = unsafe session else { preconditionFailure("Out of memory.") }
         unsafe self.session = session
         unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
         self.greet()
@@ -121,7 +122,7 @@ import NIOCore
                 settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
                 value: UInt32(Self.headerByteCountMax)
             ),
-            // No stream comes before another, so that the library keeps no tree of them.
+            // All streams have equal priority, so the library does not maintain a tree.
             nghttp2_settings_entry(settings_id: Self.noPrioritiesSetting, value: 1),
         ]
         self.check(
@@ -131,14 +132,14 @@ import NIOCore
         self.check(unsafe nghttp2_session_set_local_window_size(self.session, 0, 0, window))
     }
 
-    /// Calls that fail for want of memory, or because they should not have been made, end the connection.
+    /// Ends the connection after a failed call, because of memory or incorrect use.
     private func check(_ result: Int32) {
         if result < 0 { self.fail(HTTP2Failure(code: HTTP2Failure.internalError)) }
     }
 
     // MARK: Reading
 
-    /// Takes bytes of the service.
+    /// Processes bytes of the service.
     ///
     /// - Parameter bytes: at most ``inputByteCountMax``.
     func receive(_ bytes: ByteBuffer) {
@@ -162,18 +163,18 @@ import NIOCore
         } else if !self.hasSentGoAway, self.goAwayLast == nil,
             unsafe nghttp2_session_check_request_allowed(self.session) == 0, self.failure == nil
         {
-            // The library ends the connection; its GOAWAY frame says why.
+            // The library ends the connection; its GOAWAY frame contains the reason.
             _ = self.serialize(atMost: .max)
         }
     }
 
-    /// `NGHTTP2_ERR_TOO_MANY_CONTINUATIONS`, which the headers of older versions do not have.
+    /// `NGHTTP2_ERR_TOO_MANY_CONTINUATIONS`, which is missing in the headers of older versions.
     private static let tooManyContinuations = -905
 
-    /// The next event, in the order in which they came.
+    /// The next event, in order of arrival.
     func nextEvent() -> Event? { self.events.popFirst() }
 
-    /// Time has passed, or something has moved on: input is counted anew.
+    /// Resets the input limits, after time has passed or progress was made.
     func resetInputCounts() {
         self.frameCount = 0
         self.inputByteCount = 0
@@ -187,7 +188,7 @@ import NIOCore
         self.events.append(event)
     }
 
-    /// Reads no more, and tells the service why.
+    /// Stops reading, and reports the reason to the service.
     func fail(_ failure: HTTP2Failure) {
         self.failure = self.failure ?? failure
         self.terminate()
@@ -200,12 +201,12 @@ import NIOCore
 
     // MARK: Writing
 
-    /// Whether a body waits for the service to take more, so that no more requests should be begun.
+    /// Whether a body waits for flow control, so that no more requests should be started.
     var isExhausted: Bool { self.isBlocked && self.unfinishedCount > 0 }
 
     /// Submits a request.
     ///
-    /// - Returns: the number of its stream; `nil` where there is none any more.
+    /// - Returns: the number of its stream; `nil` if the numbers are used up.
     func submit(_ headers: HTTP2HeaderFields, body: ByteBuffer) -> UInt32? {
         guard self.failure == nil, !self.hasSentGoAway else { return nil }
         let slot = self.takeSlot()
@@ -239,7 +240,7 @@ import NIOCore
         return number
     }
 
-    /// Names are never copied, and values always: their memory is used again for the next request.
+    /// Names are never copied, but values always are: their memory is reused for the next request.
     private static func field(
         _ field: HTTP2HeaderFields.Field,
         _ values: UnsafeBufferPointer<UInt8>
@@ -256,7 +257,7 @@ import NIOCore
         )
     }
 
-    /// Whether the service takes the whole of a body now, behind those that wait.
+    /// Whether flow control permits sending the whole body now, after those that wait.
     private func fits(_ body: ByteBuffer) -> Bool {
         let initial = unsafe nghttp2_session_get_remote_settings(
             self.session,
@@ -281,14 +282,14 @@ import NIOCore
         if self.unfinishedCount == 0 { self.isBlocked = false }
     }
 
-    /// The streams of which not the whole request has left.
+    /// The streams whose request was not sent completely.
     var unfinishedStreams: [UInt32] { self.bodies.map(\.stream).filter { $0 != 0 }.sorted() }
 
     private func isUnfinished(_ stream: UInt32) -> Bool {
         self.unfinishedCount > 0 && self.bodies.contains { $0.stream == stream }
     }
 
-    /// Ends a stream for good; of its body no more is sent.
+    /// Resets a stream; the rest of its body is not sent.
     func reset(_ stream: UInt32, code: UInt32) {
         self.forgetBody(stream)
         self.check(
@@ -301,7 +302,7 @@ import NIOCore
         )
     }
 
-    /// Sends no more of a body whose request was answered before all of it has left.
+    /// Stops sending a body whose request was answered before it was sent completely.
     func stopSending(_ stream: UInt32) {
         if self.isUnfinished(stream) { self.reset(stream, code: HTTP2Failure.cancel) }
     }
@@ -313,12 +314,12 @@ import NIOCore
         self.release(slot)
     }
 
-    /// Asks whether the service is there.
+    /// Sends a PING frame.
     func ping() {
         self.check(unsafe nghttp2_submit_ping(self.session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil))
     }
 
-    /// Says good-bye; what comes until the connection is closed is still read.
+    /// Sends a GOAWAY frame; what arrives until the connection is closed is still read.
     func goAway() {
         guard self.failure == nil, !self.hasSentGoAway else { return }
         self.check(
@@ -333,12 +334,12 @@ import NIOCore
         )
     }
 
-    /// What is to be sent.
+    /// Bytes to send.
     ///
-    /// Behind a GOAWAY frame there is nothing.
+    /// There are none after a GOAWAY frame.
     ///
-    /// - Parameter limit: so many bytes are enough for now; the last frame may go beyond.
-    /// - Returns: `nil` where there is nothing.
+    /// - Parameter limit: the desired number of bytes; the last frame may exceed it.
+    /// - Returns: `nil` if there is nothing to send.
     func nextBytes(atMost limit: Int) -> ByteBuffer? {
         guard self.serialize(atMost: limit) else { return nil }
         let bytes = self.outgoing
@@ -346,7 +347,7 @@ import NIOCore
         return bytes
     }
 
-    /// - Returns: whether there is anything to be sent.
+    /// - Returns: whether there is anything to send.
     private func serialize(atMost limit: Int) -> Bool {
         self.outgoingByteCountMax = limit
         while !self.hasSentGoAway, self.outgoing.readableBytes < limit {
@@ -367,7 +368,7 @@ import NIOCore
     }
 }
 
-// MARK: What the library calls
+// MARK: Callbacks of the library
 
 extension HTTP2Session {
     private static func setCallbacks(_ callbacks: OpaquePointer?) {
@@ -388,7 +389,7 @@ extension HTTP2Session {
             let value = unsafe UnsafeBufferPointer(start: value, count: count)
             return unsafe HTTP2Session.of(user).received(name, value)
         }
-        // What the library would pass over, as being harmless on the web, is no clean answer.
+        // The library would ignore invalid fields, as harmless on the web, but the answer is not valid.
         unsafe nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
             NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
         }
@@ -421,7 +422,7 @@ extension HTTP2Session {
     }
 
     private static func of(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
-        guard let user = unsafe user else { preconditionFailure("A callback came without its session.") }
+        guard let user = unsafe user else { preconditionFailure("A callback has no session.") }
         return unsafe Unmanaged<HTTP2Session>.fromOpaque(user).takeUnretainedValue()
     }
 
@@ -436,7 +437,7 @@ extension HTTP2Session {
             self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
             return NGHTTP2_ERR_PAUSE.rawValue
         }
-        // The library lets no other pseudo-header field through in an answer, and this one once, of three digits.
+        // The library permits no other pseudo-header field in an answer, and this one once, with three digits.
         if unsafe name.first == UInt8(ascii: ":") {
             self.status = unsafe value.reduce(0) { 10 * $0 + Int($1) - Int(UInt8(ascii: "0")) }
         }
@@ -482,28 +483,28 @@ extension HTTP2Session {
 
     private func closed(_ stream: UInt32, _ code: UInt32) {
         self.forgetBody(stream)
-        // Of these the event before has told all.
+        // The previous event already contained the end of this stream.
         if stream == self.endedStream && code == 0 { return }
         self.note(.closed(stream: stream, code: code))
     }
 
     private func sendsGoAway(_ frame: UnsafeRawBufferPointer) {
         self.hasSentGoAway = true
-        // The last stream, the code, and the library's own words.
+        // The last stream, the code, and the library's debug data.
         let body = unsafe UnsafeRawBufferPointer(rebasing: frame[Self.frameHeaderByteCount...])
         let code = unsafe UInt32(bigEndian: body.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
         guard code != UInt32(NGHTTP2_NO_ERROR.rawValue), self.failure == nil else { return }
         self.failure = unsafe HTTP2Failure(code: code, detail: String(decoding: body.dropFirst(8), as: UTF8.self))
     }
 
-    /// Tells how much of a body may leave, which ``sends(_:_:byteCount:slot:)`` then writes.
+    /// Returns how much of a body may be sent, which ``sends(_:_:byteCount:slot:)`` then writes.
     private static let readBody: nghttp2_data_source_read_callback = { _, stream, _, limit, flags, source, user in
         guard let source = unsafe source, let flags = unsafe flags else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
         let session = unsafe HTTP2Session.of(user)
         let slot = unsafe Int(source.pointee.fd)
-        // That of a stream that was reset.
+        // The stream was reset.
         guard session.bodies[slot].stream == UInt32(bitPattern: stream) else {
             return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
@@ -543,12 +544,12 @@ extension HTTP2Session {
     private static let goAwayByteCountMin = 17
 }
 
-/// The connection cannot be used any longer; the code of HTTP/2 says why.
+/// Why the connection can no longer be used, with an HTTP/2 error code.
 ///
 /// - SeeAlso: RFC 9113, 7.
 struct HTTP2Failure: Error, Equatable, CustomStringConvertible {
     var code: UInt32
-    /// What libnghttp2 says about it.
+    /// The description from libnghttp2.
     var detail = ""
 
     static let protocolError: UInt32 = 1
@@ -560,7 +561,7 @@ struct HTTP2Failure: Error, Equatable, CustomStringConvertible {
     var description: String {
         let detail = self.detail.isEmpty ? "" : ": \(self.detail)"
         let fault =
-            self.code == Self.internalError ? "HTTP/2 failed at this end" : "the service broke the rules of HTTP/2"
+            self.code == Self.internalError ? "internal HTTP/2 error" : "the service violated the HTTP/2 protocol"
         return "\(fault) (code \(self.code)\(detail))"
     }
 }

@@ -4,25 +4,25 @@ import APNSPayload
 import APNSWire
 import NIOCore
 
-/// An answer on its way: the status, and what has come of the body.
+/// An incomplete answer: the status, and the part of the body received so far.
 struct PushAnswer {
     var status: Int
     var body = ByteBuffer()
     private var byteCount = 0
 
-    /// The most bytes of a body that are kept; documented ones have less than 100.
+    /// The maximum number of stored bytes of a body; documented ones have less than 100.
     static let bodyByteCountMax = 4096
 
-    /// The most bytes of an answer behind its first header fields; one with more is given up.
+    /// The maximum length of an answer after its first header fields; a longer one is refused.
     static let byteCountMax = 32_768
-    /// What a frame counts beside its payload, so that empty ones do not go on forever.
+    /// The size that each frame counts in addition to its payload, which limits the number of empty frames.
     private static let frameOverhead = 9
 
     init(status: Int) { self.status = status }
 
     /// Counts a frame of the answer.
     ///
-    /// - Returns: whether it is still as long as an answer may be.
+    /// - Returns: whether the answer is still within its maximum length.
     mutating func count(_ payloadByteCount: Int) -> Bool {
         self.byteCount += payloadByteCount + Self.frameOverhead
         return self.byteCount <= Self.byteCountMax

@@ -6,8 +6,8 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
-/// One connection of a worker: it carries bytes between the channel and ``PushConnectionStateMachine``, keeps the
-/// deadlines, and tells the worker what became of its requests.
+/// One connection of a worker: it transfers bytes between the channel and ``PushConnectionStateMachine``, enforces the
+/// deadlines, and reports the outcomes of its requests to the worker.
 ///
 /// It is the last handler of its channel.
 final class PushConnection: ChannelInboundHandler {
@@ -20,10 +20,10 @@ final class PushConnection: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var keepAlive: PushKeepAlive
     private var stall: StallDeadline
-    /// The progress at the last look at deadlines.
+    /// The progress at the last check of the deadlines.
     private var progressCount = 0
     private var failure: (any Error)?
-    private var isShaken = false
+    private var isHandshakeComplete = false
     private var isOver = false
     private var isClosing = false
     private var greetingTimer: Scheduled<Void>?
@@ -32,12 +32,12 @@ final class PushConnection: ChannelInboundHandler {
     /// The names that the texts of failures contain.
     private var names: TLSErrorNames { self.worker?.names ?? TLSErrorNames() }
 
-    /// Whether any request was answered here.
+    /// Whether any request was answered on this connection.
     private(set) var hasAnswered = false
-    /// Whether any request was accepted here.
+    /// Whether any request was accepted on this connection.
     private(set) var hasAccepted = false
 
-    /// The TLS below, once the channel has it.
+    /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
 
     init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker, observer: DeliveryObserver) {
@@ -58,19 +58,19 @@ final class PushConnection: ChannelInboundHandler {
         self.greetingDurationMax = configuration.connectDurationMax
     }
 
-    /// So many bytes are written at a time, so that a service that does not read is noticed.
+    /// The number of bytes to write at a time, so that a service that does not read is detected.
     private static let outputByteCountMax = 65_536
 
-    /// Whether the service has sent its settings, behind which requests may go out.
+    /// Whether the service has sent its settings, after which requests may be sent.
     var isGreeted: Bool { self.machine.isOpen }
 
-    /// Why the service is going away, where it said so.
+    /// Why the service closes the connection, if it gave a reason.
     var goAwayReason: PushReason? { self.machine.goAwayReason }
 
-    /// Whether no more requests can ever be written here.
+    /// Whether no more requests can be written to this connection.
     var isRetired: Bool { self.isOver || self.machine.streams.isGoingAway || self.machine.streams.isUsedUp }
 
-    /// How many requests can be written now.
+    /// The number of requests that can be written now.
     var room: Int {
         guard self.isGreeted, !self.isOver, !self.isClosing, self.context?.channel.isWritable == true else { return 0 }
         return self.machine.room
@@ -88,17 +88,17 @@ final class PushConnection: ChannelInboundHandler {
         return self.machine.write(push, push.submission.request, authorization: authorization)
     }
 
-    /// Sends what there is, as long as the channel takes it.
+    /// Sends what is pending, as long as the channel is writable.
     func flush() {
-        guard self.isShaken, let context = self.context else { return }
+        guard self.isHandshakeComplete, let context = self.context else { return }
         while context.channel.isWritable, let bytes = self.machine.nextBytes(atMost: Self.outputByteCountMax) {
             context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)
         }
-        // Streams may have ended by that.
+        // Sending may have ended streams.
         self.performActions(context)
     }
 
-    /// Opens no more streams; closes when the last has its answer.
+    /// Opens no more streams; closes after the last answer.
     func retire() {
         self.machine.retire()
         self.closeWhenIdle()
@@ -109,7 +109,7 @@ final class PushConnection: ChannelInboundHandler {
         self.close()
     }
 
-    /// Closes; what has no answer is reported as lost.
+    /// Closes; requests without an answer are reported as lost.
     func close() {
         guard let context = self.context else { return self.end() }
         guard !self.isClosing else { return }
@@ -118,10 +118,10 @@ final class PushConnection: ChannelInboundHandler {
         self.close(context)
     }
 
-    /// Sends what there is up to a GOAWAY frame, and closes.
+    /// Sends what is pending up to a GOAWAY frame, and closes.
     private func close(_ context: ChannelHandlerContext) {
         self.isClosing = true
-        if self.isShaken, let bytes = self.machine.nextBytes(atMost: .max) {
+        if self.isHandshakeComplete, let bytes = self.machine.nextBytes(atMost: .max) {
             context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)
         }
         context.close(promise: nil)
@@ -129,12 +129,12 @@ final class PushConnection: ChannelInboundHandler {
 
     // MARK: Deadlines
 
-    /// Looks after deadlines, from time to time.
+    /// Checks the deadlines; called periodically.
     ///
     /// - Parameters:
     ///   - now: the time.
-    ///   - answerDurationMax: how long an answer may take.
-    ///   - isWanted: whether requests wait for room here.
+    ///   - answerDurationMax: the maximum time for an answer.
+    ///   - isWanted: whether requests wait for room on this connection.
     /// - Returns: the requests whose answers took too long.
     func check(
         at now: NIODeadline,
@@ -145,13 +145,13 @@ final class PushConnection: ChannelInboundHandler {
         self.machine.tick()
         if self.machine.progressCount != self.progressCount { self.stall.moved() }
         self.progressCount = self.machine.progressCount
-        // Nothing can be sent where bodies wait for room, or requests for streams.
+        // Nothing can be sent if bodies wait for flow control, or requests for streams.
         let isStalled = self.machine.isExhausted || isWanted && self.room == 0
         let limit = TimeAmount(answerDurationMax)
         let overdue = self.machine.takeOverdue { now - $0.writtenAt >= limit }
         let isWaiting =
             !self.machine.streams.waiting.isEmpty || !overdue.unknown.isEmpty || !overdue.unprocessed.isEmpty
-        // One that has answered before is left to the deadlines of its requests while there is room on it.
+        // A connection with earlier answers is not given up while it has room; its requests have their own deadlines.
         let isSilent = !self.hasAnswered && !overdue.unknown.isEmpty
         if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
             self.giveUp(.stalled(self.stall.durationMax, self.names))
@@ -183,7 +183,7 @@ final class PushConnection: ChannelInboundHandler {
             guard let part = bytes.readSlice(length: count) else { return }
             self.machine.receive(part)
             self.performActions(context)
-            // So that acknowledgements are counted by what the service does not read, not by what came at a time.
+            // Acknowledgements then count what the service does not read, not what arrived at once.
             if bytes.readableBytes > 0 { self.flush() }
         }
     }
@@ -226,7 +226,7 @@ final class PushConnection: ChannelInboundHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         self.keepAlive.heard(at: .now())
-        // Where the service has made room for bodies that waited, it makes room for requests.
+        // If the service has enlarged the window for waiting bodies, there is also room for requests.
         if self.machine.isExhausted { self.flush() }
         self.worker?.readComplete(self)
         self.flush()
@@ -234,7 +234,7 @@ final class PushConnection: ChannelInboundHandler {
         context.fireChannelReadComplete()
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -246,16 +246,16 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted(let name) = event as? TLSUserEvent { self.shaken(name, context) }
+        if case .handshakeCompleted(let name) = event as? TLSUserEvent { self.handshakeCompleted(name, context) }
         context.fireUserInboundEventTriggered(event)
     }
 
-    private func shaken(_ name: String?, _ context: ChannelHandlerContext) {
+    private func handshakeCompleted(_ name: String?, _ context: ChannelHandlerContext) {
         guard name == PushConfiguration.applicationProtocol else {
             self.errorCaught(context: context, error: ConnectionFailure.notHTTP2(self.names))
             return
         }
-        self.isShaken = true
+        self.isHandshakeComplete = true
         self.observer.opened()
         self.flush()
         self.greetingTimer = context.eventLoop.assumeIsolated().scheduleTask(
@@ -274,7 +274,7 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        if self.isShaken { self.observer.closed() }
+        if self.isHandshakeComplete { self.observer.closed() }
         self.end()
         context.fireChannelInactive()
     }
@@ -287,7 +287,7 @@ final class PushConnection: ChannelInboundHandler {
         context.fireChannelWritabilityChanged()
     }
 
-    /// Ends, also where there is no channel yet; one that comes later is closed.
+    /// Ends the connection, even if it has no channel yet; a channel that is opened later is closed.
     ///
     /// - Parameter error: why no channel could be opened.
     func end(_ error: (any Error)? = nil) {

@@ -3,24 +3,25 @@
 import APNSWire
 import NIOCore
 
-/// One connection to the service without its channel: what became of each request, by what the service said.
+/// One connection to the service without its channel: it determines the outcome of each request from the service's
+/// frames.
 ///
-/// It does no input or output, and knows no clock. ``StreamTable`` says which requests wait, and what is proved about
-/// those that get no answer; each leaves it once.
+/// It does no I/O and has no clock. ``StreamTable`` tracks which requests wait for an answer, and what is known about
+/// those that get none; each leaves it once.
 struct PushConnectionStateMachine<Element> {
-    /// What the connection's owner is to do.
+    /// What the owner of the connection must do.
     enum Action {
         /// Requests may be written.
         case opened
         /// A request has its answer.
         case answered(Element, PushAnswer)
-        /// A request was proved not to be processed.
+        /// A request was verified as not processed.
         case unprocessed(Element)
-        /// The fate of a request is unknown.
+        /// It is unknown whether a request was processed.
         case unknown(Element, DeliveryOutcome.Reason)
-        /// The service goes away, and says no more to these.
+        /// The service closes the connection gracefully, and does not answer these.
         case goingAway(Unanswered)
-        /// Send what there is, and close.
+        /// Send what is pending, and close.
         case failed(HTTP2Failure)
     }
 
@@ -29,22 +30,22 @@ struct PushConnectionStateMachine<Element> {
 
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
-    /// The answers that have begun and are not complete, by stream; most are complete with their first frame.
+    /// Incomplete answers by stream; most answers are complete with their first frame.
     private var answers: [UInt32: PushAnswer] = [:]
     private var hasFailed = false
 
     private(set) var streams: StreamTable<Element>
-    /// Whether the service has sent its settings, behind which requests may go out.
+    /// Whether the service has sent its settings, after which requests may be sent.
     private(set) var isOpen = false
-    /// Why the service is going away, where it said so.
+    /// Why the service closes the connection, if it gave a reason.
     private(set) var goAwayReason: PushReason?
-    /// Answers to requests.
+    /// The number of answers to requests.
     private var answerCount = 0
 
     /// - Parameters:
-    ///   - authority: host and port as `:authority` has them.
-    ///   - streamCountMax: the most requests at a time.
-    ///   - startsWithOne: whether one request at a time is sent until one was accepted.
+    ///   - authority: host and port for the `:authority` field.
+    ///   - streamCountMax: the maximum number of concurrent requests.
+    ///   - startsWithOne: whether only one request at a time is sent until one was accepted.
     init(authority: String, streamCountMax: Int, startsWithOne: Bool) {
         self.session = HTTP2Session(streamCountMax: streamCountMax)
         self.headers = HTTP2HeaderFields(authority: authority)
@@ -53,13 +54,13 @@ struct PushConnectionStateMachine<Element> {
 
     // MARK: Writing
 
-    /// How many requests can be written now.
+    /// The number of requests that can be written now.
     var room: Int { self.session.isExhausted || self.hasFailed ? 0 : self.streams.room }
 
-    /// Whether a body waits for the service to take more.
+    /// Whether a body waits for flow control.
     var isExhausted: Bool { self.session.isExhausted }
 
-    /// Changes whenever a request leaves whole, or is answered.
+    /// Changes whenever a request is sent completely, or answered.
     var progressCount: Int { self.session.wholeRequestCount &+ self.answerCount }
 
     /// Opens a stream for a request.
@@ -79,26 +80,26 @@ struct PushConnectionStateMachine<Element> {
 
     /// Bytes for the service.
     ///
-    /// - Parameter limit: so many are enough for now.
-    /// - Returns: `nil` where there is nothing to be sent.
+    /// - Parameter limit: the desired number of bytes.
+    /// - Returns: `nil` if there is nothing to send.
     func nextBytes(atMost limit: Int) -> ByteBuffer? { self.session.nextBytes(atMost: limit) }
 
-    /// Asks whether the service is there.
+    /// Sends a PING frame.
     func ping() { self.session.ping() }
 
-    /// Time has passed, as it does some times in a second.
+    /// Resets the input limits; called a few times per second.
     func tick() { self.session.resetInputCounts() }
 
     /// Opens no more streams.
     mutating func retire() { self.streams.retire() }
 
-    /// Says good-bye to the service.
+    /// Sends a GOAWAY frame to the service.
     mutating func goAway() {
         self.streams.retire()
         self.session.goAway()
     }
 
-    /// Takes out the requests that have waited too long for their answers.
+    /// Removes and returns the requests whose answers took too long.
     mutating func takeOverdue(where isOverdue: (Element) -> Bool) -> Unanswered {
         var overdue = Unanswered()
         let numbers = self.streams.numbers(where: isOverdue)
@@ -112,7 +113,7 @@ struct PushConnectionStateMachine<Element> {
         return overdue
     }
 
-    /// Takes out all requests: the connection is lost.
+    /// Removes and returns all requests, after the connection was lost.
     mutating func takeLost() -> Unanswered {
         self.answers = [:]
         return self.streams.lost(unfinished: self.session.unfinishedStreams)
@@ -120,16 +121,16 @@ struct PushConnectionStateMachine<Element> {
 
     // MARK: Reading
 
-    /// The bytes of bodies of answers that are not complete.
+    /// The bytes stored for incomplete answers.
     var keptByteCount: Int { self.answers.values.reduce(0) { $0 + $1.body.readableBytes } }
 
-    /// The most bytes that ``receive(_:)`` takes.
+    /// The maximum number of bytes for ``receive(_:)``.
     static var inputByteCountMax: Int { HTTP2Session.inputByteCountMax }
 
-    /// Takes bytes of the service; ``nextAction()`` says what follows.
+    /// Processes bytes of the service; ``nextAction()`` returns what follows.
     func receive(_ bytes: ByteBuffer) { self.session.receive(bytes) }
 
-    /// What is to be done next.
+    /// The next action for the owner.
     mutating func nextAction() -> Action? {
         while let event = self.session.nextEvent() {
             if let action = self.action(event) { return action }
@@ -159,18 +160,18 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
-        // Many answers are this one frame.
+        // Many answers consist of only this frame.
         if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
             return self.finished(number, PushAnswer(status: status))
         }
         guard self.streams.waiting[number] != nil else { return nil }
         guard var answer = self.answers[number] else {
             guard let status, (100...599).contains(status) else { return self.refuse(number) }
-            // Behind a provisional answer comes the one that counts.
+            // A provisional answer is followed by the final one.
             if status < 200 { return isEnd ? self.refuse(number) : nil }
             return self.received(number, PushAnswer(status: status), isEnd: isEnd)
         }
-        // Trailers, which change nothing.
+        // Trailers have no effect.
         guard status == nil, answer.count(0) else { return self.refuse(number) }
         return self.received(number, answer, isEnd: isEnd)
     }
@@ -198,7 +199,7 @@ struct PushConnectionStateMachine<Element> {
         return .answered(element, answer)
     }
 
-    /// Takes no answer that breaks the rules.
+    /// Refuses an answer that violates the protocol.
     private mutating func refuse(_ number: UInt32, code: UInt32 = HTTP2Failure.protocolError) -> Action? {
         self.session.reset(number, code: code)
         self.answers[number] = nil

@@ -2,7 +2,7 @@
 
 import NIOCore
 
-/// When to ask whether the other end is there, and when to give it up.
+/// Determines when to send a PING frame, and when to give up the connection.
 struct PushKeepAlive: Equatable {
     /// What to do now.
     enum Step: Equatable {
@@ -10,7 +10,7 @@ struct PushKeepAlive: Equatable {
         case rest
         /// Send a PING frame.
         case ping
-        /// Close the connection: the last one was not answered.
+        /// Close the connection: the last PING frame was not answered.
         case giveUp
     }
 
@@ -27,17 +27,17 @@ struct PushKeepAlive: Equatable {
         self.heardAt = now
     }
 
-    /// Anything came.
+    /// Records any input.
     mutating func heard(at now: NIODeadline) {
         self.heardAt = now
         self.askedAt = nil
     }
 
-    /// Decides, from time to time.
+    /// Checks the deadlines; called periodically.
     ///
     /// - Parameters:
     ///   - now: the time.
-    ///   - isWaiting: whether an answer is waited for.
+    ///   - isWaiting: whether an answer is due.
     /// - Returns: what to do.
     mutating func step(at now: NIODeadline, isWaiting: Bool) -> Step {
         if let askedAt = self.askedAt { return now - askedAt >= TimeAmount(self.durationMax) ? .giveUp : .rest }

@@ -2,25 +2,25 @@
 
 import NIOCore
 
-/// When a connection that something waits for is given up: nothing was answered on it, and nothing could be sent, for
-/// too long.
+/// Determines when to give up a connection with pending requests: nothing was answered on it, and nothing could be
+/// sent, for too long.
 ///
-/// The service may answer every PING meanwhile.
+/// The service may still answer every PING frame.
 struct StallDeadline: Equatable {
     let durationMax: Duration
     private var stalledSince: NIODeadline?
 
     init(durationMax: Duration) { self.durationMax = durationMax }
 
-    /// The service answered a request, or a request left whole.
+    /// Records that the service answered a request, or that a request was sent completely.
     mutating func moved() { self.stalledSince = nil }
 
-    /// Decides, from time to time.
+    /// Checks the deadline; called periodically.
     ///
     /// - Parameters:
     ///   - now: the time.
-    ///   - isStalled: whether something waits that cannot be sent.
-    /// - Returns: whether the connection is to be given up.
+    ///   - isStalled: whether there are requests that cannot be sent.
+    /// - Returns: whether to give up the connection.
     mutating func isOver(at now: NIODeadline, isStalled: Bool) -> Bool {
         guard isStalled else {
             self.stalledSince = nil

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The streams of one connection as its client sees them: which may be opened, which wait for an answer, and what is
-/// proved about a request that has none.
+/// The streams of one connection on the client side: how many may be opened, which wait for an answer, and what is
+/// known about a request without one.
 ///
-/// All decisions about that are made here. A request was not processed where its answer has not begun, and
+/// All these decisions are made here. A request was not processed if its answer has not begun, and
 ///
-/// - the service closed the stream with REFUSED_STREAM (7), which is also how the library ends a stream that it did not
-///   send any more, or
-/// - the service goes away and names a lower last stream, or
-/// - not all of it has left when the client gives it up, or when the connection ends.
+/// - the service closed the stream with REFUSED_STREAM (7), with which the library also ends a stream that it did not
+///   send, or
+/// - the service sends GOAWAY with a lower last stream, or
+/// - it was not sent completely when the client gives it up, or when the connection ends.
 ///
-/// In all other cases it may have been processed. It does no input or output, and knows no clock.
+/// In all other cases it may have been processed. The table does no I/O and has no clock.
 ///
 /// - SeeAlso: RFC 9113, 5.1.2, 6.8 and 8.7.
 struct StreamTable<Element> {
-    /// What a stream without an answer proves about its request.
+    /// What is known about the request of a stream without an answer.
     enum Fate {
         /// The service did not process it.
         case unprocessed(Element)
@@ -22,7 +22,7 @@ struct StreamTable<Element> {
         case unknown(Element)
     }
 
-    /// Requests without an answer, in the order in which their streams were opened.
+    /// Requests without an answer, in the order of their streams.
     struct Unanswered {
         /// The service may have processed these.
         var unknown: [Element] = []
@@ -38,66 +38,67 @@ struct StreamTable<Element> {
         }
     }
 
-    /// The greatest number that a stream can have.
+    /// The highest stream number.
     static var lastNumber: UInt32 { 0x7FFF_FFFF }
 
     private(set) var waiting: [UInt32: Element] = [:]
-    /// The streams whose answers have begun and are not complete.
+    /// The streams with incomplete answers.
     ///
-    /// The service has processed their requests, whatever it says then.
+    /// The service has processed their requests, however the streams end.
     private var begun: Set<UInt32> = []
     private var nextNumber: UInt32 = 1
-    /// What the service allows; `nil` before its first SETTINGS, when nothing may be opened.
+    /// The service's limit; `nil` before its first SETTINGS frame, when no stream may be opened.
     private var announcedMax: Int?
-    /// What this end allows itself.
+    /// The client's own limit.
     private let ownMax: Int
-    /// With a provider token, one at a time until the first success.
+    /// Whether a request was accepted; with a provider token, only one stream at a time is opened until then.
     private var isProved: Bool
     private(set) var isGoingAway = false
 
     /// - Parameters:
-    ///   - countMax: the most streams that this end opens, at least 1.
-    ///   - startsWithOne: whether one stream at a time is opened until one was answered with success.
+    ///   - countMax: the maximum number of streams of this client, at least 1.
+    ///   - startsWithOne: whether only one stream at a time is opened until a request was accepted.
     init(countMax: Int, startsWithOne: Bool) {
         self.ownMax = countMax
         self.isProved = !startsWithOne
     }
 
-    /// How many streams may be open now.
+    /// The maximum number of open streams now.
     var limit: Int {
         guard let announcedMax = self.announcedMax, !self.isGoingAway else { return 0 }
         return min(announcedMax, self.isProved ? self.ownMax : min(1, self.ownMax))
     }
 
-    /// How many more streams may be opened now.
+    /// The number of streams that may be opened now.
     var room: Int {
         let numbersLeft = Int((Self.lastNumber - min(self.nextNumber, Self.lastNumber)) / 2)
         return max(0, min(self.limit - self.waiting.count, numbersLeft))
     }
 
-    /// Whether all numbers are used, so that another connection is needed.
+    /// Whether all stream numbers are used, so that a new connection is needed.
     var isUsedUp: Bool { self.nextNumber >= Self.lastNumber - 1 }
 
-    /// Takes the limit of a SETTINGS frame.
+    /// Applies the limit of a SETTINGS frame.
     ///
-    /// - Parameter countMax: the most concurrent streams; `nil` where the frame does not name it, which leaves it as it
-    ///   was, or at 100 in the first frame: the RFC knows no bound then, but no service means that.
+    /// - Parameter countMax: the maximum number of concurrent streams; `nil` if the frame does not contain it. The
+    ///   limit is then unchanged, or 100 for the first frame: the RFC defines no limit for this case, but no service
+    ///   means that.
     mutating func settings(countMax: Int?) {
         self.announcedMax = countMax.map { max(0, $0) } ?? self.announcedMax ?? 100
     }
 
-    /// Opens a stream; the caller has asked for ``room``.
+    /// Opens a stream; the caller must check ``room``.
     mutating func open(_ element: Element) -> UInt32 {
-        precondition(self.room > 0, "A stream was opened although there was no room.")
+        precondition(self.room > 0, "A stream was opened without room.")
         let number = self.nextNumber
         self.nextNumber += 2
         self.waiting[number] = element
         return number
     }
 
-    /// Takes a whole answer.
+    /// Records a complete answer.
     ///
-    /// - Returns: whom it is for; `nil` where nobody waits on that stream.
+    /// - Returns: its request; `nil` if no request waits on that stream.
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
         if !self.begun.isEmpty { self.begun.remove(number) }
@@ -105,20 +106,20 @@ struct StreamTable<Element> {
         return element
     }
 
-    /// An answer begins, and is not complete.
+    /// Records an incomplete answer.
     mutating func answerBegins(_ number: UInt32) {
         if self.waiting[number] != nil { self.begun.insert(number) }
     }
 
-    /// Takes back a stream whose request was never given to the library.
+    /// Removes a stream whose request was never passed to the library.
     mutating func withdraw(_ number: UInt32) { self.waiting[number] = nil }
 
-    /// Takes the end of a stream without a whole answer, by the service or the library.
+    /// Records the end of a stream without a complete answer, by the service or the library.
     ///
     /// - Parameters:
     ///   - number: the stream.
     ///   - code: why it was closed.
-    /// - Returns: what that proves; `nil` where nobody waits on that stream.
+    /// - Returns: what is known about its request; `nil` if no request waits on that stream.
     mutating func closed(_ number: UInt32, code: UInt32) -> Fate? {
         self.end(number, isUnprocessed: code == HTTP2Failure.refusedStream)
     }
@@ -127,14 +128,14 @@ struct StreamTable<Element> {
     ///
     /// - Parameters:
     ///   - number: the stream.
-    ///   - hasLeft: whether all of the request has left, or the service has answered something.
-    /// - Returns: what that proves; `nil` where nobody waits on that stream.
+    ///   - hasLeft: whether the request was sent completely, or the service has answered something.
+    /// - Returns: what is known about its request; `nil` if no request waits on that stream.
     mutating func giveUp(_ number: UInt32, hasLeft: Bool) -> Fate? { self.end(number, isUnprocessed: !hasLeft) }
 
-    /// Takes a GOAWAY frame: no more streams, and those above the last were not processed.
+    /// Processes a GOAWAY frame: no more streams are opened, and those above the last were not processed.
     ///
     /// - Parameter last: the last stream that the service may have processed.
-    /// - Returns: what has no answer, and gets none.
+    /// - Returns: the requests that get no answer.
     mutating func goAway(last: UInt32) -> Unanswered {
         self.isGoingAway = true
         var unanswered = Unanswered()
@@ -144,13 +145,13 @@ struct StreamTable<Element> {
         return unanswered
     }
 
-    /// Opens no more streams; those that are open go on.
+    /// Opens no more streams; open streams continue.
     mutating func retire() { self.isGoingAway = true }
 
-    /// Takes the end of the connection.
+    /// Records the end of the connection.
     ///
-    /// - Parameter unfinished: the streams of which not all has left.
-    /// - Returns: what has no answer.
+    /// - Parameter unfinished: the streams whose request was not sent completely.
+    /// - Returns: the requests without an answer.
     mutating func lost(unfinished: [UInt32]) -> Unanswered {
         self.isGoingAway = true
         let unfinished = Set(unfinished)
@@ -167,7 +168,7 @@ struct StreamTable<Element> {
         return isUnprocessed && !hasBegun ? .unprocessed(element) : .unknown(element)
     }
 
-    /// The streams whose elements are past their time.
+    /// The streams whose elements fulfil a condition.
     func numbers(where isOver: (Element) -> Bool) -> [UInt32] {
         self.waiting.filter { isOver($0.value) }.keys.sorted()
     }

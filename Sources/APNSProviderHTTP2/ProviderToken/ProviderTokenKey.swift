@@ -4,11 +4,11 @@ public import APNSProvider
 import APNSWire
 public import OpenSSLTLS
 
-/// A key that signs provider tokens, with what the service knows it by.
+/// A key that signs provider tokens, with its identifiers at the service.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 public struct ProviderTokenKey: Equatable, Sendable {
-    /// The private key; Apple gives it out as a .p8 file.
+    /// The private key, which Apple provides as a .p8 file.
     public var key: ES256PrivateKey
 
     /// The key's identifier, 10 characters.
@@ -17,17 +17,17 @@ public struct ProviderTokenKey: Equatable, Sendable {
     /// The team's identifier, 10 characters.
     public var teamIdentifier: String
 
-    /// Makes one of its parts.
+    /// Makes a key from its parts.
     ///
     /// - Parameters:
     ///   - key: the private key.
     ///   - keyIdentifier: 10 letters and digits.
     ///   - teamIdentifier: 10 letters and digits.
-    /// - Throws: `ProviderError` of kind `configuration` for identifiers of another form.
+    /// - Throws: `ProviderError` of kind `configuration` for invalid identifiers.
     public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(ProviderError) {
         for (name, text) in [("key", keyIdentifier), ("team", teamIdentifier)] {
             guard text.utf8.count == Self.identifierCharacterCount, text.utf8.allSatisfy(Self.isPlain) else {
-                throw .configuration("A \(name) identifier has 10 letters and digits.")
+                throw .configuration("invalid \(name) identifier, expected 10 letters and digits")
             }
         }
         self.key = key
@@ -43,9 +43,9 @@ public struct ProviderTokenKey: Equatable, Sendable {
 
     /// Makes a provider token: a JSON Web Token (RFC 7519) signed with ES256.
     ///
-    /// - Parameter issuedAt: its time, in seconds since 1970.
-    /// - Returns: three parts in base64url with dots between them.
-    /// - Throws: `TLSError` where OpenSSL cannot sign.
+    /// - Parameter issuedAt: the time of issue, in seconds since 1970.
+    /// - Returns: three parts in base64url, separated by dots.
+    /// - Throws: `TLSError` if OpenSSL cannot sign.
     public func token(issuedAt: Int64) throws(TLSError) -> String {
         let header = #"{"alg":"ES256","kid":"\#(self.keyIdentifier)"}"#
         let claims = #"{"iss":"\#(self.teamIdentifier)","iat":\#(issuedAt)}"#
@@ -55,9 +55,9 @@ public struct ProviderTokenKey: Equatable, Sendable {
 }
 
 extension ProviderTokenKey: CustomStringConvertible, CustomReflectable {
-    /// Whose key it is, in one line; nothing of the key itself.
+    /// The identifiers of the key, in one line; nothing of the key itself.
     public var description: String { "key \(self.keyIdentifier) of team \(self.teamIdentifier)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// When a provider token is made anew.
+/// Determines when a provider token is renewed.
 ///
-/// The service takes a token for an hour, and refuses renewals that follow one another in less than 20 minutes.
-/// Times are seconds since 1970, which the caller knows.
+/// The service accepts a token for an hour, and refuses a renewal less than 20 minutes after the previous one. Times
+/// are seconds since 1970, provided by the caller.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 struct ProviderTokenSchedule: Equatable {
     /// What to do for the next request.
     enum Step: Equatable {
-        /// Use the token that is there.
+        /// Use the current token.
         case keep
-        /// Make a token with this time, and use it from now on.
+        /// Make a token with this time of issue, and use it from now on.
         case renew(issuedAt: Int64)
         /// Use the newer token that was refused once.
         case useRefused
     }
 
-    /// The age at which a token is made anew, in seconds; between 20 and 60 minutes.
+    /// The age at which a token is renewed, in seconds; between 20 and 60 minutes.
     static let renewalAge: Int64 = 50 * 60
-    /// The age at which the service no longer takes a token, in seconds.
+    /// The age at which the service refuses a token, in seconds.
     static let ageMax: Int64 = 60 * 60
-    /// The least time between two renewals, in seconds.
+    /// The minimum time between two renewals, in seconds.
     static let renewalIntervalMin: Int64 = 20 * 60
 
     private(set) var issuedAt: Int64?
     private var lastRenewal: Int64?
     private var previous: Int64?
-    /// A newer token, which the service refused as too early a renewal; it will do when the older one has expired.
+    /// A newer token, which the service refused because of its early renewal; it is valid after the older one expired.
     private var refused: Int64?
     private var isStale = false
 
-    /// Decides for a request at a time.
+    /// The step for a request at a time.
     mutating func step(at now: Int64) -> Step {
         guard let issuedAt = self.issuedAt else { return self.renew(at: now) }
         let age = now - issuedAt
         let isDue = self.isStale || age >= Self.renewalAge || age < 0
         guard isDue else { return .keep }
-        // A clock that was set back would otherwise make tokens without end.
+        // If the clock was set back, tokens would otherwise be renewed continuously.
         if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin {
             guard let refused = self.refused, self.isStale || age >= Self.ageMax else { return .keep }
             self.issuedAt = refused
@@ -59,7 +59,7 @@ struct ProviderTokenSchedule: Equatable {
 
     /// The service refused a token with TooManyProviderTokenUpdates.
     ///
-    /// - Returns: the time of the token before it, which is to be used again, where it is still young enough.
+    /// - Returns: the time of issue of the previous token, which is used again if it is still valid.
     mutating func renewalRefused(at now: Int64) -> Int64? {
         self.lastRenewal = now
         guard let previous = self.previous, now - previous < Self.ageMax else { return nil }
@@ -69,11 +69,11 @@ struct ProviderTokenSchedule: Equatable {
         return previous
     }
 
-    /// The service said that a token has expired, which its own age does not say: the clocks differ.
+    /// The service reported that a token has expired, although its age is valid: the clocks differ.
     ///
-    /// - Returns: whether another try with a new token is worth while.
+    /// - Returns: whether to make another attempt with a new token.
     mutating func expired(issuedAt: Int64, at now: Int64) -> Bool {
-        // Another request has had it renewed meanwhile.
+        // Another request has already renewed it.
         guard issuedAt == self.issuedAt else { return true }
         let isTooEarly = self.lastRenewal.map { abs(now - $0) < Self.renewalIntervalMin } ?? false
         if isTooEarly, self.refused == nil { return false }

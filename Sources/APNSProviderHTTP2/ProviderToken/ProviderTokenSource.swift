@@ -4,14 +4,14 @@ import Glibc
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
-/// The provider token of a key, made when it is due.
+/// The provider token of a key, renewed when necessary.
 ///
-/// The service refuses tokens of a key that follow one another in less than 20 minutes, so all clients of a process
-/// that sign with the same key should share one of these.
+/// The service refuses tokens of a key that are renewed in less than 20 minutes, so all clients of a process that sign
+/// with the same key should share one source.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 public final class ProviderTokenSource: Sendable {
-    /// A token as it stands in a header, and its time.
+    /// The value of the header, and the time of issue of its token.
     struct Current {
         var authorization: String
         var issuedAt: Int64
@@ -24,25 +24,25 @@ public final class ProviderTokenSource: Sendable {
         var refused: Current?
     }
 
-    /// What signs the tokens.
+    /// The key that signs the tokens.
     public let key: ProviderTokenKey
 
     private let now: @Sendable () -> Int64
     private let state = NIOLockedValueBox(State())
 
-    /// Makes one that has no token yet.
+    /// Makes a source without a token.
     ///
     /// - Parameters:
-    ///   - key: signs the tokens.
+    ///   - key: the key that signs the tokens.
     ///   - now: the time in seconds since 1970 (UTC); the system's by default.
     public init(key: ProviderTokenKey, now: (@Sendable () -> Int64)? = nil) {
         self.key = key
         self.now = now ?? { Int64(time(nil)) }
     }
 
-    /// The token for a request that goes out now.
+    /// The token for a request that is sent now.
     ///
-    /// - Throws: where OpenSSL cannot sign.
+    /// - Throws: an error if OpenSSL cannot sign.
     func current() throws(TLSError) -> Current {
         let now = self.now()
         let result = self.state.withLockedValue { state -> Result<Current, TLSError> in
@@ -69,13 +69,13 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The service refused a renewal.
+    /// The service refused a renewed token.
     ///
-    /// - Returns: whether there is a token to try again with.
+    /// - Returns: whether there is a token for another attempt.
     func renewalRefused(issuedAt: Int64) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { state in
-            // Requests that were under way with the refused token all say so; the first one has done what is to do.
+            // All requests in flight with the refused token get this answer; the first one has handled it.
             guard state.current?.issuedAt == issuedAt else { return state.current != nil }
             guard state.schedule.renewalRefused(at: now) != nil, let previous = state.previous else { return false }
             (state.previous, state.current, state.refused) = (nil, previous, state.current)
@@ -83,9 +83,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The service said that a token has expired.
+    /// The service reported that a token has expired.
     ///
-    /// - Returns: whether another try is worth while.
+    /// - Returns: whether to make another attempt.
     func expired(issuedAt: Int64) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { $0.schedule.expired(issuedAt: issuedAt, at: now) }
@@ -93,9 +93,9 @@ public final class ProviderTokenSource: Sendable {
 }
 
 extension ProviderTokenSource: CustomStringConvertible, CustomReflectable {
-    /// Whose key signs, in one line; no token.
+    /// The identifiers of the key, in one line; no token.
     public var description: String { "provider tokens by \(self.key)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -10,21 +10,21 @@ import Musl
 import Darwin
 #endif
 
-/// What of a payload decides about the kind of push.
+/// The parts of a payload that determine the push type.
 struct PayloadTraits: Hashable {
     /// Whether it is for device management.
     var hasDeviceManagement = false
-    /// Whether it says that content is available.
+    /// Whether it contains `content-available`.
     var hasContentAvailable = false
     /// Whether the device shows or plays something.
     var hasAlertBadgeOrSound = false
 
     init() {}
 
-    /// Looks at a payload; what cannot be read counts as not there.
+    /// Examines a payload; parts that cannot be parsed are ignored.
     init(_ payload: UnsafeRawBufferPointer) {
-        // Nearly every payload has neither word, and needs no more than this look.
-        guard unsafe Self.hasTellingWord(payload) else { return }
+        // Most payloads contain neither word, and need no more than this scan.
+        guard unsafe Self.hasRelevantWord(payload) else { return }
         var scanner = unsafe JSONScanner(payload)
         do throws(ScanFailure) {
             try scanner.begin()
@@ -40,7 +40,7 @@ struct PayloadTraits: Hashable {
                 }
             }
         } catch {
-            // The service refuses what is no JSON; here it only has no traits beyond those found before.
+            // The service refuses invalid JSON; here it only ends the scan.
         }
     }
 
@@ -64,8 +64,8 @@ struct PayloadTraits: Hashable {
         bytes.count == name.utf8CodeUnitCount && name.withUTF8Buffer { unsafe bytes.elementsEqual($0) }
     }
 
-    /// Whether one of the words that matter stands behind a quote.
-    private static func hasTellingWord(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    /// Whether one of the relevant words follows a quote.
+    private static func hasRelevantWord(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var rest = unsafe bytes
         while let start = rest.baseAddress, let quote = unsafe memchr(start, 0x22, rest.count) {
             unsafe rest = UnsafeRawBufferPointer(rebasing: rest[(UnsafeRawPointer(quote) - start + 1)...])

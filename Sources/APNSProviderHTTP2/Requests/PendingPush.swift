@@ -5,11 +5,11 @@ import APNSSession
 import APNSWire
 import NIOCore
 
-/// A request as it was handed in.
+/// A submitted request.
 final class Submission: Sendable {
-    /// Who is told what became of it.
+    /// The receiver of the outcome.
     enum Origin: Sendable {
-        /// One who handed it in alone.
+        /// A caller that submitted a single request.
         case caller(@Sendable (DeliveryReport) -> Void)
         /// The source of a batch.
         case source(NotificationChunk, NotificationChunk.Position)
@@ -26,30 +26,30 @@ final class Submission: Sendable {
     }
 }
 
-/// A request on its way, with what was tried so far.
+/// A submitted request, with the state of its attempts.
 struct PendingPush: Sendable {
     let submission: Submission
     var retries = RetryState()
-    /// When it was written the last time.
+    /// The time of the last attempt.
     var writtenAt = NIODeadline.uptimeNanoseconds(0)
-    /// The time of the provider token that it was written with.
+    /// The time of issue of the provider token of the last attempt.
     var tokenIssuedAt: Int64?
-    /// How many others the service had answered when it first put this one off.
+    /// How many other requests the service had answered when it first postponed this one.
     var answeredCountThen: UInt64?
 
     init(_ submission: Submission) { self.submission = submission }
 
-    /// What is told where the last attempt was proved not to be processed: an earlier one may have been, so that it is
-    /// not safe to send it again.
+    /// The outcome if the last attempt was verified as not processed: an earlier attempt may have been processed, so
+    /// that sending it again is not safe.
     func unprocessed(_ reason: DeliveryOutcome.Reason?) -> DeliveryOutcome {
         self.retries.isUnknown ? .indeterminate(reason) : .unsent(reason)
     }
 
-    /// Tells what became of it.
+    /// Reports the outcome.
     ///
     /// - Parameters:
-    ///   - outcome: what.
-    ///   - now: when it was answered.
+    ///   - outcome: the outcome.
+    ///   - now: when the request was answered.
     func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
         var report = DeliveryReport(
             outcome,

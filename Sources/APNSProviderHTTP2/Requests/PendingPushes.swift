@@ -5,29 +5,29 @@ import APNSWire
 import DequeModule
 import NIOCore
 
-/// The requests in a queue: those that wait for their turn, and those of a batch that the service put off.
+/// The requests in a queue: those that wait to be sent, and those of a batch that the service postponed.
 struct PendingPushes: QueueStorage {
     private var waiting = Deque<PendingPush>()
-    private var putOff: [(due: NIODeadline, push: PendingPush)] = []
+    private var postponed: [(due: NIODeadline, push: PendingPush)] = []
 
-    /// Why connections fail, while they do.
+    /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure?
-    /// Why going on is of no use.
+    /// Why sending cannot succeed.
     var failure: ProviderError?
-    /// Whether it is limited how long the rest of the batch may take.
+    /// Whether the time for the rest of the batch is limited.
     var isDrainLimited = false
 
-    /// Nothing more is taken from the source while so many are put off; those that are on their way may come on top.
-    static let putOffCountMax = 256
+    /// Nothing more is taken from the source at this number of postponed requests; those in flight may be added.
+    static let postponedCountMax = 256
 
-    // How many there are is limited by the queue.
+    // The queue limits the number.
     var hasRoom: Bool { true }
     var isLow: Bool { true }
 
     var waitingCount: Int { self.waiting.count }
 
     /// Whether more may be taken from the source.
-    var mayTakeMore: Bool { self.putOff.count < Self.putOffCountMax }
+    var mayTakeMore: Bool { self.postponed.count < Self.postponedCountMax }
 
     mutating func append(_ push: PendingPush) { self.waiting.append(push) }
 
@@ -43,28 +43,28 @@ struct PendingPushes: QueueStorage {
 
     mutating func takeAllWaiting() -> [PendingPush] { self.takeWaiting(.max) }
 
-    /// Takes out what has waited too long.
+    /// Removes and returns the requests that have waited too long.
     mutating func takeOverdue(at now: NIODeadline) -> [PendingPush] {
-        // In the order of their deadlines, but for those that were put back, which are in front.
+        // They are in the order of their deadlines, except for those that were put back at the front.
         self.takeWaiting(self.waiting.prefix { $0.submission.deadline <= now }.count)
     }
 
-    /// Keeps a request until it is due.
-    mutating func putOff(_ push: PendingPush, until due: NIODeadline) { self.putOff.append((due, push)) }
+    /// Postpones a request to a time.
+    mutating func postpone(_ push: PendingPush, until due: NIODeadline) { self.postponed.append((due, push)) }
 
-    /// Lets those wait for their turn that were put off and are due, in the order in which they were.
+    /// Moves postponed requests that are due back to the waiting ones, in order.
     ///
-    /// - Returns: how many those are.
+    /// - Returns: their number.
     mutating func returnDue(at now: NIODeadline) -> Int {
-        guard !self.putOff.isEmpty else { return 0 }
-        let due = self.putOff.filter { $0.due <= now }.map(\.push)
-        self.putOff.removeAll { $0.due <= now }
+        guard !self.postponed.isEmpty else { return 0 }
+        let due = self.postponed.filter { $0.due <= now }.map(\.push)
+        self.postponed.removeAll { $0.due <= now }
         self.waiting.append(contentsOf: due)
         return due.count
     }
 
-    mutating func takeAllPutOff() -> [PendingPush] {
-        defer { self.putOff = [] }
-        return self.putOff.map(\.push)
+    mutating func takeAllPostponed() -> [PendingPush] {
+        defer { self.postponed = [] }
+        return self.postponed.map(\.push)
     }
 }

@@ -5,18 +5,18 @@ import APNSSession
 import APNSWire
 import NIOCore
 
-/// The requests of a client or a batch that wait for their turn, shared by its workers.
+/// The waiting requests of a client or a batch, shared by its workers.
 ///
-/// What is without an outcome is counted here, also what waits for answers on a connection.
+/// It counts all requests without an outcome, including those that wait for answers on a connection.
 struct PushQueue: Sendable {
-    /// Makes requests of what a source gives, beside what is put in; `nil` where there is none.
+    /// Makes requests from a source, in addition to submitted ones; `nil` if there is none.
     let source: RequestSource?
     private let queue: NotificationQueue<PendingPushes>
     private let observer: DeliveryObserver
 
-    /// So many are taken from the source at a time, at least, so that one call and one piece of memory serve many.
+    /// The minimum number to take from the source at a time, so that one call and one buffer serve many.
     private static let portionCountMin = 64
-    /// So many are taken from the source at a time, at most.
+    /// The maximum number to take from the source at a time.
     private static let portionCountMax = 256
 
     init(countMax: Int, workerCount: Int, source: RequestSource? = nil, observer: DeliveryObserver) {
@@ -41,8 +41,8 @@ struct PushQueue: Sendable {
         return receipt
     }
 
-    /// Gives a number to what is not sent.
-    func passBy() -> UInt64 { self.queue.withState { $0.machine.passBy() } }
+    /// Assigns a number to a request that is not sent.
+    func assignNumber() -> UInt64 { self.queue.withState { $0.machine.assignNumber() } }
 
     func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
@@ -50,74 +50,74 @@ struct PushQueue: Sendable {
 
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
 
-    /// Nothing more is put in; the workers end when everything that is in has its outcome.
+    /// Ends submissions; the workers end when everything is settled.
     func finish() { self.queue.finish() }
 
-    // MARK: For those who end it
+    // MARK: Ending
 
-    /// All that waits is unsent; what comes later is taken.
+    /// Settles all waiting requests as unsent; later ones are accepted.
     func reject(_ reason: DeliveryOutcome.Reason) {
         let waiting = self.queue.withState { $0.storage.takeAllWaiting() }
         self.observer.queued(-waiting.count)
         self.give(up: waiting, reason)
     }
 
-    /// Nothing is sent any more; all that waits is unsent.
+    /// Stops sending; all waiting requests are unsent.
     ///
     /// - Parameters:
     ///   - reason: why.
-    ///   - isAtOnce: whether what was written is not waited for either.
+    ///   - isAtOnce: whether not to wait for what was written.
     func stop(_ reason: DeliveryOutcome.Reason, isAtOnce: Bool = false) {
         var waiting: [PendingPush] = []
-        var putOff: [PendingPush] = []
+        var postponed: [PendingPush] = []
         self.queue.callOut { state in
             waiting = state.storage.takeAllWaiting()
-            putOff = state.storage.takeAllPutOff()
-            state.machine.putOffEnded(putOff.count)
+            postponed = state.storage.takeAllPostponed()
+            state.machine.endPostponement(postponed.count)
             return state.machine.stop(reason, isAtOnce: isAtOnce)
         }
-        self.observer.queued(-waiting.count - putOff.count)
+        self.observer.queued(-waiting.count - postponed.count)
         self.give(up: waiting, reason)
-        self.give(up: putOff, nil)
+        self.give(up: postponed, nil)
     }
 
-    /// Ends at once, since going on is of no use.
+    /// Ends immediately, since sending cannot succeed.
     func fail(_ error: ProviderError) {
         self.queue.withState { $0.storage.failure = $0.storage.failure ?? error }
         self.stop(error.reason, isAtOnce: true)
     }
 
-    /// Why going on was of no use.
+    /// Why sending could not succeed.
     var failure: ProviderError? { self.source?.classifier.failure ?? self.queue.withState { $0.storage.failure } }
 
     // MARK: For workers
 
-    /// Why connections fail, while they do.
+    /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure? {
         get { self.queue.withState { $0.storage.outage } }
         nonmutating set { self.queue.withState { $0.storage.outage = newValue } }
     }
 
-    /// A worker begins.
+    /// Registers a worker.
     ///
     /// - Parameters:
-    ///   - worker: which one.
-    ///   - wake: lets it look whether there is something to send, and whether everything is over.
-    /// - Returns: whether it is to look at once.
+    ///   - worker: the worker.
+    ///   - wake: makes the worker check whether there is something to send, and whether everything has ended.
+    /// - Returns: whether it should check immediately.
     func enter(_ worker: Int, wake: @escaping @Sendable () -> Void) -> Bool {
         self.queue.withState { $0.machine.enter(worker, waitingCount: $0.storage.waitingCount, wake: wake) }
     }
 
-    /// A worker has ended.
+    /// Removes a worker.
     func leave(_ worker: Int) { self.queue.withState { $0.machine.leave(worker) } }
 
-    /// A worker waits before it connects again.
+    /// Records that a worker waits before it reconnects.
     func pause(_ worker: Int) { self.queue.withState { $0.machine.set(worker, .busy) } }
 
-    /// Whether the workers are to close their connections, and to end.
+    /// Whether the workers must close their connections and end.
     var isOver: Bool { self.queue.withState { $0.machine.isOver } }
 
-    /// Takes requests for a worker; where there are fewer than it has room for, it is hungry from then on.
+    /// Takes requests for a worker; if there are fewer than it has room for, its status is ready afterwards.
     func take(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
         var taken: [PendingPush] = []
         let answer = self.askSource(at: now) { state in
@@ -126,13 +126,13 @@ struct PushQueue: Sendable {
         }
         self.observer.queued(-taken.count)
         self.queue.callOut { state in
-            state.machine.set(worker, taken.count < countMax ? .hungry : .busy)
+            state.machine.set(worker, taken.count < countMax ? .ready : .busy)
             return Self.wakers(&state, after: answer)
         }
         return taken
     }
 
-    /// Whether a worker without a connection is to open one; if not, it rests.
+    /// Whether a worker without a connection should open one; if not, it rests.
     func hasWork(_ worker: Int, at now: NIODeadline) -> Bool {
         let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         var hasWork = false
@@ -143,28 +143,28 @@ struct PushQueue: Sendable {
         return hasWork
     }
 
-    /// Asks the source for the sake of its end, on behalf of a worker that can take nothing now.
+    /// Asks the source whether it has ended, for a worker that cannot send now.
     ///
-    /// - Returns: whether to ask again, since all that it gave was invalid.
+    /// - Returns: whether to ask again, since all its notifications were invalid.
     func lookForEnd(at now: NIODeadline) -> Bool {
         let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         self.queue.callOut { Self.wakers(&$0, after: answer) }
         return answer == .onlyInvalid
     }
 
-    /// What came of asking the source.
+    /// The result of asking the source.
     private enum SourceAnswer {
-        /// It was not asked, since nothing was wanted or may be taken.
+        /// It was not asked, since nothing was requested or may be taken.
         case notAsked
         /// It has nothing for now.
         case nothing
-        /// Something that can be sent.
+        /// It has requests that can be sent.
         case sendable
-        /// Invalid notifications alone, so that there may be more.
+        /// It had only invalid notifications, so there may be more.
         case onlyInvalid
     }
 
-    /// Wakes workers for what came from the source, or one to go on asking, so that other events come in between.
+    /// Wakes workers for requests from the source, or one to ask again, so that other events are processed in between.
     private static func wakers(
         _ state: inout NotificationQueue<PendingPushes>.State,
         after answer: SourceAnswer
@@ -176,12 +176,12 @@ struct PushQueue: Sendable {
         }
     }
 
-    /// Takes from the source until nothing more is wanted, or nothing came that can be sent.
+    /// Asks the source until nothing more is requested, or it has nothing that can be sent.
     ///
     /// - Parameters:
-    ///   - now: the time, at which what was put off may be due.
-    ///   - wantedCount: says how many more are wanted.
-    /// - Returns: what came of it.
+    ///   - now: the time, at which postponed requests may be due.
+    ///   - wantedCount: returns the number of further requests.
+    /// - Returns: the result.
     private func askSource(
         at now: NIODeadline,
         _ wantedCount: (inout NotificationQueue<PendingPushes>.State) -> Int
@@ -189,7 +189,7 @@ struct PushQueue: Sendable {
         var answer = SourceAnswer.notAsked
         while true {
             let portion = self.queue.withState { state in
-                state.machine.putOffEnded(state.storage.returnDue(at: now))
+                state.machine.endPostponement(state.storage.returnDue(at: now))
                 let count = wantedCount(&state)
                 guard count > 0, self.source != nil, state.storage.mayTakeMore else { return 0 }
                 return state.machine.reserve(min(max(count, Self.portionCountMin), Self.portionCountMax))
@@ -200,12 +200,12 @@ struct PushQueue: Sendable {
         }
     }
 
-    /// Puts notifications of the source in, for which room was made.
+    /// Adds notifications of the source, for which room was reserved.
     ///
-    /// - Returns: what the source gave.
+    /// - Returns: the result.
     private func takeFromSource(_ countMax: Int) -> SourceAnswer {
         guard let source = self.source else { return .notAsked }
-        // Without the lock, since the source is not ours.
+        // Without the lock, since the source is foreign code.
         let (count, pushes, supply) = source.take(countMax, self.observer)
         var reason: DeliveryOutcome.Reason?
         self.queue.callOut { state in
@@ -222,21 +222,21 @@ struct PushQueue: Sendable {
         return count == 0 ? .nothing : .onlyInvalid
     }
 
-    /// Keeps a request that the service put off, until a worker asks at that time or later.
+    /// Postpones a request, until a worker takes requests at that time or later.
     ///
-    /// - Returns: whether it is kept; where nothing is sent any more, it has its outcome.
-    func putOff(_ push: PendingPush, until due: NIODeadline) -> Bool {
+    /// - Returns: whether it is postponed; if sending has stopped, it has its outcome.
+    func postpone(_ push: PendingPush, until due: NIODeadline) -> Bool {
         let isKept = self.queue.withState { state in
             guard state.machine.reason == nil else { return false }
-            state.machine.putOff()
-            state.storage.putOff(push, until: due)
+            state.machine.postpone()
+            state.storage.postpone(push, until: due)
             return true
         }
         if isKept { self.observer.queued(1) } else { self.give(up: [push], nil) }
         return isKept
     }
 
-    /// Puts requests back in front, in their order.
+    /// Puts requests back at the front, in order.
     func putBack(_ pushes: [PendingPush]) {
         guard !pushes.isEmpty else { return }
         var reason: DeliveryOutcome.Reason?
@@ -258,20 +258,20 @@ struct PushQueue: Sendable {
         self.settled(pushes.count)
     }
 
-    /// The source may have something, or nothing more.
+    /// Records that the source may have more, or has ended.
     func askSourceAgain() { self.queue.withState { $0.machine.askSourceAgain() } }
 
-    /// Whether nothing waits here, though a source may have more.
+    /// Whether nothing waits here, although a source may have more.
     var isEmpty: Bool { self.queue.withState { $0.storage.waitingCount == 0 } }
 
-    /// Whether a connection with room would be of use.
+    /// Whether requests wait for a connection with room.
     var isWaiting: Bool {
         self.queue.withState { state in
             state.storage.waitingCount > 0 || state.machine.supply == .available && state.machine.reason == nil
         }
     }
 
-    /// Whether the caller is the first to limit how long the rest of the batch may take.
+    /// Whether the caller is the first to limit the time for the rest of the batch.
     func limitDrain() -> Bool {
         self.queue.withState { state in
             defer { state.storage.isDrainLimited = true }
@@ -279,13 +279,13 @@ struct PushQueue: Sendable {
         }
     }
 
-    /// Takes out what has waited too long.
+    /// Removes and returns the requests that have waited too long.
     func takeOverdue(at now: NIODeadline) -> [PendingPush] {
         let overdue = self.queue.withState { $0.storage.takeOverdue(at: now) }
         self.observer.queued(-overdue.count)
         return overdue
     }
 
-    /// Counts outcomes.
+    /// Records outcomes.
     func settled(_ count: Int) { self.queue.settled(count) }
 }

@@ -3,43 +3,44 @@
 public import APNSWire
 public import NIOCore
 
-/// A notification for one device, as the HTTP/2 provider API takes it.
+/// A notification for one device, as a request of the HTTP/2 provider API.
 ///
 /// - SeeAlso: "Sending notification requests to APNs".
 public struct PushRequest: Sendable {
-    /// The name of the request, the same on every attempt; by default a random one.
+    /// The identifier of the request, the same on every attempt; by default a random one.
     public var identifier: PushIdentifier
 
-    /// Whom it is for.
+    /// The recipient.
     public var token: DeviceToken
 
     /// The JSON text in UTF-8.
     public var payload: ByteBuffer
 
-    /// The app with the suffix of the push type; `nil`, the default, leaves the choice to the certificate, which must
-    /// then be for one topic only.
+    /// The app with the suffix of the push type; with `nil`, the default, the certificate determines the topic, so it
+    /// must be for one topic only.
     public var topic: String?
 
-    /// What kind of notification it is; `PushType.alert` by default, `nil` leaves the header out.
+    /// The type of the notification; `PushType.alert` by default, `nil` omits the header.
     public var pushType: PushType?
 
-    /// 10: at once; 5: as suits the device's battery; 1: battery first; `nil`, the default, means 10.
+    /// 10: immediately; 5: at a time that saves the device's battery; 1: when the battery is least affected; `nil`, the
+    /// default, means 10.
     public var priority: UInt8?
 
-    /// Until when the service keeps it for a device that is away; by default as long as it keeps any.
+    /// How long the service stores it for a device that is offline; by default as long as it stores any.
     public var expiry = PushExpiry.none
 
-    /// Notifications with the same one replace each other on the device; at most 64 bytes; `nil` by default.
+    /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseIdentifier: String?
 
     /// Makes a request.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
+    ///   - token: the recipient.
     ///   - payload: JSON text in UTF-8.
     ///   - topic: the app with the suffix of the push type.
-    ///   - pushType: what kind of notification it is.
-    ///   - identifier: the name of the request.
+    ///   - pushType: the type of the notification.
+    ///   - identifier: the identifier of the request.
     public init(
         token: DeviceToken,
         payload: ByteBuffer,
@@ -54,10 +55,10 @@ public struct PushRequest: Sendable {
         self.identifier = identifier
     }
 
-    /// The most bytes of ``collapseIdentifier``.
+    /// The maximum length of ``collapseIdentifier``, in bytes.
     public static let collapseIdentifierByteCountMax = 64
 
-    /// What is wrong with it before it is sent.
+    /// The problem of the request, checked before it is sent.
     func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
         let count = self.payload.readableBytes
         guard count > 0 else { return .payloadEmpty }
@@ -74,21 +75,21 @@ public struct PushRequest: Sendable {
         return nil
     }
 
-    /// The most bytes of a header's value: all headers must fit one frame.
+    /// The maximum length of a header's value, in bytes: all headers must fit into one frame.
     private static let fieldByteCountMax = 1024
 
-    /// Whether a text may stand in a header: visible ASCII, no line ends to smuggle another header in.
+    /// Whether a text is a valid header value: visible ASCII, without line ends that could inject another header.
     static func isFieldValue(_ text: String) -> Bool {
         (1...Self.fieldByteCountMax).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
     }
 }
 
 extension PushRequest: CustomStringConvertible, CustomReflectable {
-    /// Its name and lengths; token and payload are private data.
+    /// Its identifier and lengths; the token and payload are private data.
     public var description: String {
         "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 
-    /// Nothing of token and payload.
+    /// Contains nothing of the token and payload.
     public var customMirror: Mirror { Mirror(self, children: ["identifier": self.identifier]) }
 }

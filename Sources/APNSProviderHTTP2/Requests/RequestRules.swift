@@ -3,65 +3,65 @@
 public import APNSWire
 package import NIOCore
 
-/// How a notification of the binary protocol becomes a request of the HTTP/2 provider API, for one provider.
+/// How a notification of the binary protocol is converted to a request of the HTTP/2 provider API, for one provider.
 ///
 /// | binary                          | HTTP/2                                                                      |
 /// |---------------------------------|-----------------------------------------------------------------------------|
-/// | expiry                          | `apns-expiration`, at most 30 days ahead; one that is past is passed on      |
+/// | expiry                          | `apns-expiration`, at most 30 days ahead; a past one is unchanged            |
 /// | no expiry                       | no header                                                                   |
-/// | priority, 10 where there is none | `apns-priority`; 5 for background pushes, which 10 would have refused       |
+/// | priority, by default 10         | `apns-priority`; 5 for background pushes, which are refused with 10         |
 /// | the certificate's topic         | `apns-topic`                                                                |
 /// | nothing                         | `apns-push-type`, by the topic and the payload                              |
 public struct RequestRules: Hashable, Sendable {
-    /// The longest that the service keeps a notification: 30 days.
+    /// The maximum time that the service stores a notification: 30 days.
     public static let lifetimeMax = Duration.seconds(30 * 86_400)
 
-    /// How the push type is found.
+    /// How the push type is determined.
     ///
     /// Later versions may add cases.
     @nonexhaustive
     public enum PushTypeRule: Hashable, Sendable {
-        /// By the topic and the payload.
+        /// From the topic and the payload.
         case inferred
-        /// It is always this.
+        /// A fixed value.
         case fixed(PushType)
-        /// The header is left out.
+        /// The header is omitted.
         case omitted
     }
 
-    /// The topic of all requests; `nil` leaves the header out.
+    /// The topic of all requests; `nil` omits the header.
     public var topic: String?
 
-    /// How the push type is found; by default by the topic and the payload.
+    /// How the push type is determined; by default from the topic and the payload.
     public var pushType = PushTypeRule.inferred
 
     /// The push type for topics of passes (`pass.`) and websites (`web.`), for which none is documented; by default
-    /// `nil`, which leaves the header out.
+    /// `nil`, which omits the header.
     public var passPushType: PushType?
 
-    /// The priority of all requests that are no background pushes; by default `nil`, for what the provider says.
+    /// The priority of all requests except background pushes; by default `nil`, for the provider's priority.
     public var priority: UInt8?
 
-    /// How long a notification without an expiry is kept, in whole seconds; by default `nil`, for as long as the
-    /// service likes.
+    /// The expiry of a notification without one, as a duration in whole seconds; by default `nil`, which omits the
+    /// header.
     public var lifetime: Duration?
 
-    /// Expiries other than 0 and up to so many seconds since 1970 are taken for seconds from now, since there are
-    /// providers that write a lifetime where a point in time belongs; by default 0, so that none is.
+    /// Expiries from 1 to this number of seconds are interpreted as relative to now, since some providers write a
+    /// lifetime instead of a time; by default 0, which disables it.
     public var relativeExpiryMax = Duration.zero
 
     /// Makes rules with the defaults.
     ///
-    /// - Parameter topic: the topic of all requests; `nil` leaves the header out.
+    /// - Parameter topic: the topic of all requests; `nil` omits the header.
     public init(topic: String?) { self.topic = topic }
 
     /// Makes the request for a notification.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - payload: its payload, which is passed on unchanged.
-    ///   - expiry: as the provider wrote it; `nil` for none.
-    ///   - priority: as the provider wrote it; `nil` for none.
+    ///   - token: the recipient.
+    ///   - payload: the payload, which is unchanged in the request.
+    ///   - expiry: the provider's expiry; `nil` if there is none.
+    ///   - priority: the provider's priority; `nil` if there is none.
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: the request.
     package func request(

@@ -5,14 +5,14 @@ import APNSSession
 import APNSWire
 import Glibc
 
-/// Takes the notifications of a batch from their source, and makes requests of them.
+/// Takes the notifications of a batch from their source, and converts them to requests.
 struct RequestSource: Sendable {
     let notifications: any NotificationSource
     let classifier: ResponseClassifier
-    /// How a notification becomes a request.
+    /// How a notification is converted to a request.
     private let requests: RequestRules
     private let configuration: PushConfiguration
-    /// How long what was taken may take when the source is stopped; then the rest is given up.
+    /// The maximum time for the remaining notifications when the source is stopped; then the rest is given up.
     let drainDurationMax: Duration
 
     init(_ source: any NotificationSource, _ configuration: PushConfiguration, _ options: HTTP2BatchOptions) {
@@ -29,9 +29,9 @@ struct RequestSource: Sendable {
     /// Takes notifications from the source.
     ///
     /// - Parameters:
-    ///   - countMax: how many at most.
-    ///   - observer: counts those that are refused here.
-    /// - Returns: how many there were, those of them that can be sent, and whether there may be more.
+    ///   - countMax: the maximum number.
+    ///   - observer: counts those that are refused locally.
+    /// - Returns: their number, those of them that can be sent, and whether there may be more.
     func take(
         _ countMax: Int,
         _ observer: DeliveryObserver
@@ -60,6 +60,6 @@ struct RequestSource: Sendable {
         return (chunk.count, pushes, supply)
     }
 
-    /// Whether nobody is there to send the rest to, now that the source was stopped.
-    var isForsaken: Bool { self.classifier.isConnectionLost && self.notifications.isStopped }
+    /// Whether the source was stopped and there is no connection for the rest.
+    var isAbandoned: Bool { self.classifier.isConnectionLost && self.notifications.isStopped }
 }

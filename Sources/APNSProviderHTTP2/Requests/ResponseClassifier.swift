@@ -5,20 +5,20 @@ import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
 
-/// Decides what the answers to a batch lead to: carries out what each notification's ``RetryState`` says, and finds out
-/// where going on is of no use.
+/// Decides how to handle the answers to a batch: applies the ``RetryState`` of each notification, and detects when
+/// sending cannot succeed.
 final class ResponseClassifier: Sendable {
     /// What to do about an outcome.
     enum Decision: Equatable {
-        /// The notification has this outcome.
+        /// Settle the notification with this outcome.
         case settle(DeliveryOutcome)
-        /// Send it again after a pause.
+        /// Send it again after a delay.
         case sendAgain(after: Duration)
     }
 
     private struct State {
         var invalidTokenRunCount = 0
-        /// Notifications that the service said something else about than that it has trouble.
+        /// The number of notifications with an answer other than a problem of the service.
         var answeredCount: UInt64 = 0
         var failure: ProviderError?
         var isConnectionLost = false
@@ -29,9 +29,9 @@ final class ResponseClassifier: Sendable {
     private let state = NIOLockedValueBox(State())
 
     /// - Parameters:
-    ///   - invalidTokenRunCountMax: after how many tokens in a row that are rejected as invalid the batch ends; 0 for
-    ///     never.
-    ///   - rules: how often a notification is sent, and how long to wait in between.
+    ///   - invalidTokenRunCountMax: the number of consecutive tokens rejected as invalid after which the batch ends; 0
+    ///     for no limit.
+    ///   - rules: the limits and delays of attempts.
     init(invalidTokenRunCountMax: Int, rules: RetryRules) {
         self.invalidTokenRunCountMax = invalidTokenRunCountMax
         self.rules = rules
@@ -40,17 +40,17 @@ final class ResponseClassifier: Sendable {
     /// Why no more are sent.
     var failure: ProviderError? { self.state.withLockedValue(\.failure) }
 
-    /// A connection could not be opened, or ended before the service answered anything.
+    /// Records that a connection could not be opened, or ended before its first answer.
     func loseConnection() { self.state.withLockedValue { $0.isConnectionLost = true } }
 
-    /// Whether nothing was heard from the service since a connection failed.
+    /// Whether the service has sent nothing since a connection failed.
     var isConnectionLost: Bool { self.state.withLockedValue(\.isConnectionLost) }
 
-    /// Decides what to do about the outcome of an attempt.
+    /// Decides how to handle the outcome of an attempt.
     ///
     /// - Parameters:
-    ///   - outcome: what came of it.
-    ///   - push: what was sent; where it is to be sent again, it is as it is to be then.
+    ///   - outcome: the outcome.
+    ///   - push: the request; if it is to be sent again, it is updated for the next attempt.
     /// - Returns: what to do.
     func classify(_ outcome: DeliveryOutcome, of push: inout PendingPush) -> Decision {
         switch outcome {
@@ -77,12 +77,12 @@ final class ResponseClassifier: Sendable {
         let answeredCountThen = push.answeredCountThen ?? answeredCount
         switch push.retries.receive(meaning, self.rules, jitter: .random(in: 0...1)) {
         case .sendAgain(let pause, _):
-            push.retries.putOff()
+            push.retries.postpone()
             push.answeredCountThen = answeredCountThen
             return .sendAgain(after: pause)
         case .end(.misconfigured), .end(.credentialFault): self.fail(.senderRefused(answer))
-        case .end(.passing(let passing)):
-            if passing != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
+        case .end(.transient(let cause)):
+            if cause != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
         case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault):
             self.countRejection(rejection.tokenFault(now: now))
             return .settle(.rejected(rejection))

@@ -2,41 +2,42 @@
 
 public import APNSSession
 
-/// How long, and how often, it is tried to deliver a notification; by default as a gateway does it.
+/// The limits and delays of attempts to deliver a notification; the defaults are those of a gateway.
 public struct RetryRules: Hashable, Sendable {
-    /// How long after the first attempt others may begin; by default 60 seconds.
+    /// The time after the first attempt during which others may begin; by default 60 seconds.
     public var budget = Duration.seconds(60)
 
-    /// How long to wait before a further attempt; by default half a second, doubled with each, up to 15 seconds.
+    /// The delay before a further attempt; by default half a second, doubled with each attempt, up to 15 seconds.
     public var backoff = Backoff(first: .milliseconds(500), max: .seconds(15))
 
-    /// Whether a notification that is not to be kept (expiry 0) is tried no more where it is unknown if the service
-    /// has it; by default it is tried again, and may arrive twice.
+    /// Whether to give up a notification that is not stored (expiry 0) if it is unknown whether the service processed
+    /// it; by default it is sent again, and may arrive twice.
     ///
-    /// The provider of a gateway is then told nothing, and its connection closes, so that it decides about another
-    /// attempt.
+    /// If it is given up, the provider of a gateway gets no error response and its connection closes, so that it
+    /// decides about another attempt.
     public var givesUpUnknownUnkept = false
 
-    /// How often the service may put it off.
+    /// The maximum number of times that the service may postpone it.
     var failureCountMax = Int.max
 
-    /// Whether a header that the service does not like is left out.
+    /// Whether to omit a header that the service rejects.
     var omitsHeaders = true
 
-    /// Whether it goes out again at once where another connection, or another provider token, may help; not where a
-    /// connection worker has seen to that.
+    /// Whether to send it again immediately if another connection, or another provider token, may help; not if a
+    /// connection worker does that.
     var resendsAtOnce = true
 
-    /// On how many streams a connection worker writes it at most, before it is put off, where none gets an answer.
+    /// The maximum number of streams on which a connection worker writes it before it is postponed, if none gets an
+    /// answer.
     var attemptCountMax = 1
 
-    /// Whether a connection worker writes it again where it is unknown if the service has it.
+    /// Whether a connection worker writes it again if it is unknown whether the service processed it.
     var resendsUnknown = false
 
     /// The defaults.
     public init() {}
 
-    /// What a client does by itself, and, where the service may put notifications off, a batch.
+    /// The rules of a client, and, if the service may postpone notifications, of a batch.
     init(_ configuration: PushConfiguration, tryCountMax: Int = 1) {
         self.budget = .seconds(Int64.max)
         self.backoff.first = configuration.backoff.first

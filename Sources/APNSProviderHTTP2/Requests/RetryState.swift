@@ -3,24 +3,24 @@
 import APNSSession
 package import APNSWire
 
-/// The attempts of one notification: decides whether there is another one.
+/// The state of the attempts of one notification, which decides whether there is another one.
 ///
-/// A batch and a gateway differ by their ``RetryRules``. Those and the time are the caller's, since this is carried by
-/// value with each request that waits.
+/// A batch and a gateway differ in their ``RetryRules``. The caller provides those and the time, since this value is
+/// copied with each waiting request.
 package struct RetryState: Hashable, Sendable {
-    /// What to do about an answer.
+    /// How to handle an answer.
     package enum OnAnswer: Hashable, Sendable {
-        /// There is no other attempt: this is what it came to. Where that passes, there were too many.
+        /// No other attempt: this is the final meaning. If it is transient, there were too many attempts.
         case end(ResponseMeaning)
-        /// Send it again after this time, under the same `apns-id`, and from now on without this header.
+        /// Send it again after this delay, with the same `apns-id`, and from now on without this header.
         case sendAgain(after: Duration, without: ResponseMeaning.Header? = nil)
     }
 
-    /// On how many streams it was written since it came, or was put off.
+    /// The number of streams on which it was written since it was submitted or postponed.
     private var attemptCount: UInt32 = 0
     private var earlierAttemptCount: UInt32 = 0
     private var failureCount: UInt32 = 0
-    /// The headers that were left out, one bit for each.
+    /// The omitted headers, one bit for each.
     private var omitted: UInt8 = 0
     /// Whether it was sent again because of its provider token, which is done once.
     private var isTokenRenewed = false
@@ -29,47 +29,47 @@ package struct RetryState: Hashable, Sendable {
 
     package init() {}
 
-    /// On how many streams it was written.
+    /// The number of streams on which it was written.
     var totalAttemptCount: Int { Int(self.earlierAttemptCount + self.attemptCount) }
 
-    /// It is written on a stream.
+    /// Records that it is written on a stream.
     mutating func begin() { self.attemptCount += 1 }
 
-    /// Its stream ended without an answer.
+    /// Records that its stream ended without an answer.
     ///
     /// - Parameters:
     ///   - isUnknown: whether it may have been processed.
     ///   - rules: the limits.
-    /// - Returns: whether to send it again at once.
+    /// - Returns: whether to send it again immediately.
     mutating func resend(isUnknown: Bool, _ rules: RetryRules) -> Bool {
         guard self.attemptCount < rules.attemptCountMax, rules.resendsUnknown || !isUnknown else { return false }
         self.isUnknown = self.isUnknown || isUnknown
         return true
     }
 
-    /// Another provider token, or another connection, is to be tried.
+    /// Records an attempt with another provider token or on another connection.
     ///
-    /// - Returns: whether it was not yet.
+    /// - Returns: whether it is the first one.
     mutating func renewToken() -> Bool {
         defer { self.isTokenRenewed = true }
         return !self.isTokenRenewed
     }
 
-    /// It waits for its next attempt, which has the streams and the provider token of a new one.
-    mutating func putOff() {
+    /// Records that it waits for its next attempt, which starts with new counts of streams and provider tokens.
+    mutating func postpone() {
         self.earlierAttemptCount += self.attemptCount
         self.attemptCount = 0
         self.isTokenRenewed = false
     }
 
-    /// Takes the answer to the newest attempt.
+    /// Processes the answer to the last attempt.
     ///
     /// - Parameters:
     ///   - meaning: what it means.
     ///   - rules: the limits.
-    ///   - isKept: whether the service keeps it for a device that is away.
+    ///   - isKept: whether the service stores it for a device that is offline.
     ///   - elapsed: the time since the first attempt, for the budget.
-    ///   - jitter: a random number, 0 to 1; only made where there is a pause, since each costs a system call.
+    ///   - jitter: a random number from 0 to 1; only evaluated for a delay, since each costs a system call.
     /// - Returns: what to do.
     package mutating func receive(
         _ meaning: ResponseMeaning,
@@ -78,16 +78,16 @@ package struct RetryState: Hashable, Sendable {
         elapsed: Duration = .zero,
         jitter: @autoclosure () -> Double
     ) -> OnAnswer {
-        guard case .passing(let passing) = meaning else { return .end(meaning) }
+        guard case .transient(let cause) = meaning else { return .end(meaning) }
         var isAtOnce = false
-        switch passing {
+        switch cause {
         case .header(let header):
             let bit: UInt8 = header == .priority ? 1 : 2
             guard rules.omitsHeaders, self.omitted & bit == 0 else { return .end(.requestFault) }
             self.omitted |= bit
             return .sendAgain(after: .zero, without: header)
         case .providerToken:
-            // The client makes a new one; if that is refused as well, the clocks disagree.
+            // The client makes a new token; if that is refused as well, the clocks differ.
             guard rules.resendsAtOnce, self.renewToken() else { return .end(.credentialFault) }
             return .sendAgain(after: .zero)
         case .connection where !rules.resendsAtOnce: return .end(.credentialFault)

@@ -235,11 +235,11 @@ extension GatewaySession {
     /// | outcome                                     | what the provider learns                                      |
     /// |---------------------------------------------|---------------------------------------------------------------|
     /// | accepted, suppressed                        | nothing                                                       |
-    /// | rejected, since the app is gone             | nothing here: it hears of that from the feedback service      |
-    /// | rejected or invalid otherwise               | the status, unless ``rejectionPolicy`` keeps it from that     |
+    /// | rejected, since the app was removed         | nothing; the feedback service reports it                      |
+    /// | any other rejection, or invalid             | the status, unless ``rejectionPolicy`` ignores it             |
     /// | unsent                                      | that the service shuts down                                   |
-    /// | unsent, since the gateway is not permitted  | that, where something was taken before, else nothing          |
-    /// | indeterminate                               | nothing: the connection closes, so that the rest is in doubt  |
+    /// | unsent, since the gateway is not permitted  | the same if earlier messages were accepted, otherwise nothing |
+    /// | indeterminate                               | nothing; the connection closes, so the rest is uncertain      |
     ///
     /// A second outcome of the same message is ignored.
     ///

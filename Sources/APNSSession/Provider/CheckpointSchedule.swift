@@ -19,7 +19,7 @@ struct CheckpointSchedule: Sendable {
     private let limits: ProviderLimits
     private var last: Duration?
     /// When all checkpoints due to a delay would have been made if each had kept its interval.
-    private var evenUntil: Duration?
+    private var scheduledUntil: Duration?
 
     init(_ limits: ProviderLimits) { self.limits = limits }
 
@@ -34,13 +34,13 @@ struct CheckpointSchedule: Sendable {
     }
 
     private var paced: Duration {
-        self.evenUntil.map { $0 - self.limits.proofIntervalMin * (self.limits.proofBurstCount - 1) } ?? .zero
+        self.scheduledUntil.map { $0 - self.limits.proofIntervalMin * (self.limits.proofBurstCount - 1) } ?? .zero
     }
 
     /// Records a checkpoint.
     mutating func made(for cause: Cause, now: Duration) {
         self.last = now
         if case .demand = cause { return }
-        self.evenUntil = max(self.evenUntil ?? now, now) + self.limits.proofIntervalMin
+        self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.proofIntervalMin
     }
 }

@@ -5,15 +5,15 @@ import APNSWire
 /// What the end of a connection shows about the notifications that were written to it.
 enum ConnectionProof: Equatable, Sendable {
     /// All of them were accepted.
-    case provesAll
+    case allAccepted
     /// The first `count` were accepted, the others discarded.
-    case proves(count: UInt64)
+    case accepted(count: UInt64)
     /// The one with this index from 0 was rejected, all before it were accepted, all after it discarded.
-    case names(index: UInt64)
+    case rejected(index: UInt64)
     /// One of them was rejected, but it is unknown which.
-    case unknownIdentifier
+    case unidentifiedRejection
     /// Nothing.
-    case silence
+    case unknown
 }
 
 /// The interpretation of answers.
@@ -29,16 +29,16 @@ struct ProofRules: Sendable {
     var end: ConnectionProof
 
     /// The rules of the protocol.
-    static let proved = ProofRules(interpret: ProofRules.interpret, end: .silence)
+    static let standard = ProofRules(interpret: ProofRules.interpret, end: .unknown)
 
     @Sendable
     private static func interpret(_ response: ErrorResponse, count: UInt64, isProbed: Bool) -> ConnectionProof {
         let identifier = UInt64(response.identifier)
         let isNamed = identifier >= 1 && identifier <= count
-        if response.status == .shutdown { return isNamed ? .proves(count: identifier) : .silence }
-        if isNamed { return .names(index: identifier - 1) }
-        if isProbed, identifier == count + 1 { return .provesAll }
-        if isProbed, identifier == 0, response.status == .missingDeviceToken { return .provesAll }
-        return .unknownIdentifier
+        if response.status == .shutdown { return isNamed ? .accepted(count: identifier) : .unknown }
+        if isNamed { return .rejected(index: identifier - 1) }
+        if isProbed, identifier == count + 1 { return .allAccepted }
+        if isProbed, identifier == 0, response.status == .missingDeviceToken { return .allAccepted }
+        return .unidentifiedRejection
     }
 }

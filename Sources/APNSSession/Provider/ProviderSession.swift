@@ -60,7 +60,7 @@ public struct ProviderSession: Sendable {
     /// Whether the gateway has announced a shutdown.
     private var hasAnswered = false
     /// Whether no connection can be opened any more, so that only the current one remains.
-    private var isForbidden = false
+    private var hasStoppedConnecting = false
     private var invalidTokenRunCount = 0
     var leftCount: UInt64 = 0
     package private(set) var connectNotBefore = Duration.zero
@@ -88,7 +88,7 @@ public struct ProviderSession: Sendable {
     ///
     /// - Parameter limits: the limits of the session.
     public init(limits: ProviderLimits = ProviderLimits()) {
-        self.init(limits: limits, rules: .proved)
+        self.init(limits: limits, rules: .standard)
     }
 
     init(limits: ProviderLimits, rules: ProofRules) {
@@ -193,7 +193,7 @@ extension ProviderSession {
 
     private mutating func stepWithoutConnection(now: Duration) -> ProviderStep {
         if case .connecting = self.link { return .wait(until: nil) }
-        guard !self.isForbidden else {
+        guard !self.hasStoppedConnecting else {
             self.stop(.notPermitted)
             return self.step(now: now)
         }
@@ -210,7 +210,7 @@ extension ProviderSession {
             self.giveUp(open, now: now, jitter: 1)
             return self.step(now: now)
         }
-        if self.isForbidden { return self.checkpoint(open, isFull: true, now: now) }
+        if self.hasStoppedConnecting { return self.checkpoint(open, isFull: true, now: now) }
         // A replacement connection that is already open does not bypass the backoff.
         if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
@@ -382,7 +382,7 @@ extension ProviderSession {
         if let failure { self.lastFailure = failure }
         if case .open(var open) = self.link, open.number == number {
             if isUnprocessed { open.left = self.settled }
-            self.handleEnd(isUnprocessed ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
+            self.handleEnd(isUnprocessed ? .unknown : self.rules.end, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {
             self.link = .none
             self.countFruitless(now: now, jitter: jitter)
@@ -405,25 +405,26 @@ extension ProviderSession {
         jitter: Double
     ) {
         switch meaning {
-        case .provesAll: self.acceptProved(before: open.written, reached: open.written, on: open)
-        case .proves(let count):
-            self.acceptProved(before: open.base + count, reached: max(open.left, open.base + count), on: open)
-        case .names(let index):
+        case .allAccepted: self.acceptVerified(before: open.written, reached: open.written, on: open)
+        case .accepted(let count):
+            self.acceptVerified(before: open.base + count, reached: max(open.left, open.base + count), on: open)
+        case .rejected(let index):
             let named = open.base + index
             self.attemptEnds.insertSorted(max(open.left, named + 1))
             self.accept(before: named)
             self.replace(open)
             self.reject(named, status ?? .unknown, now: now, jitter: jitter)
-        case .unknownIdentifier: self.handleUnknownIdentifier(status ?? .unknown, on: open, now: now, jitter: jitter)
-        case .silence where status != nil:
+        case .unidentifiedRejection:
+            self.handleUnknownIdentifier(status ?? .unknown, on: open, now: now, jitter: jitter)
+        case .unknown where status != nil:
             // A gateway that announces a shutdown has accepted the provider.
             self.hasAnswered = true
             self.giveUp(open, now: now, jitter: jitter)
-        case .silence: self.handleSilentEnd(open, now: now, jitter: jitter)
+        case .unknown: self.handleSilentEnd(open, now: now, jitter: jitter)
         }
     }
 
-    private mutating func acceptProved(before end: UInt64, reached: UInt64, on open: Open) {
+    private mutating func acceptVerified(before end: UInt64, reached: UInt64, on open: Open) {
         self.attemptEnds.insertSorted(reached)
         self.accept(before: end)
         self.replace(open)
@@ -653,7 +654,7 @@ extension ProviderSession {
     /// Stops opening connections: a checkpoint verifies what the current one has written, then the session stops.
     private mutating func stopConnecting() {
         if case .open(let open) = self.link, open.written > self.settled {
-            self.isForbidden = true
+            self.hasStoppedConnecting = true
         } else {
             self.stop(.notPermitted)
         }

@@ -3,7 +3,7 @@
 /// Finds the ends of the frames in a byte stream without storing or validating their content.
 ///
 /// It follows announced lengths only, so it can skip a frame that exceeds a limit and count the frames after it. Its
-/// memory is constant, whatever is announced. After a byte that is not a command, frames can no longer be told apart:
+/// memory is constant, whatever is announced. After a byte that is not a command, frame boundaries are unknown:
 /// the stream ``isLost``.
 public struct FrameSkipper: Hashable, Sendable {
     /// A field whose value is a length.

@@ -23,7 +23,7 @@ package enum DeviceTokenText {
     /// The length of the base64 of the usual 32 bytes without padding.
     private static var unpaddedCharacterCount: Int { 43 }
     /// Text without padding is base64 if it has at least this many letters that are not hexadecimal digits.
-    private static var foreignLetterCountMin: Int { 8 }
+    private static var nonHexadecimalLetterCountMin: Int { 8 }
 
     // MARK: The usual spelling
 
@@ -235,7 +235,7 @@ package enum DeviceTokenText {
         let spareBits: UInt32 = characterCount % 4 == 2 ? 0b1111 : characterCount % 4 == 3 ? 0b11 : 0
         guard bits & spareBits == 0 else { return nil }
         let isPlain = characterCount == self.unpaddedCharacterCount || characterCount.isMultiple(of: 4)
-        guard isPadded || isPlain && foreignLetterCount >= self.foreignLetterCountMin else { return nil }
+        guard isPadded || isPlain && foreignLetterCount >= self.nonHexadecimalLetterCountMin else { return nil }
         return (byteCount, isPadded)
     }
 }

@@ -63,7 +63,7 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
             }
         case .throttledIsAccepted: rules.ending = { $1 == .throttled ? (.accepted, .accepted) : ($0, $1) }
         case .troubleIsRejected:
-            rules.meaning = { if case .passing(.trouble) = $0 { .rejected(.invalidToken) } else { $0 } }
+            rules.meaning = { if case .transient(.trouble) = $0 { .rejected(.invalidToken) } else { $0 } }
         }
         return rules
     }

@@ -36,7 +36,7 @@ import Testing
         )
     }
 
-    @Test func `the input is told from the values of options that are spelled like it`() {
+    @Test func `the input is distinguished from equal values of options`() {
         let command = Self.command(["--format", "csv", "csv", "--key", "csv"], input: "csv")
         #expect(
             command.rest(from: Self.position(2, .csv)) == "tail -n +2 csv | apns-legacy send --format csv - --key csv"

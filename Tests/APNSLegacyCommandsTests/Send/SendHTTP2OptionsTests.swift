@@ -24,7 +24,7 @@ import Testing
             (["--transport", "http2", "--push-type", "lert"], "--push-type"),
             (["--transport", "http3"], "--transport"),
         ] as [([String], String)]
-    ) func `what does not go together is told`(_ arguments: [String], _ text: String) throws {
+    ) func `incompatible options are an error`(_ arguments: [String], _ text: String) throws {
         let error = #expect(throws: (any Error).self) { try EndpointOptionsTests.command(arguments) }
         #expect(ApnsLegacyCommand.fullMessage(for: try #require(error)).contains(text))
         #expect(ApnsLegacyCommand.exitCode(for: try #require(error)).rawValue == ExitStatus.usage.rawValue)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: the service manager is told what sd_notify(3) says, and what cannot be told harms nobody.
+/// Goal: the service manager gets the messages of sd_notify(3), and failures are ignored.
 @Suite(.timeLimit(.minutes(1))) struct ServiceManagerTests {
     @Test(arguments: ["path", "@abstract"]) func `each state is one message, to a path or an abstract name`(
         _ kind: String
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: [[:], ["NOTIFY_SOCKET": ""], ["NOTIFY_SOCKET": "@"], ["NOTIFY_SOCKET": "vsock:2:1"]])
-    func `without a socket that can be used nothing is told, and nothing fails`(_ variables: [String: String]) {
+    func `without a usable socket nothing is sent, and nothing fails`(_ variables: [String: String]) {
         let manager = ServiceManager(variables.merging(["WATCHDOG_USEC": "1000000"]) { old, _ in old })
         #expect(manager.watchdogTimeout == nil)
         manager.tell(.ready(status: ""))
@@ -55,7 +55,7 @@ import Testing
         ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).tell(.watchdog)
     }
 
-    @Test func `where the service manager is busy, the last state is told when it is not any more`() async throws {
+    @Test func `if the service manager is busy, the last state is sent later`() async throws {
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let manager = ServiceManager(["NOTIFY_SOCKET": name])

@@ -97,7 +97,7 @@ import Testing
         #expect(try await folder.start(keyKind: .p256).lines.isEmpty)
     }
 
-    @Test func `what ends soon is made anew`() async throws {
+    @Test func `a certificate that expires soon is renewed`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let before = try folder.contents()
@@ -114,7 +114,7 @@ import Testing
         #expect(KeptFolder.names.filter { renewed[$0] == last[$0] } == ["key.p8", "passphrase.txt", "token.key"])
     }
 
-    @Test func `a clock that is slow by years is told, and makes nothing`() async throws {
+    @Test func `a clock that is slow by years is reported, and nothing is created`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let failure = try await self.failure(in: folder, now: 1_000_000)
@@ -218,7 +218,7 @@ import Testing
         #expect(try folder.read("notes.txt") == [1])
     }
 
-    @Test func `options that fit no longer make what they are about anew`() async throws {
+    @Test func `changed options renew the affected files`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let before = try folder.contents()

@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(.enabled(if: canMount, "mounting a small file system needs root"))
-    func `a full disk is told, changes nothing, and is no matter to a folder that has everything`() async throws {
+    func `a full disk is reported, changes nothing, and does not affect a complete folder`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let whole = try folder.contents()

@@ -8,10 +8,10 @@ import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Testing
 
-/// Goal: whoever gives a client something is told once what became of it, and nobody waits without end, however and
-/// whenever the client, the task or the reader ends.
+/// Goal: every caller gets each outcome once, and nothing waits forever, however and whenever the client, the task or
+/// the reader ends.
 ///
-/// Method: each case over both protocols, beside a service that accepts everything or never answers.
+/// Method: each case over both protocols, with a service that accepts everything or never answers.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ClientEndTests {
     private static func client(
         _ peer: ClientPeer,
@@ -25,16 +25,16 @@ import Testing
     // MARK: Before and without a run
 
     @Test(arguments: ClientPeer.allCases)
-    func `stop before run settles what waits, and run then ends at once`(peer: ClientPeer) async throws {
+    func `stop before run settles what waits, and run then ends immediately`(peer: ClientPeer) async throws {
         let client = try Self.client(peer, 1, queueDurationMax: .seconds(2))
         var records: [DeliveryRecord<Int>] = []
         do {
             for try await record in client.send(NumberedRows(3, atEnd: client.stop)) { records.append(record) }
         } catch {
-            // Which of the two ended first is not known.
+            // The order in which the two ended is unknown.
             #expect((error as? ProviderError)?.kind == .stopped)
         }
-        // It is not the deadline that ended the wait.
+        // The deadline did not end the wait.
         #expect(records.map(\.outcome) == Array(repeating: .unsent(.stopped), count: 3))
         #expect(records.map(\.id) == [0, 1, 2])
         #expect(await client.send(try ClientPeer.notification(3)) == .unsent(.stopped))
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `where nothing runs, everything is unsent after its time`(peer: ClientPeer) async throws {
+    func `without a run, everything is unsent after its deadline`(peer: ClientPeer) async throws {
         let client = try Self.client(peer, 1, queueDurationMax: .milliseconds(200))
         #expect(await client.send(try ClientPeer.notification(0)) == .unsent(.deadline))
         var records: [DeliveryRecord<Int>] = []
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `a second run is refused, and the first goes on`(peer: ClientPeer) async throws {
+    func `a second run is refused, and the first continues`(peer: ClientPeer) async throws {
         try await peer.withService { service in
             let client = try Self.client(peer, service.port)
             async let running: Void = client.run()
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `a run that is stopped ends without an error, and one that is cancelled with one`(
+    func `a stopped run ends without an error, a cancelled run with one`(
         peer: ClientPeer
     ) async throws {
         try await peer.withService(isSilent: true) { service in
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    // MARK: Tasks that are cancelled
+    // MARK: Cancelled tasks
 
     @Test(arguments: ClientPeer.allCases)
     func `a task that is cancelled before it sends sends nothing`(peer: ClientPeer) async throws {
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `a task that is cancelled after its notification was taken is told what became of it`(
+    func `a task that is cancelled after it submitted gets the outcome`(
         peer: ClientPeer
     ) async throws {
         try await peer.withService(isSilent: true) { service in
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `after finish nothing is taken, and what was taken is sent`(peer: ClientPeer) async throws {
+    func `after finish submissions are refused, and earlier ones are sent`(peer: ClientPeer) async throws {
         try await peer.withService { service in
             let client = try Self.client(peer, service.port)
             let (finished, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -136,7 +136,7 @@ import Testing
                 for try await record in client.send(rows) { outcomes.append(record.outcome) }
                 return outcomes
             }()
-            // They are taken before it runs.
+            // They are submitted before it runs.
             for await _ in finished {}
             try await client.run()
             #expect(try await outcomes == Array(repeating: .accepted, count: 3))
@@ -148,7 +148,7 @@ import Testing
     // MARK: Sequences
 
     @Test(arguments: ClientPeer.allCases)
-    func `a sequence that throws in its midst: what it gave is reported, then the error`(
+    func `a sequence that throws: its notifications are reported, then the error`(
         peer: ClientPeer
     ) async throws {
         struct Failure: Error {}
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `of a sequence nothing more is taken once the client has ended, which is said`(
+    func `a sequence is not read after the client has ended, with an error`(
         peer: ClientPeer
     ) async throws {
         let client = try Self.client(peer, 1)
@@ -179,13 +179,13 @@ import Testing
             for try await record in client.send(NumberedRows()) { records.append(record) }
         }
         #expect(error?.kind == .stopped)
-        // What was asked for before that was known.
+        // Requested before the end was known.
         #expect(records.map(\.id) == [0] && records.map(\.outcome) == [.unsent(.stopped)])
         try await client.run()
     }
 
     @Test(arguments: ClientPeer.allCases)
-    func `a loop over a sequence that has nothing for now ends with the client`(peer: ClientPeer) async throws {
+    func `a loop over an idle sequence ends with the client`(peer: ClientPeer) async throws {
         let (numbers, continuation) = AsyncStream.makeStream(of: Int.self)
         for number in 0..<5 { continuation.yield(number) }
         let rows = numbers.map { (id: $0, notification: try ClientPeer.notification($0)) }
@@ -206,12 +206,12 @@ import Testing
         continuation.finish()
     }
 
-    // MARK: Beside other services
+    // MARK: With other services
 
-    /// A service that sends without end, and reads records in its own way.
+    /// A service that sends continuously, and reads records in different ways.
     private struct Reader: Service {
         enum Manner: CaseIterable {
-            /// Reads all that there is.
+            /// Reads all records.
             case toTheEnd
             /// Reads one, keeps the iterator, and reads no more.
             case neverAgain
@@ -221,7 +221,7 @@ import Testing
 
         let client: PushClient
         let manner: Manner
-        /// Whether its source ends when it is shut down.
+        /// Whether its source ends on shutdown.
         let isOrderly: Bool
         let told = NIOLockedValueBox<[DeliveryRecord<Int>]>([])
         let error = NIOLockedValueBox<(any Error)?>(nil)
@@ -246,20 +246,20 @@ import Testing
                 self.error.withLockedValue { $0 = error }
             }
             if self.manner == .dropped { records = nil }
-            // A service that ends before it is its turn would end the group.
+            // A service that ends too early would end the group.
             try? await gracefulShutdown()
             withExtendedLifetime(records) {}
         }
     }
 
     @Test(arguments: ClientPeer.allCases, [true, false])
-    func `a group ends in any order, whatever its sources and readers do`(
+    func `a group ends in any order, with any sources and readers`(
         peer: ClientPeer,
         isClientFirst: Bool
     ) async throws {
         try await peer.withService { service in
             let client = try Self.client(peer, service.port)
-            // The last service ends first. A reader that ends before the client has to see to its source itself.
+            // The last service ends first. A reader that ends before the client must end its source.
             let readers = Reader.Manner.allCases.map {
                 Reader(client: client, manner: $0, isOrderly: isClientFirst && $0 == .toTheEnd)
             }

@@ -9,10 +9,10 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-/// Goal: a client outlives an outage of any length: what waits for too long is unsent, which says why, what is sent
-/// when the service is back is accepted, and the log tells of both.
+/// Goal: a client survives an outage of any length: notifications that wait too long are unsent with the reason, those
+/// sent when the service is back are accepted, and both are logged.
 ///
-/// Method: notifications are sent all the time, over both protocols, while nobody listens, and when somebody does.
+/// Method: notifications are sent continuously, over both protocols, without and with a service.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct ClientOutageTests {
     private struct Sent: Sendable {
         var number: Int
@@ -21,18 +21,18 @@ import Testing
         var outcome: DeliveryOutcome
     }
 
-    /// What a client is given, and how long the outage is.
+    /// The options of a client, and the length of the outage.
     private struct Course: Sendable {
         var outage: Duration
         var queueDurationMax: Duration
-        /// `nil` for that of the library.
+        /// `nil` for the library's default.
         var pauseMax: Duration?
         /// Between two notifications.
         var interval: Duration
     }
 
-    /// Sends one notification after the other without waiting for outcomes, until one that was sent after the outage
-    /// has its outcome.
+    /// Sends one notification after another without waiting for outcomes, until one that was sent after the outage has
+    /// its outcome.
     private static func send(
         _ client: PushClient,
         every interval: Duration,
@@ -114,15 +114,15 @@ import Testing
                 let wait = one.start.duration(to: one.end)
                 #expect(wait < course.queueDurationMax + slack, "sent after \(time)")
                 #expect(wait > course.queueDurationMax * 0.8, "sent after \(time)")
-                #expect(one.start < back, "The service was back before it was sent, after \(time).")
+                #expect(one.start < back, "the service was back before it was sent, after \(time)")
             default: Issue.record("sent after \(time): \(one.outcome)")
             }
         }
-        // All that was sent early, and not one that was sent when the service was back.
+        // All that were sent early, and none that was sent when the service was back.
         #expect(unsentCount > 0 && unsentCount < sent.count)
     }
 
-    @Test func `an outage is outlived, and told`() async throws {
+    @Test func `an outage is survived and logged`() async throws {
         let course = Course(
             outage: .seconds(3),
             queueDurationMax: .seconds(2),
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(.enabled(if: TestEffort.isLong, "a part of Scripts/test --long"))
-    func `an outage of a minute is outlived with the pauses of the library`() async throws {
+    func `an outage of a minute is survived with the default delays`() async throws {
         let course = Course(
             outage: .seconds(60),
             queueDurationMax: .seconds(30),

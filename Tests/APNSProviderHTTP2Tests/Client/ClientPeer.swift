@@ -11,30 +11,30 @@ import NIOPosix
 import OpenSSLTLS
 import Testing
 
-/// What a client speaks to in a test: a service of one of the two protocols.
+/// The service that a client connects to in a test, with one of the two protocols.
 enum ClientPeer: CaseIterable, CustomTestStringConvertible {
     case binary
     case http2
 
     var testDescription: String { self == .binary ? "binary" : "HTTP/2" }
 
-    /// A service that runs.
+    /// A running service.
     struct Running: Sendable {
         let port: Int
-        /// The numbers of the notifications that it took, or would not answer.
+        /// The numbers of the notifications that it accepted, or left without an answer.
         let numbers: @Sendable () -> [Int]
-        /// Waits until so many came.
+        /// Waits until this many arrived.
         let wait: @Sendable (Int) async throws -> Void
     }
 
-    /// The configuration of a client for it, with the defaults but for the queue's deadline and the pauses.
+    /// The configuration of a client for it, with the defaults except the queue's deadline and the delays.
     ///
     /// - Parameters:
-    ///   - port: where it listens.
-    ///   - queueDurationMax: how long a notification may wait.
-    ///   - pauseMax: the longest pause before connecting again; by default that of the library.
+    ///   - port: the port of the service.
+    ///   - queueDurationMax: the maximum waiting time of a notification.
+    ///   - pauseMax: the maximum delay before reconnecting; by default the library's.
     /// - Returns: the configuration.
-    /// - Throws: where there are no certificates.
+    /// - Throws: an error if there are no certificates.
     func configuration(
         port: Int,
         queueDurationMax: Duration? = .seconds(30),
@@ -57,14 +57,14 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
         }
     }
 
-    /// Runs a service, and ends it on every way out.
+    /// Runs a service, and ends it in any case.
     ///
     /// - Parameters:
-    ///   - port: where it listens; by default on a free port.
-    ///   - isSilent: whether it never says what became of a notification.
-    ///   - body: is given the service.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and errors of the socket.
+    ///   - port: the port; by default a free one.
+    ///   - isSilent: whether it never reports the outcome of a notification.
+    ///   - body: receives the service.
+    /// - Returns: the result of `body`.
+    /// - Throws: the errors of `body` and of the socket.
     func withService<Value: Sendable>(
         port: Int = 0,
         isSilent: Bool = false,
@@ -127,7 +127,7 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
         token.bytes.suffix(2).reduce(0) { $0 << 8 | Int($1) }
     }
 
-    /// Lets time pass: what paces a test, and never a wait for something.
+    /// Waits for some time: to pace a test, never to wait for an event.
     static func pass(_ time: Duration) async throws {
         try await MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(time)) {}.futureResult.get()
     }
@@ -137,18 +137,18 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
     }
 }
 
-/// Notifications by their numbers: so many, then an end, an error, or ever more, one each millisecond.
+/// Numbered notifications: this many, then an end, an error, or continuously more, one each millisecond.
 struct NumberedRows: AsyncSequence, AsyncIteratorProtocol, Sendable {
     private let count: Int
     private let atEnd: @Sendable () throws -> Void
     private var number = 0
 
-    /// So many come at once.
+    /// The number of notifications without a delay.
     private static let promptCount = 100
 
     /// - Parameters:
-    ///   - count: how many.
-    ///   - atEnd: is called when one more is asked for; by then those before it were taken.
+    ///   - count: the number of notifications.
+    ///   - atEnd: is called when one more is requested; those before it were then read.
     init(_ count: Int = .max, atEnd: @escaping @Sendable () throws -> Void = {}) {
         self.count = count
         self.atEnd = atEnd

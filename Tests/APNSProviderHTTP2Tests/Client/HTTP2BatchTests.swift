@@ -11,10 +11,11 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: a batch over HTTP/2 is sent by the same sender as one over the binary protocol, with one outcome for each.
+/// Goal: the same sender sends a batch over HTTP/2 and over the binary protocol, with one outcome for each
+/// notification.
 @Suite("A batch over HTTP/2", .timeLimit(.minutes(TestEffort.isLong ? 10 : 1)))
 struct HTTP2BatchTests {
-    /// Gives so many notifications, and keeps what became of each.
+    /// A source with this many notifications, which stores their outcomes.
     final class Source: NotificationSource {
         struct Record: Sendable {
             var given = 0
@@ -103,7 +104,7 @@ struct HTTP2BatchTests {
         let source = Source(count: count)
         try await self.send(source, to: service) { configuration in
             configuration.connectionCount = connectionCount
-            // Thousands of answers under a sanitizer, on a busy machine; this is no test of deadlines.
+            // Thousands of answers under a sanitizer, on a busy machine; this does not test deadlines.
             configuration.answerDurationMax = .seconds(240)
         }
         let record = source.record.withLockedValue(\.self)
@@ -115,7 +116,7 @@ struct HTTP2BatchTests {
         let deadAnswer = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
         #expect(record.outcomes[19] == [.rejected(.http2(deadAnswer))])
         #expect(record.outcomes.values.count { $0 == [.accepted] } == count - 2)
-        // What the source said of each gets there.
+        // The values of the source arrive at the service.
         #expect(service.requests.allSatisfy { $0.priority == 5 && $0.expiration == 0 && $0.topic == PushFixture.topic })
     }
 
@@ -133,7 +134,7 @@ struct HTTP2BatchTests {
         #expect(record.outcomes.values.allSatisfy { $0.count == 1 && $0[0].kind == .unsent })
     }
 
-    @Test func `a service that has only trouble ends the batch after so many tries`() async throws {
+    @Test func `a service with only 5xx answers ends the batch after the maximum number of attempts`() async throws {
         let answer = PushRejection(status: 500, reason: .internalServerError)
         let service = ScriptedService { _, _ in .reject(.http2(answer)) }
         let source = Source(count: 10)
@@ -146,12 +147,14 @@ struct HTTP2BatchTests {
 
     @Test func `an empty batch opens no connection`() async throws {
         let service = ScriptedService()
-        try await self.send(Source(count: 0), to: service) { $0.onFirstAnswer = { Issue.record("It was connected.") } }
+        try await self.send(Source(count: 0), to: service) {
+            $0.onFirstAnswer = { Issue.record("a connection was opened") }
+        }
         #expect(service.requests.isEmpty)
     }
 
-    @Test func `a batch that is cancelled has its outcomes`() async throws {
-        // None is answered.
+    @Test func `a cancelled batch has its outcomes`() async throws {
+        // No request is answered.
         let service = ScriptedService(holding: .max)
         let source = Source(count: 2000)
         let sending = Task { try await self.send(source, to: service) }

@@ -9,9 +9,9 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-@Suite("Peers of other makes", .timeLimit(.minutes(1)))
+@Suite("Interoperability", .timeLimit(.minutes(1)))
 struct InteropTests {
-    /// A folder of files for the other program; removed with this object.
+    /// A folder of files for the other program; removed when this object is released.
     private final class Folder: Sendable {
         let path: String
 
@@ -31,9 +31,9 @@ struct InteropTests {
         }
     }
 
-    // MARK: curl at our server
+    // MARK: curl with our server
 
-    /// What curl says of one request: its status, its version of HTTP, its body and headers.
+    /// curl's output for one request: status, HTTP version, body and headers.
     private func curl(
         _ options: [String],
         token: String = String(repeating: "d0", count: 32),
@@ -60,7 +60,8 @@ struct InteropTests {
     }
 
     @Test(arguments: ["123e4567-e89b-42d3-a456-426614174000", "123E4567-E89B-42D3-A456-426614174000"])
-    func `curl with a certificate is let in, and its apns-id comes back as it was`(_ identifier: String) async throws {
+    func `curl with a certificate is accepted, and its apns-id is returned unchanged`(_ identifier: String) async throws
+    {
         let answer = try await self.curl([
             "--http2", "--cert", "IDENTITY", "-H", "apns-id: \(identifier)", "-H", "apns-push-type: alert",
         ])
@@ -70,14 +71,14 @@ struct InteropTests {
         #expect(answer.contains("version 2"))
     }
 
-    @Test func `the production service gives no second name`() async throws {
+    @Test func `the production service returns no apns-unique-id`() async throws {
         let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.addsUniqueIdentifier = false }
         #expect(answer.contains("HTTP/2 200"), "\(answer)")
         #expect(answer.contains("apns-id: "))
         #expect(!answer.contains("apns-unique-id: "))
     }
 
-    @Test func `curl without ALPN is let in, unless that is asked for`() async throws {
+    @Test func `curl without ALPN is accepted, unless ALPN is required`() async throws {
         let options = ["--http2-prior-knowledge", "--no-alpn", "--cert", "IDENTITY"]
         let answer = try await self.curl(options)
         #expect(answer.contains("HTTP/2 200"), "\(answer)")
@@ -99,7 +100,7 @@ struct InteropTests {
         #expect(proved.contains("HTTP/2 200"), "\(proved)")
     }
 
-    @Test func `curl is told of a path without a token, and of one that is none, when it has shown who it is`()
+    @Test func `an authenticated curl gets an error for a path without a valid token`()
         async throws
     {
         let topic = ["-H", "apns-topic: \(PushFixture.topic)", "--http2"]
@@ -112,7 +113,7 @@ struct InteropTests {
         }
     }
 
-    @Test func `curl is told what is wrong`() async throws {
+    @Test func `curl gets the reason of a rejection`() async throws {
         let dead = try DeviceToken(String(repeating: "d0", count: 32))
         let gone = try await self.curl(
             ["--http2", "--cert", "IDENTITY"],
@@ -124,7 +125,7 @@ struct InteropTests {
         #expect(method.contains("HTTP/2 405") && method.contains("MethodNotAllowed"), "\(method)")
     }
 
-    // MARK: Our client at nghttpd
+    // MARK: Our client with nghttpd
 
     @Test func `nghttpd answers our client`() async throws {
         let folder = try Folder()
@@ -143,7 +144,7 @@ struct InteropTests {
         try process.run()
         let pid = process.processIdentifier
         defer { kill(pid, SIGKILL) }
-        // Until it listens, the client goes on trying.
+        // The client retries until it listens.
         let configuration = try PushFixture.clientConfiguration(port: port)
         let unknown = try PushFixture.request(2)
         let outcomes = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in

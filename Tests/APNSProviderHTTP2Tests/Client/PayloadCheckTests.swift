@@ -9,13 +9,13 @@ import APNSWire
 import NIOCore
 import Testing
 
-/// Goal: a payload that does not pass its check is invalid over HTTP/2 as over the binary protocol.
+/// Goal: an invalid payload has the outcome `invalid` over HTTP/2 as over the binary protocol.
 ///
-/// Method: a client beside a scripted service, which notes all that it is sent.
+/// Method: a client with a scripted service, which records everything it receives.
 @Suite(.timeLimit(.minutes(2)))
 struct PayloadCheckTests {
     @Test(arguments: [true, false])
-    func `a payload that does not pass is only sent where the check is turned off`(_ isChecked: Bool) async throws {
+    func `an invalid payload is only sent without the check`(_ isChecked: Bool) async throws {
         let service = ScriptedService()
         let outcomes = try await Listener(
             try PushFixture.serverConfiguration(),

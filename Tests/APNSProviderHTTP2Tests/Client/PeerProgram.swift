@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// A program of another make that is run as a peer.
+/// An independent program that a test connects to, or that connects to a test.
 enum PeerProgram {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -13,10 +13,10 @@ enum PeerProgram {
             let path = "\(folder)/\(name)"
             if FileManager.default.isExecutableFile(atPath: path) { return path }
         }
-        throw Failure(description: "\(name) is not installed; Scripts/test installs it.")
+        throw Failure(description: "\(name) is not installed; Scripts/test installs it")
     }
 
-    /// Runs it to its end, no longer than its own limits say.
+    /// Runs it to its end; the program has its own time limits.
     static func output(_ name: String, _ arguments: [String]) async throws -> String {
         let process = Process()
         process.executableURL = URL(filePath: try Self.path(name))

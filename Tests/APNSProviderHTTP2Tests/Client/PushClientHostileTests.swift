@@ -10,12 +10,12 @@ import Testing
 
 private typealias Wire = HTTP2Wire
 
-/// A client, over TLS, at a service that breaks the rules; ``HostileServiceTests`` has what it may say.
-@Suite("A service that breaks the rules", .timeLimit(.minutes(1)))
+/// A client, over TLS, with a service that violates the protocol; the cases are also in ``HostileServiceTests``.
+@Suite("A service that violates the protocol", .timeLimit(.minutes(1)))
 struct PushClientHostileTests {
     typealias Script = HTTP2FrameService.Script
 
-    /// What a service says to each request, what must come of it, and the code of the GOAWAY frame that it gets.
+    /// The service's answer to each request, the expected outcome, and the expected code of the client's GOAWAY frame.
     struct Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var script: Script
@@ -38,19 +38,19 @@ struct PushClientHostileTests {
 
     private static let cases = [
         Case(
-            testDescription: "PING without an end",
+            testDescription: "endless PING",
             script: .saying({ _ in [] }, then: Wire.ping),
             isExpected: isLostOrOverdue,
             code: 11
         ),
         Case(
-            testDescription: "SETTINGS without an end",
+            testDescription: "endless SETTINGS",
             script: .saying({ _ in [] }, then: Wire.settings([(3, 100)])),
             isExpected: isLostOrOverdue,
             code: 11
         ),
         Case(
-            testDescription: "CONTINUATION without an end",
+            testDescription: "endless CONTINUATION",
             script: .saying(
                 { Wire.frame(.headers, stream: $0, Wire.status200) },
                 then: Wire.frame(.continuation, stream: 1)
@@ -59,7 +59,7 @@ struct PushClientHostileTests {
             code: 11
         ),
         Case(
-            testDescription: "a body without an end",
+            testDescription: "an endless body",
             script: .saying(
                 { Wire.headers($0, Wire.status200, isEnd: false) },
                 then: Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
@@ -87,9 +87,9 @@ struct PushClientHostileTests {
         ),
     ]
 
-    /// Goal: each request ends in the one outcome that is true, in time, and the service is told why.
+    /// Goal: each request has its one correct outcome in time, and the service receives the reason.
     @Test(arguments: Self.cases)
-    func `the request ends in time, and the service is told why`(_ hostile: Case) async throws {
+    func `the request ends in time, and the service receives the reason`(_ hostile: Case) async throws {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(hostile.script, tls: .server(identity: identity)) { service in
             var configuration = try PushFixture.clientConfiguration(port: service.port)
@@ -104,7 +104,7 @@ struct PushClientHostileTests {
             }
             #expect(hostile.isExpected(outcome), "\(outcome)")
             #expect(seconds < .seconds(20))
-            // Where the service goes on sending, TCP may take back what it has not read, the GOAWAY frame too.
+            // If the service continues sending, TCP may discard what it has not read, including the GOAWAY frame.
             if let code = hostile.code, hostile.script.flood.isEmpty {
                 try await service.wait { $0.goAwayCodes.contains(code) }
             }
@@ -112,7 +112,7 @@ struct PushClientHostileTests {
     }
 
     @Test(arguments: [[], ["http/1.1"]])
-    func `a service that does not agree on HTTP2 by ALPN is refused`(_ protocols: [String]) async throws {
+    func `a service without HTTP2 in ALPN is refused`(_ protocols: [String]) async throws {
         let identity = try PushFixture.server.get().identity
         var script = Script()
         script.applicationProtocols = protocols

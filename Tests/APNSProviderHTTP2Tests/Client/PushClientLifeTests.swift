@@ -13,9 +13,9 @@ import NIOPosix
 import OpenSSLTLS
 import Testing
 
-@Suite("A client's beginning and end", .timeLimit(.minutes(1)))
+@Suite("Starting and ending a client", .timeLimit(.minutes(1)))
 struct PushClientLifeTests {
-    @Test func `a service that is not there ends the client after as many tries as are allowed`() async throws {
+    @Test func `an unavailable service ends the client after the maximum number of attempts`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.connectFailureCountMax = 3
         let request = try PushFixture.request()
@@ -32,7 +32,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `a client that is abandoned ends without its service, which it told of`() async throws {
+    @Test func `an abandoned client ends without its service, which it reported as unavailable`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         let failures = AsyncStream<ConnectionFailure>.makeStream()
         configuration.onConnectFailure = { failures.continuation.yield($0) }
@@ -49,7 +49,7 @@ struct PushClientLifeTests {
         #expect(outcome == .unsent(.stopped))
     }
 
-    @Test func `a client whose authorities cannot be used is an error, and nothing else`() throws {
+    @Test func `unusable authorities of a client are an error`() throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.tls.trust = .pem(Array("none".utf8))
         let error = #expect(throws: ProviderError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
@@ -59,7 +59,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `what waits too long for its turn is unsent, and it is said why there was none`() async throws {
+    @Test func `a request that waits too long is unsent, with the reason`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
@@ -73,7 +73,7 @@ struct PushClientLifeTests {
         #expect(failure.kind == .refused)
     }
 
-    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
+    @Test func `no request waits longer than its deadline without a run`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.queueDurationMax = .milliseconds(50)
         let client = try RequestClient(configuration, logger: PushFixture.quiet)
@@ -82,7 +82,7 @@ struct PushClientLifeTests {
         try await client.run()
     }
 
-    @Test func `a certificate of a foreign authority ends the client at once`() async throws {
+    @Test func `a certificate of an unknown authority ends the client immediately`() async throws {
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
@@ -100,13 +100,13 @@ struct PushClientLifeTests {
         #expect(service.requests.isEmpty)
     }
 
-    @Test func `a service of a foreign authority ends the client at once`() async throws {
+    @Test func `a service with an unknown authority ends the client immediately`() async throws {
         let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
         let error = await #expect(throws: ProviderError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
                 guard case .unsent(.notPermitted(let failure)) = await client.send(request) else {
-                    Issue.record("It was not said that the service is not trusted.")
+                    Issue.record("the service was trusted")
                     return
                 }
                 #expect(failure.kind == .unknownAuthority)
@@ -125,7 +125,7 @@ struct PushClientLifeTests {
         return failure.kind
     }
 
-    @Test func `a service that says the certificate is bad ends the client`() async throws {
+    @Test func `a service that rejects the certificate ends the client`() async throws {
         let service = ScriptedService { _, _ in .goAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
@@ -144,7 +144,7 @@ struct PushClientLifeTests {
         #expect(Self.refusal(outcome.withLockedValue(\.self)) == .closed(.badCertificateEnvironment))
     }
 
-    @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
+    @Test func `a client configured to continue works again when the service accepts it`() async throws {
         let service = ScriptedService { _, count in count == 1 ? .goAway(.badCertificate) : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(
@@ -157,7 +157,7 @@ struct PushClientLifeTests {
         #expect(Self.refusal(outcomes.first) == .closed(.badCertificate) && outcomes.last == .accepted)
     }
 
-    @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
+    @Test func `a client configured to continue works again when the service is the expected one`() async throws {
         let wrong = try TestCertificateAuthority(name: "Unknown Authority").issueServer().identity
         let request = try PushFixture.request()
         let port = try await PushFixture.unusedPort()
@@ -189,7 +189,7 @@ struct PushClientLifeTests {
     }
 
     @Test(arguments: [PushReason.shutdown, .idleTimeout])
-    func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
+    func `a connection that announces its end is replaced`(_ reason: PushReason) async throws {
         let service = ScriptedService { _, count in
             count == 2 ? .reject(.http2(PushRejection(status: 503, reason: reason))) : nil
         }
@@ -204,7 +204,7 @@ struct PushClientLifeTests {
         #expect(connections.withLockedValue(\.self) == 2)
     }
 
-    @Test func `no more are taken than may be open, and room is told of`() async throws {
+    @Test func `the number of open requests is limited, and room is reported`() async throws {
         let service = ScriptedService { request, _ in request.priority == 5 ? .ignore : nil }
         var request = try PushFixture.request()
         request.priority = 5
@@ -260,7 +260,7 @@ struct PushClientLifeTests {
         await #expect(throws: ProviderError.alreadyRan) { try await client.run() }
     }
 
-    @Test func `a peer that is silent after the handshake is given up`() async throws {
+    @Test func `a service that is silent after the handshake is given up`() async throws {
         var tls = TLSConfiguration.server(identity: try PushFixture.server.get().identity)
         tls.applicationProtocols = ["h2"]
         let context = try TLSContext(tls)

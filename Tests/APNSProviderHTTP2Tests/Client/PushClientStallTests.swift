@@ -12,8 +12,8 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// A client at a service that answers every PING and never lets a request get through.
-@Suite("A service that lets nothing be sent", .timeLimit(.minutes(1)))
+/// A client with a service that answers every PING but never accepts a complete request.
+@Suite("A service that blocks sending", .timeLimit(.minutes(1)))
 struct PushClientStallTests {
     typealias Script = HTTP2FrameService.Script
 
@@ -40,8 +40,7 @@ struct PushClientStallTests {
     }
 
     @Test(arguments: [3, 4] as [UInt16])
-    func `each connection counts as a failure, and the client gives up with all unsent`(_ setting: UInt16) async throws
-    {
+    func `each connection counts as a failure, and the client ends with all unsent`(_ setting: UInt16) async throws {
         let identity = try PushFixture.server.get().identity
         let script = Script(settings: [(setting, 0)])
         try await HTTP2FrameService.withRunning(script, tls: .server(identity: identity)) { service in
@@ -72,24 +71,24 @@ struct PushClientStallTests {
         }
     }
 
-    @Test func `what did not leave whole is sent on the next connection, each once`() async throws {
+    @Test func `incompletely sent requests are sent on the next connection, each once`() async throws {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(.fixedWindow, tls: .server(identity: identity)) { service in
             let requests = try Self.requests(40, payload: String(repeating: "x", count: 4000))
             var configuration = try Self.configuration(service)
-            // Long enough for answers on a machine that has other things to do.
+            // Long enough for answers on a busy machine.
             configuration.answerDurationMax = .seconds(1)
             let reports = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
                 await Self.reports(requests, $0)
             }
             #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
             let record = service.record
-            #expect(record.connectionCount == 3, "each takes 16 whole requests")
+            #expect(record.connectionCount == 3, "each accepts 16 complete requests")
             #expect(record.bodies.sorted() == requests.map { String(buffer: $0.payload) }.sorted())
         }
     }
 
-    @Test func `a service that answers nothing ends in a failure of its connections too`() async throws {
+    @Test func `a service that answers nothing is also a failure of its connections`() async throws {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(.silent, tls: .server(identity: identity)) { service in
             var configuration = try Self.configuration(service)
@@ -112,8 +111,8 @@ struct PushClientStallTests {
         }
     }
 
-    @Test func `a connection that moves on slowly is kept`() async throws {
-        // One at a time, and the last waits for its turn for longer than any answer may take.
+    @Test func `a slow connection is kept`() async throws {
+        // One at a time, and the last waits longer for its turn than any answer may take.
         let requests = try Self.requests(12, payload: "{}")
         let connections = NIOLockedValueBox(0)
         let reports = try await PushFixture.withPair(
@@ -129,7 +128,7 @@ struct PushClientStallTests {
         #expect(connections.withLockedValue(\.self) == 1)
     }
 
-    /// Accepts each request after a while.
+    /// Accepts each request after a delay.
     private struct SlowService: PushService {
         func take(_ request: borrowing InboundPush) -> PushReply? {
             let ticket = request.ticket
@@ -139,7 +138,7 @@ struct PushClientStallTests {
         }
     }
 
-    @Test func `a client that is stopped ends at once, with all unsent`() async throws {
+    @Test func `a stopped client ends immediately, with all unsent`() async throws {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: identity)) { service in
             let requests = try Self.requests(3, payload: "{}")

@@ -14,7 +14,7 @@ import Testing
 
 @Suite("A client and the service", .timeLimit(.minutes(1)))
 struct PushClientTests {
-    @Test func `a request arrives with all it says`() async throws {
+    @Test func `a request arrives with all its values`() async throws {
         let service = ScriptedService()
         var request = try PushFixture.request(7, topic: PushFixture.topic)
         request.pushType = .background
@@ -52,7 +52,7 @@ struct PushClientTests {
                     reports.withLockedValue { $0[identifier, default: 0] += 1 }
                 }
                 guard case .taken = receipt else {
-                    Issue.record("not taken: \(receipt)")
+                    Issue.record("not accepted: \(receipt)")
                     continue
                 }
             }
@@ -62,7 +62,7 @@ struct PushClientTests {
         #expect(service.counts == reports.withLockedValue(\.self))
     }
 
-    @Test func `a dead device is rejected with the time`() async throws {
+    @Test func `a dead token is rejected with the time`() async throws {
         let service = ScriptedService(dead: [try PushFixture.token(9): 1_700_000_000_123])
         let request = try PushFixture.request(9)
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
@@ -72,7 +72,7 @@ struct PushClientTests {
     }
 
     @Test(arguments: PushReason.allDocumented)
-    func `every documented reason arrives as itself`(_ reason: PushReason) async throws {
+    func `every documented reason is received`(_ reason: PushReason) async throws {
         let rejection = PushRejection(status: reason.status ?? 0, reason: reason)
         let service = ScriptedService { _, _ in .reject(.http2(rejection)) }
         let request = try PushFixture.request()
@@ -88,7 +88,7 @@ struct PushClientTests {
         #expect(outcome == .rejected(.http2(rejection)))
     }
 
-    @Test func `what goes away unprocessed is sent again on another connection`() async throws {
+    @Test func `requests unprocessed at a GOAWAY are sent again on another connection`() async throws {
         let service = ScriptedService { _, count in count == 3 ? .goAway(.shutdown) : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
@@ -96,7 +96,7 @@ struct PushClientTests {
         #expect(Set(service.requests.map(\.connectionNumber)).count == 2)
     }
 
-    @Test func `what was processed before the service goes away is not sent again`() async throws {
+    @Test func `requests processed before a GOAWAY are not sent again`() async throws {
         let service = ScriptedService { _, count in count == 3 ? .shutDown : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted })
@@ -112,7 +112,7 @@ struct PushClientTests {
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
     }
 
-    @Test func `what is refused again and again is unsent`() async throws {
+    @Test func `a repeatedly refused request is unsent`() async throws {
         let service = ScriptedService { _, _ in .refuseStream }
         let request = try PushFixture.request()
         let report = try await PushFixture.withPair(service, client: { $0.attemptCountMax = 4 }) {
@@ -129,7 +129,7 @@ struct PushClientTests {
         #expect(outcome == .indeterminate(.streamReset(code: 2)))
     }
 
-    @Test func `a lost connection leaves what was written indeterminate, and goes on`() async throws {
+    @Test func `after a lost connection, written requests are indeterminate, and the client continues`() async throws {
         let service = ScriptedService { _, count in count == 1 ? .closeBefore : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(service) { [await $0.send(request), await $0.send(request)] }
@@ -140,7 +140,7 @@ struct PushClientTests {
         #expect(outcomes[1] == .accepted)
     }
 
-    @Test func `by option what is unknown is sent again, and flagged`() async throws {
+    @Test func `as an option, unknown ones are sent again, with a flag`() async throws {
         let service = ScriptedService { _, count in count == 1 ? .closeBefore : nil }
         let request = try PushFixture.request()
         let report = try await PushFixture.withPair(service, client: { $0.resendsUnknown = true }) {
@@ -152,7 +152,7 @@ struct PushClientTests {
         #expect(service.counts[request.identifier] == 2)
     }
 
-    @Test func `an answer that does not come is indeterminate in time`() async throws {
+    @Test func `a request without an answer is indeterminate in time`() async throws {
         let service = ScriptedService { request, _ in request.priority == 5 ? .ignore : nil }
         var silent = try PushFixture.request()
         silent.priority = 5
@@ -168,14 +168,14 @@ struct PushClientTests {
         #expect(outcomes == [.accepted, .indeterminate(.deadline)])
     }
 
-    @Test func `the limit of streams is obeyed`() async throws {
+    @Test func `the limit of streams is respected`() async throws {
         let service = ScriptedService(holding: 3)
         let reports = try await self.reports(of: 40, service) { $0.streamCountMax = 4 }
         #expect(reports.allSatisfy { $0.outcome == .accepted })
         #expect(service.waitingCountMax == 4)
     }
 
-    @Test func `after a rejection the limit may fall to one`() async throws {
+    @Test func `after a rejection the limit may decrease to one`() async throws {
         let rejection = PushRejection(status: 400, reason: .badTopic)
         let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reject(.http2(rejection)) : nil }
         let reports = try await self.reports(of: 50, service) { $0.limitsStreamsAfterRejection = true }
@@ -183,9 +183,9 @@ struct PushClientTests {
         #expect(service.requests.count == 50)
     }
 
-    @Test func `a reason with quotes and control characters is read as it was meant`() async throws {
+    @Test func `a reason with quotes and control characters is parsed`() async throws {
         let reason = PushReason.other("a \"quote\", a \\ and \u{1}\n")
-        // What is not visible is not kept, see `PushReason.init(text:)`.
+        // Invisible characters are replaced, see `PushReason.init(text:)`.
         let read = PushReason.other("a \"quote\", a \\ and ??")
         let service = ScriptedService { _, count in
             count == 1 ? .goAway(reason) : .reject(.http2(PushRejection(status: 400, reason: reason)))
@@ -203,7 +203,7 @@ struct PushClientTests {
         #expect(found.first?.detail.hasSuffix(" closed the connection: \(read.text)") == true)
     }
 
-    @Test func `a payload over the limit is refused here`() async throws {
+    @Test func `a payload over the limit is refused locally`() async throws {
         let service = ScriptedService()
         var request = try PushFixture.request()
         request.payload = ByteBuffer(repeating: 0x20, count: 4097)
@@ -224,7 +224,7 @@ struct PushClientTests {
         #expect(service.requests.count == 1)
     }
 
-    /// Sends so many requests at a time, and collects their reports.
+    /// Sends this many requests at the same time, and collects their reports.
     private func reports(
         of count: Int,
         _ service: ScriptedService,

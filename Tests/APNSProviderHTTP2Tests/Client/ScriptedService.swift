@@ -6,12 +6,12 @@ import APNSSimulator
 import APNSTestKit
 import APNSWire
 
-/// A push service that answers as it is told, and remembers what it was sent.
+/// A push service with scripted answers, which records what it receives.
 final class ScriptedService: PushService {
-    /// What it was sent.
+    /// What it received.
     struct Record: Sendable {
         var requests: [InboundPush] = []
-        /// The most requests that waited for an answer at a time.
+        /// The maximum number of requests that waited for an answer at the same time.
         var waitingCountMax = 0
         var waiting: [PushTicket] = []
     }
@@ -27,9 +27,9 @@ final class ScriptedService: PushService {
 
     /// - Parameters:
     ///   - dead: since when these devices are gone, in milliseconds.
-    ///   - holding: how many requests are held without an answer until one more comes, so that they are on their way
-    ///     together.
-    ///   - script: what is done about a request, and the number of those that came so far; `nil` for accepted.
+    ///   - holding: the number of requests to hold without an answer until another one arrives, so that they are
+    ///     concurrent.
+    ///   - script: the action for a request, and the number of requests so far; `nil` to accept it.
     init(
         dead: [DeviceToken: UInt64] = [:],
         holding: Int = 0,
@@ -43,12 +43,12 @@ final class ScriptedService: PushService {
     var requests: [InboundPush] { self.record.current.requests }
     var waitingCountMax: Int { self.record.current.waitingCountMax }
 
-    /// How often each request came, by name.
+    /// How many times each request arrived, by identifier.
     var counts: [PushIdentifier: Int] {
         self.requests.reduce(into: [:]) { $0[$1.identifier, default: 0] += 1 }
     }
 
-    /// Waits until it was sent so many requests, 20 seconds at most.
+    /// Waits until it received this many requests, at most 20 seconds.
     func wait(requestCount: Int) async throws {
         try await self.record.wait(until: { $0.requests.count >= requestCount }) { Overdue(record: $0) }
     }

@@ -12,13 +12,13 @@ import OpenSSLTLS
 import Testing
 
 /// Goal: one program sends over the binary protocol and over HTTP/2, with a certificate or a key; only its
-/// configuration is another.
+/// configuration differs.
 ///
-/// Method: the same code is run with each, and what it was told is compared.
+/// Method: the same code runs with each, and its results are compared.
 @Suite(.timeLimit(.minutes(2))) struct TwoTransportsTests {
     private static let badNumber = 5
 
-    /// The program: nothing in it knows the transport.
+    /// The program, which is independent of the transport.
     private static func run(_ configuration: PushClientConfiguration) async throws -> [String] {
         let bad = try Self.notification(Self.badNumber)
         let good = try Self.notification(1)
@@ -40,7 +40,7 @@ import Testing
         PushNotification(token: try PushFixture.token(number), payload: #"{"aps":{"alert":"Hello"}}"#)
     }
 
-    /// Notifications whose identifiers are texts.
+    /// Notifications whose identifiers are strings.
     private struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let count: Int
         var number = 0
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `one program is told the same over both protocols`() async throws {
+    @Test func `one program gets the same results over both protocols`() async throws {
         let expected =
             ["accepted", "rejected", "suppressed", "rejected", "\(DeliveryOutcome.invalid(.payloadEmpty))"]
             + (0..<20).map { "user\($0) \($0 == Self.badNumber ? "suppressed" : "accepted")" }.sorted()
@@ -113,7 +113,7 @@ import Testing
         #expect(key == expected)
     }
 
-    @Test func `topic and push type are those of the certificate and the payload, unless the notification says`()
+    @Test func `the certificate and payload determine topic and push type, unless the notification does`()
         async throws
     {
         let service = ScriptedService()

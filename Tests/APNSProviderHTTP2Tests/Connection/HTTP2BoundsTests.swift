@@ -9,7 +9,7 @@ import Testing
 
 private typealias Wire = HTTP2Wire
 
-@Suite("Bounds of a connection, without a channel")
+@Suite("Limits of a connection, without a channel")
 struct HTTP2BoundsTests {
     private static let flowControlError: UInt32 = 3
     private static let enhanceYourCalm: UInt32 = 11
@@ -18,9 +18,9 @@ struct HTTP2BoundsTests {
 
     private static let acknowledged: [(String, [UInt8])] = [("PING", Wire.ping), ("SETTINGS", Wire.settings([(3, 9)]))]
 
-    /// A service that does not read: what is kept for it has a bound.
+    /// The service does not read: what is stored for it is limited.
     @Test(arguments: Self.acknowledged)
-    func `acknowledgements that nobody reads end the connection`(_ name: String, _ frame: [UInt8]) throws {
+    func `unread acknowledgements end the connection`(_ name: String, _ frame: [UInt8]) throws {
         var harness = try PushConnectionHarness(requests: 1)
         let sentByteCount = harness.sentByteCount
         for _ in 0..<(2 * HTTP2Session.acknowledgementCountMax) { harness.receive(frame, sends: false) }
@@ -42,9 +42,9 @@ struct HTTP2BoundsTests {
             ("acknowledgements", Wire.frame(.ping, flags: 1, Array(repeating: 0, count: 8))),
         ]
 
-    /// A service that reads, and sends what moves nothing on: the time that it takes has a bound.
+    /// The service reads, but sends frames without progress: their processing is limited.
     @Test(arguments: Self.floods)
-    func `frames that move nothing on end the connection`(_ name: String, _ frame: [UInt8]) throws {
+    func `frames without progress end the connection`(_ name: String, _ frame: [UInt8]) throws {
         var harness = try PushConnectionHarness(requests: 2)
         harness.receive(Wire.reset(1, code: 8))
         for _ in 0..<100_000 where harness.failure == nil { harness.receive(frame) }
@@ -53,7 +53,7 @@ struct HTTP2BoundsTests {
         #expect(harness.outcomes() == [.unknown(.streamReset(code: 8)), .lost])
     }
 
-    @Test func `as many frames in a longer time are none of a flood`() throws {
+    @Test func `as many frames in a longer time are not a flood`() throws {
         var harness = try PushConnectionHarness(requests: 1)
         for number in 0..<(2 * HTTP2Session.idleFrameCountMax) {
             if number.isMultiple(of: 1000) { harness.machine.tick() }
@@ -65,10 +65,10 @@ struct HTTP2BoundsTests {
     }
 
     @Test(arguments: [0, 1, 1000])
-    func `CONTINUATION frames without an end end the connection`(_ byteCount: Int) throws {
+    func `endless CONTINUATION frames end the connection`(_ byteCount: Int) throws {
         var harness = try PushConnectionHarness(requests: 1)
         harness.receive(Wire.frame(.headers, stream: 1, Wire.status200))
-        // By their number in the static table, since they must be whole.
+        // Indexed in the static table, since fields must be complete.
         let payload = [UInt8](repeating: 0x90, count: byteCount)
         var count = 0
         while harness.failure == nil, count <= HTTP2Session.idleFrameCountMax {
@@ -77,7 +77,7 @@ struct HTTP2BoundsTests {
         }
         #expect(harness.failure != nil)
         #expect((harness.goAwayCode ?? 0) != 0)
-        #expect(count <= 20, "the library takes 8; older ones are held to the bound of frames")
+        #expect(count <= 20, "the library accepts 8; with older ones the limit of frames applies")
         #expect(harness.outcomes() == [.lost])
     }
 
@@ -97,7 +97,7 @@ struct HTTP2BoundsTests {
         #expect(harness.outcomes() == [.lost])
     }
 
-    /// One byte that stands for 4000, many times.
+    /// One byte that represents 4000, many times.
     @Test func `a bomb of compressed fields ends the connection`() throws {
         var harness = try PushConnectionHarness(requests: 2)
         let entry: [UInt8] = [0x40] + Wire.text("a") + Wire.text(String(repeating: "x", count: 3900))
@@ -111,14 +111,14 @@ struct HTTP2BoundsTests {
     // MARK: Bodies
 
     @Test(arguments: [200, 400])
-    func `an answer that does not end is given up early`(_ status: Int) throws {
+    func `an endless answer is given up early`(_ status: Int) throws {
         var harness = try PushConnectionHarness(requests: 2)
         harness.receive(Wire.headers(1, [(":status", "\(status)")], isEnd: false))
         let frame = Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
         for _ in 0..<2 { harness.receive(frame) }
         #expect(harness.reports[0] == [.unknown(.streamReset(code: 8))])
         #expect(harness.frames(.reset).map(\.stream) == [1])
-        // The rest of 100 MB is passed over, as long as the service keeps to the windows that it is given.
+        // The rest of 100 MB is skipped, as long as the service respects the windows.
         for _ in 0..<6400 {
             harness.machine.tick()
             harness.receive(frame)
@@ -129,11 +129,11 @@ struct HTTP2BoundsTests {
         #expect(harness.outcomes() == [.unknown(.streamReset(code: 8)), .accepted])
     }
 
-    @Test func `bodies beyond the window that the client gave end the connection`() throws {
+    @Test func `bodies beyond the client's window end the connection`() throws {
         var harness = try PushConnectionHarness(requests: 2)
         harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
         let frame = Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
-        // It reads, and does not come to widen its window.
+        // It reads, but does not enlarge its window.
         for _ in 0..<6400 where harness.failure == nil {
             harness.machine.tick()
             harness.receive(frame, sends: false)
@@ -151,15 +151,15 @@ struct HTTP2BoundsTests {
         #expect(harness.reports == [[.unknown(.streamReset(code: 8))]])
     }
 
-    @Test func `of a body no more is kept than a reason needs`() throws {
+    @Test func `only the part of a body that a reason needs is stored`() throws {
         var harness = try PushConnectionHarness(requests: 1)
         harness.receive(Wire.headers(1, [(":status", "400")], isEnd: false))
         harness.receive(Wire.data(1, Array(repeating: 0x20, count: 10_000)))
         #expect(harness.outcomes() == [.rejected(400)])
     }
 
-    /// All that a service may make the client keep: as many answers as there are streams, none of which ends.
-    @Test func `answers on all streams keep a bounded number of bytes`() throws {
+    /// The maximum that a service can make the client store: endless answers on all streams.
+    @Test func `answers on all streams store a limited number of bytes`() throws {
         var harness = try PushConnectionHarness(requests: 100)
         for number in 0..<100 {
             let stream = UInt32(2 * number + 1)
@@ -174,7 +174,7 @@ struct HTTP2BoundsTests {
 
     // MARK: Output
 
-    @Test func `what is sent at a time has a bound`() throws {
+    @Test func `the output at a time is limited`() throws {
         var harness = PushConnectionHarness()
         harness.receive(Wire.settings([(3, 1000), (4, 1 << 20)]) + Wire.windowUpdate(0, by: 1 << 24))
         for _ in 0..<200 { try harness.write(payload: String(repeating: "x", count: 4000)) }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import APNSProviderHTTP2
 
-/// What the client writes, read by another implementation of HPACK.
+/// The client's output, decoded by another implementation of HPACK.
 @Suite("The header fields of requests")
 struct HTTP2HeaderFieldsTests {
     private func expected(_ request: PushRequest, _ authorization: String?) -> [String] {
@@ -52,11 +52,11 @@ struct HTTP2HeaderFieldsTests {
         return try decoder.decodeHeaders(from: &block).map { ($0.0, $0.1, $0.2) }
     }
 
-    /// Goal: the other end reads what was meant, whatever the requests and the size of its table.
+    /// Goal: the service decodes the encoded fields, whatever the requests and the size of its table.
     ///
-    /// Method: walk at random from a seed the failure names; the table fills up in most walks.
+    /// Method: random walk from a seed that the failure contains; the table fills up in most walks.
     @Test(arguments: 0..<TestEffort.count(20, long: 100) as Range<UInt64>)
-    func `another implementation reads what was meant`(seed: UInt64) throws {
+    func `another implementation decodes the fields`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let size: UInt32 = [0, 1, 100, 300, 4095, 4096, 70_000][Int(seed) % 7]
         var harness = try PushConnectionHarness(requests: 0, settings: [(1, size), (3, 1000)])
@@ -66,7 +66,7 @@ struct HTTP2HeaderFieldsTests {
         for number in 0..<TestEffort.count(100, long: 150) {
             if seed % 5 == 4, number == 75 { harness.receive(HTTP2Wire.settings([(1, 200)])) }
             var request = try self.request(&random)
-            // In rows that differ in their tokens only, as those of a batch do.
+            // In series that differ only in their tokens, as in a batch.
             if seed % 2 == 1, let last, Int.random(in: 0..<4, using: &random) > 0 {
                 let (token, identifier) = (request.token, request.identifier)
                 request = last
@@ -83,7 +83,7 @@ struct HTTP2HeaderFieldsTests {
     }
 
     @Test(arguments: ["apns-expiration", "apns-collapse-id"])
-    func `a field that comes for the first time moves no other`(_ name: String) throws {
+    func `a field that occurs for the first time does not change others`(_ name: String) throws {
         var harness = try PushConnectionHarness(requests: 0)
         var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
         for number in 0..<4 {
@@ -101,7 +101,7 @@ struct HTTP2HeaderFieldsTests {
         }
     }
 
-    @Test func `tokens and secrets are never indexed, and what differs is only once`() throws {
+    @Test func `tokens and secrets are never indexed, and variable fields only once`() throws {
         var harness = try PushConnectionHarness(requests: 0)
         var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
         var byteCounts: [Int] = []

@@ -10,14 +10,14 @@ import Testing
 private typealias Wire = HTTP2Wire
 private typealias Report = PushConnectionHarness.Report
 
-/// What a service says to two requests that have left whole, on the streams 1 and 3, and what must come of it.
+/// The service's bytes after two complete requests on the streams 1 and 3, and the expected results.
 struct HostileCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var bytes: [UInt8]
     var reports: [PushConnectionHarness.Report]
-    /// The code with which the client ends the connection; `nil` where it goes on.
+    /// The code with which the client ends the connection; `nil` if it continues.
     var code: UInt32?
-    /// How many bytes come at a time.
+    /// The numbers of bytes per portion.
     ///
     /// The library counts each attempt to read a CONTINUATION frame, so that a header of one byte at a time is a flood.
     var portions = [1, 7, 16_384]
@@ -36,12 +36,12 @@ struct HostileCase: Sendable, CustomTestStringConvertible {
 
     private static let lost: [Report] = [.lost, .lost]
 
-    /// The connection ends with a code, and nobody knows what became of the requests.
+    /// The connection ends with a code, and the outcomes of the requests are unknown.
     fileprivate static func breach(_ name: String, _ code: UInt32, _ frames: [UInt8]...) -> Self {
         Self(name, Array(frames.joined()), is: Self.lost, ends: code)
     }
 
-    /// When nothing waits behind a GOAWAY frame, the library reads no more than what came with that frame.
+    /// If nothing follows a GOAWAY frame, the library reads no more than what arrived with that frame.
     fileprivate func inOnePart() -> Self {
         var hostile = self
         hostile.portions = [16_384]
@@ -54,20 +54,20 @@ struct HostileCase: Sendable, CustomTestStringConvertible {
         return hostile
     }
 
-    /// The first stream ends with a code, and nobody knows what became of its request.
+    /// The first stream ends with a code, and the outcome of its request is unknown.
     fileprivate static func refused(_ name: String, _ frames: [UInt8]..., code: Int = 1) -> Self {
         Self(name, Array(frames.joined()), is: [.unknown(.streamReset(code: code)), .lost])
     }
 }
 
-@Suite("A service that breaks the rules, without a channel")
+@Suite("A service that violates the protocol, without a channel")
 struct HostileServiceTests {
     // MARK: Answers
 
     private static let ok = (":status", "200")
 
     static let answers: [HostileCase] = [
-        .init("a clean 200", Wire.headers(1, [ok]), is: [.accepted, .lost]),
+        .init("a valid 200", Wire.headers(1, [ok]), is: [.accepted, .lost]),
         .init("no end", Wire.headers(1, [ok], isEnd: false), is: [.lost, .lost]),
         .init(
             "an end by an empty frame",
@@ -90,31 +90,31 @@ struct HostileServiceTests {
             Wire.headers(1, [("x", "y")]),
             is: [.rejected(400), .lost]
         ),
-        .refused("a provisional answer with an end", Wire.headers(1, [(":status", "103")])),
+        .refused("a provisional answer with END_STREAM", Wire.headers(1, [(":status", "103")])),
         .refused("101", Wire.headers(1, [(":status", "101")], isEnd: false)),
         .refused("two statuses", Wire.headers(1, [(":status", "400"), ok])),
         .refused("the same status twice", Wire.headers(1, [ok, ok])),
         .refused("a second answer", Wire.headers(1, [(":status", "400")], isEnd: false), Wire.headers(1, [ok])),
         .refused("a worse second answer", Wire.headers(1, [ok], isEnd: false), Wire.headers(1, [(":status", "500")])),
         .refused(
-            "a second answer behind a body",
+            "a second answer after a body",
             Wire.headers(1, [(":status", "400")], isEnd: false),
             Wire.data(1, [1], isEnd: false),
             Wire.headers(1, [ok])
         ),
         .refused(
-            "a status in trailers, behind a field",
+            "a status in trailers, after a field",
             Wire.headers(1, [ok], isEnd: false),
             Wire.headers(1, [("x", "y"), ok])
         ),
         .refused(
-            "trailers without an end",
+            "trailers without END_STREAM",
             Wire.headers(1, [ok], isEnd: false),
             Wire.headers(1, [("x", "y")], isEnd: false)
         ),
         .refused("no status", Wire.headers(1, [("x", "y")])),
         .refused("an empty block", Wire.headers(1, [UInt8]())),
-        .refused("a status behind a field", Wire.headers(1, [("x", "y"), ok])),
+        .refused("a status after a field", Wire.headers(1, [("x", "y"), ok])),
         .refused("a pseudo-header field of requests", Wire.headers(1, [ok, (":path", "/")])),
         .refused("an unknown pseudo-header field", Wire.headers(1, [ok, (":reason", "x")])),
         .refused("an upper-case name", Wire.headers(1, [ok, ("Apns-id", "x")])),
@@ -132,8 +132,8 @@ struct HostileServiceTests {
             Wire.headers(1, [ok, ("content-length", "1")], isEnd: false),
             Wire.data(1, [1, 2])
         ),
-        .refused("a content-length and no body", Wire.headers(1, [ok, ("content-length", "5")])),
-        .refused("a content-length that is no number", Wire.headers(1, [ok, ("content-length", "-1")])),
+        .refused("a content-length without a body", Wire.headers(1, [ok, ("content-length", "5")])),
+        .refused("a content-length that is not a number", Wire.headers(1, [ok, ("content-length", "-1")])),
         .refused("two content-lengths", Wire.headers(1, [ok, ("content-length", "0"), ("content-length", "0")])),
     ]
 
@@ -168,13 +168,13 @@ struct HostileServiceTests {
         ),
         .refused("ended with code 0 before the answer", Wire.reset(1, code: 0), code: 0),
         .refused("cancelled", Wire.reset(1, code: 8), code: 8),
-        .refused("ended with a code that is none", Wire.reset(1, code: 0xFFFF_FFFF), code: 0xFFFF_FFFF),
-        .init("gone away in between", Wire.goAway(last: 1), Wire.headers(1, [ok]), is: [.accepted, .unprocessed]),
-        .init("gone away before all", Wire.goAway(last: 0), Wire.headers(1, [ok]), is: [.unprocessed, .unprocessed]),
-        .init("gone away behind all", Wire.goAway(last: 0x7FFF_FFFF), Wire.headers(3, [ok]), is: [.lost, .accepted]),
-        .init("gone away twice, lower", Wire.goAway(last: 3), Wire.goAway(last: 1), is: [.lost, .unprocessed]),
+        .refused("ended with an undefined code", Wire.reset(1, code: 0xFFFF_FFFF), code: 0xFFFF_FFFF),
+        .init("GOAWAY in between", Wire.goAway(last: 1), Wire.headers(1, [ok]), is: [.accepted, .unprocessed]),
+        .init("GOAWAY before all", Wire.goAway(last: 0), Wire.headers(1, [ok]), is: [.unprocessed, .unprocessed]),
+        .init("GOAWAY after all", Wire.goAway(last: 0x7FFF_FFFF), Wire.headers(3, [ok]), is: [.lost, .accepted]),
+        .init("GOAWAY twice, lower", Wire.goAway(last: 3), Wire.goAway(last: 1), is: [.lost, .unprocessed]),
         .init(
-            "gone away in the middle of the answer",
+            "GOAWAY in the middle of the answer",
             Wire.headers(3, [ok], isEnd: false),
             Wire.goAway(last: 1),
             is: [.lost, .unknown(.streamReset(code: 7))]
@@ -199,7 +199,7 @@ struct HostileServiceTests {
         .breach("a GOAWAY on a stream", 1, Wire.frame(.goAway, stream: 1, Array(repeating: 0, count: 8))),
         .breach("a short GOAWAY", 6, Wire.frame(.goAway, [0, 0, 0, 1])),
         .breach("a short RST_STREAM", 6, Wire.frame(.reset, stream: 1, [0, 0, 7])),
-        .breach("RST_STREAM on no stream", 1, Wire.reset(0, code: 7)),
+        .breach("RST_STREAM on stream 0", 1, Wire.reset(0, code: 7)),
     ]
 
     // MARK: Streams that are not open
@@ -211,8 +211,8 @@ struct HostileServiceTests {
         .breach("WINDOW_UPDATE on an idle stream", 1, Wire.windowUpdate(5, by: 1)),
         .breach("an answer on an even stream", 1, Wire.headers(2, [ok])),
         .breach("a body on an even stream", 1, Wire.data(2, [1])),
-        .breach("an answer on no stream", 1, Wire.headers(0, [ok])),
-        .breach("a body on no stream", 1, Wire.data(0, [1])),
+        .breach("an answer on stream 0", 1, Wire.headers(0, [ok])),
+        .breach("a body on stream 0", 1, Wire.data(0, [1])),
         .breach("a body before the answer", 1, Wire.data(1, [1])),
         .breach(
             "PUSH_PROMISE",
@@ -240,7 +240,7 @@ struct HostileServiceTests {
         .breach("padding that is too long", 1, Wire.frame(.headers, flags: 0xC, stream: 1, [9, 0x88])),
     ]
 
-    /// The answer on stream 1 is whole; what comes behind it on that stream changes nothing for it.
+    /// The answer on stream 1 is complete; what follows on that stream has no effect on it.
     static let closed: [(String, [UInt8])] = [
         ("another answer", Wire.headers(1, [(":status", "500")])), ("a body", Wire.data(1, [1])),
         ("RST_STREAM", Wire.reset(1, code: 7)), ("WINDOW_UPDATE", Wire.windowUpdate(1, by: 1)),
@@ -250,13 +250,13 @@ struct HostileServiceTests {
     // MARK: Settings and windows
 
     static let settings: [HostileCase] = [
-        .breach("push switched on", 1, Wire.settings([(2, 1)])),
-        .breach("push switched to 2", 1, Wire.settings([(2, 2)])),
+        .breach("push enabled", 1, Wire.settings([(2, 1)])),
+        .breach("push set to 2", 1, Wire.settings([(2, 2)])),
         .breach("an initial window of 2^31", 3, Wire.settings([(4, 1 << 31)])),
         .breach("frames that are too short", 1, Wire.settings([(5, 16_383)])),
         .breach("frames that are too long", 1, Wire.settings([(5, 1 << 24)])),
         .breach("settings on a stream", 1, Wire.frame(.settings, stream: 1)),
-        .breach("half a setting", 6, Wire.frame(.settings, [0, 3, 0])),
+        .breach("an incomplete setting", 6, Wire.frame(.settings, [0, 3, 0])),
         .breach("an acknowledgement with settings", 6, Wire.frame(.settings, flags: 1, [0, 3, 0, 0, 0, 1])),
         .breach("an acknowledgement of nothing", 1, Wire.frame(.settings, flags: 1)),
         .breach("too many in one frame", 11, Wire.settings(Array(repeating: (0xABCD, 1), count: 33))),
@@ -269,13 +269,13 @@ struct HostileServiceTests {
         ),
         .breach("a window that overflows", 3, Wire.windowUpdate(0, by: 0x7FFF_FFFF)),
         .refused("a stream's window that overflows", Wire.windowUpdate(1, by: 0x7FFF_FFFF), code: 3),
-        // The RFC asks for the end of the connection here; libnghttp2 ends the stream.
+        // The RFC requires the end of the connection here; libnghttp2 ends the stream.
         .refused(
             "a stream's window that overflows by an initial window",
             Wire.windowUpdate(1, by: 0x7FFF_FFFF - 65_535) + Wire.settings([(4, 65_540)]),
             code: 3
         ),
-        .breach("a window that is widened by nothing", 1, Wire.windowUpdate(0, by: 0)),
+        .breach("a window increment of 0", 1, Wire.windowUpdate(0, by: 0)),
         .breach("a short WINDOW_UPDATE", 6, Wire.frame(.windowUpdate, [0, 1])),
         .breach("a short PING", 6, Wire.frame(.ping, [1])),
         .breach("PING on a stream", 1, Wire.frame(.ping, stream: 1, Array(repeating: 0, count: 8))),
@@ -284,22 +284,22 @@ struct HostileServiceTests {
     // MARK: Compressed fields
 
     static let blocks: [HostileCase] = [
-        .breach("a number that is in no table", 9, Wire.headers(1, [0xFF, 0x80, 0x01])),
-        .breach("the number 0", 9, Wire.headers(1, [0x80])),
-        .breach("a number without an end", 9, Wire.headers(1, Array(repeating: 0xFF, count: 20))),
-        .breach("half a field", 9, Wire.headers(1, [0x00, 0x05, 0x61])),
+        .breach("an index in no table", 9, Wire.headers(1, [0xFF, 0x80, 0x01])),
+        .breach("index 0", 9, Wire.headers(1, [0x80])),
+        .breach("an endless integer", 9, Wire.headers(1, Array(repeating: 0xFF, count: 20))),
+        .breach("an incomplete field", 9, Wire.headers(1, [0x00, 0x05, 0x61])),
         .breach("a table that is too large", 9, Wire.headers(1, [0x3F, 0xE2, 0x1F, 0x88])),
-        .breach("Huffman codes that are none", 9, Wire.headers(1, [0x88, 0x00, 0x81, 0xFF, 0x81, 0xFF])),
+        .breach("invalid Huffman codes", 9, Wire.headers(1, [0x88, 0x00, 0x81, 0xFF, 0x81, 0xFF])),
     ]
 
     static let cases =
         Self.answers + Self.connectionFields + Self.statuses + Self.ends + Self.unopenedStreams + Self.settings
         + Self.blocks
 
-    /// Goal: each request ends in the one report that is true, however the bytes arrive, and a breach of the rules ends
-    /// the connection with a GOAWAY frame.
+    /// Goal: each request has its one correct report, however the bytes arrive, and a violation ends the connection
+    /// with a GOAWAY frame.
     @Test(arguments: Self.cases)
-    func `each request ends in one report`(_ hostile: HostileCase) throws {
+    func `each request has one report`(_ hostile: HostileCase) throws {
         for portion in hostile.portions {
             var harness = try PushConnectionHarness(requests: 2)
             harness.receive(hostile.bytes, portion: portion)
@@ -310,7 +310,7 @@ struct HostileServiceTests {
     }
 
     @Test(arguments: Self.closed)
-    func `what comes on a stream that has ended changes nothing`(_ name: String, _ bytes: [UInt8]) throws {
+    func `frames on a closed stream have no effect`(_ name: String, _ bytes: [UInt8]) throws {
         var harness = try PushConnectionHarness(requests: 2)
         harness.receive(Wire.headers(1, Wire.status200) + bytes + bytes + Wire.headers(3, Wire.status200))
         // RFC 9113, 5.1: the client may end the connection for it, or not.
@@ -319,7 +319,7 @@ struct HostileServiceTests {
         #expect(harness.outcomes() == [.accepted, isLost ? .lost : .accepted])
     }
 
-    @Test func `a push that crosses with the settings that forbid it is refused`() throws {
+    @Test func `a push sent before the settings that disable it is refused`() throws {
         var harness = PushConnectionHarness()
         harness.receive(Wire.settings())
         for _ in 0..<2 { try harness.write() }
@@ -339,7 +339,7 @@ struct HostileServiceTests {
         Wire.frame(.settings, flags: 1),
         Wire.headers(1, Wire.status200), Array(repeating: 0, count: 100), Array(repeating: 255, count: 100),
     ])
-    func `a service that does not begin with its settings is none`(_ bytes: [UInt8]) {
+    func `a service that does not begin with its settings is refused`(_ bytes: [UInt8]) {
         var harness = PushConnectionHarness()
         harness.receive(bytes)
         #expect(!harness.isOpen)
@@ -348,7 +348,7 @@ struct HostileServiceTests {
         #expect(harness.machine.room == 0)
     }
 
-    @Test func `behind the end nothing is read and nothing is sent`() throws {
+    @Test func `after the end nothing is read and nothing is sent`() throws {
         var harness = try PushConnectionHarness(requests: 2)
         harness.receive(Wire.data(5, [1]))
         let sentByteCount = harness.sentByteCount
@@ -372,9 +372,9 @@ struct HostileServiceTests {
         return Array(frames.joined())
     }()
 
-    /// Goal: no bytes make the client trap, and each request ends in one report.
+    /// Goal: no bytes make the client trap, and each request has one report.
     ///
-    /// Method: change bytes of a good conversation at random, from a seed the failure names.
+    /// Method: change bytes of a valid conversation at random, from a seed that the failure contains.
     @Test(arguments: 0..<TestEffort.count(60, long: 300) as Range<UInt64>)
     func `changed bytes never trap`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
@@ -390,7 +390,7 @@ struct HostileServiceTests {
         }
     }
 
-    /// The same with whole frames of random kinds, flags, streams and bodies.
+    /// The same with complete frames of random types, flags, streams and bodies.
     @Test(arguments: 0..<TestEffort.count(60, long: 200) as Range<UInt64>)
     func `random frames never trap`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)

@@ -7,20 +7,20 @@ import Testing
 
 @testable import APNSProviderHTTP2
 
-/// A connection without its channel, at a service that says what the test has it say.
+/// A connection without its channel, with a service that sends the bytes of the test.
 ///
-/// The requests are numbers, from 0. Each must end in one report, which ``reports`` holds.
+/// The requests are numbers, from 0. Each must have one report, which ``reports`` contains.
 struct PushConnectionHarness {
-    /// What became of a request.
+    /// The outcome of a request.
     enum Report: Equatable {
         case accepted
         case rejected(Int)
-        /// Proved not to be processed.
+        /// Verified as not processed.
         case unprocessed
         case unknown(DeliveryOutcome.Reason)
-        /// It had left whole when the connection was lost.
+        /// It was sent completely when the connection was lost.
         case lost
-        /// Not the whole of it had left then.
+        /// It was not sent completely then.
         case unwritten
     }
 
@@ -51,7 +51,7 @@ struct PushConnectionHarness {
         )
     }
 
-    /// One whose service has sent its settings, with so many requests that have left as far as the service lets them.
+    /// A connection whose service has sent its settings, with this many requests, sent as far as the service permits.
     init(requests: Int, settings: [(UInt16, UInt32)] = [], payload: String = "{}") throws {
         self.init()
         self.receive(HTTP2Wire.settings(settings) + HTTP2Wire.frame(.settings, flags: 1))
@@ -71,7 +71,7 @@ struct PushConnectionHarness {
         if isWritten { self.reports.append([]) }
     }
 
-    /// Gives the client bytes of the service, in portions, and sends what it says to them unless told not to.
+    /// Passes bytes of the service to the client, in portions, and sends the client's output unless disabled.
     mutating func receive(_ bytes: [UInt8], portion: Int = 16_384, sends: Bool = true) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -82,7 +82,7 @@ struct PushConnectionHarness {
         }
     }
 
-    /// Sends what there is.
+    /// Sends the pending output.
     mutating func send(atMost limit: Int = 65_536) {
         while let bytes = self.machine.nextBytes(atMost: limit) {
             self.sentByteCount += bytes.readableBytes
@@ -146,18 +146,18 @@ struct PushConnectionHarness {
     /// The frames of a kind that the client sent.
     func frames(_ kind: HTTP2Wire.Kind) -> [Frame] { self.frames.filter { $0.kind == kind.rawValue } }
 
-    /// The bytes of bodies that left, by stream.
+    /// The bytes of bodies that were sent, by stream.
     var bodies: [UInt32: [UInt8]] {
         self.frames(.data).reduce(into: [:]) { $0[$1.stream, default: []] += $1.payload }
     }
 
-    /// The code of the GOAWAY frame, behind which there must be nothing.
+    /// The code of the GOAWAY frame, which must be the last frame.
     var goAwayCode: UInt32? {
         guard let last = self.frames.last, last.kind == HTTP2Wire.Kind.goAway.rawValue else { return nil }
         return last.payload[4..<8].reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    /// What became of each request, after each has its one report.
+    /// The outcome of each request, after checking that each has one report.
     mutating func outcomes(_ location: SourceLocation = #_sourceLocation) -> [Report] {
         self.lose()
         #expect(self.reports.allSatisfy { $0.count == 1 }, "\(self.reports)", sourceLocation: location)

@@ -10,18 +10,18 @@ import Testing
 
 private typealias Wire = HTTP2Wire
 
-@Suite("A connection without its channel")
+@Suite("Push connection state machine")
 struct PushConnectionStateMachineTests {
-    // MARK: What is proved not to be processed
+    // MARK: Requests verified as not processed
 
-    @Test func `what was never sent is unwritten`() throws {
+    @Test func `a request that was never sent is unwritten`() throws {
         var harness = try PushConnectionHarness(requests: 1)
         try harness.write()
         #expect(harness.frames(.headers).count == 1)
         #expect(harness.outcomes() == [.lost, .unwritten])
     }
 
-    @Test func `what did not leave whole is unwritten`() throws {
+    @Test func `an incompletely sent request is unwritten`() throws {
         // One body, and half of the second.
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: String(repeating: "x", count: 100))
@@ -32,7 +32,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.outcomes() == [.lost, .unwritten])
     }
 
-    @Test func `what did not leave whole may be processed once its answer has begun`() throws {
+    @Test func `an incompletely sent request may be processed once its answer has begun`() throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: String(repeating: "x", count: 150))
         harness.send()
@@ -40,7 +40,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.outcomes() == [.lost])
     }
 
-    @Test func `what did not leave whole may be processed when it waits too long for the end of its answer`() throws {
+    @Test func `an incompletely sent request with an incomplete answer may be processed`() throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: String(repeating: "x", count: 150))
         harness.send()
@@ -50,17 +50,17 @@ struct PushConnectionStateMachineTests {
         #expect(overdue.unprocessed.isEmpty)
     }
 
-    @Test func `a request that the service's limit keeps back was not processed`() throws {
+    @Test func `a request held back by the service's limit was not processed`() throws {
         var harness = try PushConnectionHarness(requests: 1, settings: [(3, 2)])
         try harness.write()
-        // Before it leaves, the service lowers its limit.
+        // Before it is sent, the service lowers its limit.
         harness.receive(Wire.settings([(3, 1)]), sends: false)
         harness.send()
         #expect(harness.frames(.headers).count == 1)
         #expect(harness.outcomes() == [.lost, .unwritten])
     }
 
-    @Test func `a request that a GOAWAY overtakes was not processed`() throws {
+    @Test func `a request after a GOAWAY was not processed`() throws {
         var harness = try PushConnectionHarness(requests: 1)
         try harness.write()
         harness.receive(Wire.goAway(last: 0x7FFF_FFFF), sends: false)
@@ -70,7 +70,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.outcomes() == [.accepted, .unprocessed])
     }
 
-    @Test func `what waits too long is taken out once, by how much of it has left`() throws {
+    @Test func `an overdue request is removed once, depending on how much was sent`() throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: "{}")
         try harness.write(payload: String(repeating: "x", count: 150))
@@ -86,7 +86,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.reports == [[], []])
     }
 
-    @Test func `a request that was taken out before it left does not leave`() throws {
+    @Test func `a request that was removed before it was sent is not sent`() throws {
         var harness = try PushConnectionHarness(requests: 0)
         try harness.write()
         #expect(harness.machine.takeOverdue { _ in true }.unprocessed == [0])
@@ -97,23 +97,23 @@ struct PushConnectionStateMachineTests {
 
     // MARK: The end
 
-    @Test func `the good-bye is a GOAWAY with code 0, behind which nothing is sent`() throws {
+    @Test func `the client ends with a GOAWAY with code 0, and sends nothing after it`() throws {
         var harness = try PushConnectionHarness(requests: 1)
         try harness.write()
         harness.machine.goAway()
         harness.send()
         #expect(harness.goAwayCode == 0)
         #expect(harness.frames(.headers).count == 1)
-        // What is on its way is still read.
+        // Input in transit is still read.
         harness.receive(Wire.headers(1, Wire.status200) + Wire.ping)
         #expect(harness.goAwayCode == 0)
         #expect(harness.outcomes() == [.accepted, .unwritten])
     }
 
-    // MARK: An answer before the body has left
+    // MARK: An answer before the body was sent
 
     @Test(arguments: [200, 413])
-    func `an answer before the body has left counts, and the rest of the body stays here`(_ status: Int) throws {
+    func `an answer before the body was sent counts, and the rest of the body is not sent`(_ status: Int) throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: String(repeating: "x", count: 150))
         harness.send()
@@ -122,14 +122,14 @@ struct PushConnectionStateMachineTests {
         #expect(harness.frames(.reset) == [.init(kind: 3, flags: 0, stream: 1, payload: [0, 0, 0, 8])])
         harness.receive(Wire.windowUpdate(0, by: 1000) + Wire.settings([(4, 1000)]))
         #expect(harness.bodies[1]?.count == 100)
-        // The connection goes on.
+        // The connection continues.
         try harness.write()
         harness.send()
         harness.receive(Wire.headers(3, Wire.status200))
         #expect(harness.outcomes().last == .accepted)
     }
 
-    @Test func `an answer before the body has left, and an end of the stream without an error`() throws {
+    @Test func `an answer before the body was sent, and an end of the stream without an error`() throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
         try harness.write(payload: String(repeating: "x", count: 150))
         harness.send()
@@ -139,7 +139,7 @@ struct PushConnectionStateMachineTests {
 
     // MARK: Windows
 
-    @Test func `no more requests are begun while a body waits`() throws {
+    @Test func `no more requests are started while a body waits`() throws {
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, 0)])
         #expect(harness.machine.room > 1)
         try harness.write()
@@ -152,11 +152,11 @@ struct PushConnectionStateMachineTests {
         #expect(harness.machine.room > 1)
     }
 
-    /// Goal: every body arrives whole and once, and never more than the service lets in.
+    /// Goal: every body arrives completely and once, and never more than the service permits.
     ///
-    /// Method: windows move at random, from a seed the failure names.
+    /// Method: windows change at random, from a seed that the failure contains.
     @Test(arguments: 0..<TestEffort.count(30, long: 100) as Range<UInt64>)
-    func `bodies arrive whole within small windows`(seed: UInt64) throws {
+    func `bodies arrive completely with small windows`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var initial = Int.random(in: 0...50, using: &random)
         var harness = try PushConnectionHarness(requests: 0, settings: [(4, UInt32(initial))])
@@ -208,7 +208,7 @@ struct PushConnectionStateMachineTests {
 
     // MARK: Settings
 
-    @Test func `the client announces what it takes`() {
+    @Test func `the client announces its limits`() {
         var harness = PushConnectionHarness()
         harness.send()
         let settings = harness.frames(.settings).first?.payload ?? []
@@ -218,7 +218,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.machine.room == 0)
     }
 
-    @Test func `a window for the connection that moves on is widened again`() throws {
+    @Test func `the connection window is enlarged again`() throws {
         var harness = try PushConnectionHarness(requests: 50)
         for number in 0..<50 {
             let stream = UInt32(2 * number + 1)
@@ -231,7 +231,7 @@ struct PushConnectionStateMachineTests {
         #expect(harness.outcomes() == Array(repeating: .rejected(400), count: 50))
     }
 
-    @Test func `PING is answered, and asked`() throws {
+    @Test func `PING is answered and sent`() throws {
         var harness = try PushConnectionHarness(requests: 0)
         harness.receive(Wire.ping)
         #expect(harness.frames(.ping) == [.init(kind: 6, flags: 1, stream: 0, payload: [1, 2, 3, 4, 5, 6, 7, 8])])

@@ -5,11 +5,11 @@ import Testing
 
 @testable import APNSProviderHTTP2
 
-@Suite("When a connection on which nothing moves is given up")
+@Suite("Stall deadline")
 struct StallDeadlineTests {
     private static let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
 
-    /// What is decided at these times, in milliseconds, each with whether something waits.
+    /// The decisions at these times, in milliseconds, each with whether something waits.
     private func decisions(
         _ stall: inout StallDeadline,
         _ looks: [(milliseconds: Int64, isStalled: Bool)]
@@ -17,13 +17,13 @@ struct StallDeadlineTests {
         looks.map { stall.isOver(at: Self.start + .milliseconds($0.milliseconds), isStalled: $0.isStalled) }
     }
 
-    @Test func `it is over when something has waited for as long as is allowed`() {
+    @Test func `it ends when something has waited for the maximum time`() {
         var stall = StallDeadline(durationMax: .seconds(10))
         let decisions = self.decisions(&stall, [(0, true), (9999, true), (10_000, true)])
         #expect(decisions == [false, false, true])
     }
 
-    @Test func `an answer, a request that left, or nothing that waits begins the time anew`() {
+    @Test func `an answer, a sent request, or an empty queue resets the time`() {
         var stall = StallDeadline(durationMax: .seconds(10))
         let before = self.decisions(&stall, [(0, true)])
         stall.moved()

@@ -18,7 +18,7 @@ struct StreamTableTests {
         #expect(table.room == 3)
     }
 
-    @Test func `streams are numbered oddly from 1`() {
+    @Test func `streams have odd numbers from 1`() {
         var table = self.table()
         table.settings(countMax: 3)
         #expect([table.open("a"), table.open("b"), table.open("c")] == [1, 3, 5])
@@ -35,7 +35,7 @@ struct StreamTableTests {
         #expect(table.open("b") == 3)
     }
 
-    @Test func `the limit is obeyed as it falls and rises`() {
+    @Test func `a changing limit is respected`() {
         var table = self.table()
         table.settings(countMax: 4)
         let numbers = (0..<4).map { table.open("\($0)") }
@@ -53,7 +53,7 @@ struct StreamTableTests {
         #expect(table.room == 0)
     }
 
-    @Test func `the own limit holds below that of the service`() {
+    @Test func `the client's own limit applies if it is lower`() {
         var table = self.table(countMax: 2)
         table.settings(countMax: 500)
         #expect(table.room == 2)
@@ -72,7 +72,7 @@ struct StreamTableTests {
         #expect(table.room == 500)
     }
 
-    @Test func `going away gives back what was not processed, in order`() {
+    @Test func `a GOAWAY returns unprocessed requests in order`() {
         var table = self.table()
         table.settings(countMax: 10)
         for name in ["a", "b", "c", "d"] { _ = table.open(name) }
@@ -80,12 +80,12 @@ struct StreamTableTests {
         #expect(table.room == 0)
         #expect(table.answered(5, isSuccess: true) == nil)
         #expect(table.answered(3, isSuccess: true) == "b")
-        // A second one may only name a lower stream.
+        // A second GOAWAY may only have a lower stream.
         #expect(table.goAway(last: 0) == .init(unprocessed: ["a"]))
         #expect(table.lost(unfinished: []) == .init())
     }
 
-    @Test func `a lost connection gives back the rest, in order`() {
+    @Test func `a lost connection returns the rest in order`() {
         var table = self.table()
         table.settings(countMax: 10)
         for name in ["a", "b", "c", "d"] { _ = table.open(name) }
@@ -105,7 +105,7 @@ struct StreamTableTests {
         #expect(table.closed(5, code: HTTP2Failure.protocolError) == .unknown("c"))
     }
 
-    @Test func `an answer that has begun is a proof of processing, whatever follows`() {
+    @Test func `an answer that has begun verifies processing, whatever follows`() {
         var table = self.table()
         table.settings(countMax: 10)
         for name in ["a", "b", "c", "d", "e"] { _ = table.open(name) }
@@ -115,23 +115,23 @@ struct StreamTableTests {
         #expect(table.goAway(last: 4) == .init(unknown: ["c", "e"], unprocessed: ["d"]))
     }
 
-    @Test func `an answer ends what began`() {
+    @Test func `a complete answer ends an incomplete one`() {
         var table = self.table()
         table.settings(countMax: 1)
         let number = table.open("a")
         table.answerBegins(number)
         #expect(table.answered(number, isSuccess: true) == "a")
         #expect(table.lost(unfinished: [number]) == .init())
-        // One that nobody waits for begins nothing.
+        // An answer for no request has no effect.
         table.answerBegins(9)
         #expect(table.lost(unfinished: []) == .init())
     }
 
-    /// Goal: whatever the service does, every request comes out exactly once, and no limit is passed.
+    /// Goal: whatever the service does, every request is returned exactly once, and no limit is exceeded.
     ///
-    /// Method: walk at random from a seed the failure names.
+    /// Method: random walk from a seed that the failure contains.
     @Test(arguments: 0..<500 as Range<UInt64>)
-    func `every request comes out exactly once`(seed: UInt64) {
+    func `every request is returned exactly once`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var table = StreamTable<Int>(countMax: Int.random(in: 1...8, using: &random), startsWithOne: seed % 2 == 0)
         var given = 0

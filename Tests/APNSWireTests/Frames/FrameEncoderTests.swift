@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct FrameEncoderTests {
     @Test(arguments: 0..<300 as Range<UInt64>)
-    func `the quick encoder writes what the plain one writes`(seed: UInt64) throws {
+    func `the fast encoder writes the same bytes as the simple one`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var frames: [NotificationFrame] = []
         while frames.count < 8 {
@@ -21,7 +21,7 @@ import Testing
         #expect(quick.frameCount == frames.count)
     }
 
-    @Test func `a frame for which there is no room is not written at all`() throws {
+    @Test func `a frame that does not fit is not written`() throws {
         let frame = NotificationFrame(
             token: try DeviceToken(bytes: [1, 2]),
             payload: ByteBuffer(string: "{}"),
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: 0..<100 as Range<UInt64>)
-    func `frames are found again one behind the other and can be numbered anew`(seed: UInt64) throws {
+    func `consecutive frames are found and can be renumbered`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var frames: [NotificationFrame] = []
         while frames.count < 12 {
@@ -64,7 +64,7 @@ import Testing
         #expect(bytes.withUnsafeBytes { FrameScanner.frame(at: offset, in: $0) } == nil)
     }
 
-    @Test func `a walk stops at a frame that is cut off anywhere`() throws {
+    @Test func `iteration stops at an incomplete frame`() throws {
         for command in Command.allCases {
             let frame = NotificationFrame(
                 token: try DeviceToken(bytes: [1, 2, 3]),

@@ -5,10 +5,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: the reader that copies nothing, the values made of what it finds, and a reader written apart from it say the
-/// same of every stream.
+/// Goal: the parser without copies, the values based on it, and an independent parser agree on every stream.
 ///
-/// Method: all read frames of every kind, whole, cut off, and with bytes changed at random.
+/// Method: all parse frames of every kind, complete, truncated, and with random changes.
 @Suite struct FrameLayoutTests {
     enum Reading: Equatable {
         case frame(NotificationFrame, byteCount: Int)
@@ -32,7 +31,7 @@ import Testing
         } catch { return .fault(error) }
     }
 
-    /// Reads in place of an earlier layout, of which nothing must stay.
+    /// Parses into an earlier layout, which must be replaced completely.
     static func byLayout(_ bytes: [UInt8], _ limits: FrameLimits, after layout: FrameLayout? = nil) -> Reading {
         bytes.withUnsafeBytes { raw in
             do {
@@ -68,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: 0..<20 as Range<UInt64>)
-    func `all readers say the same of every stream`(seed: UInt64) throws {
+    func `all parsers agree on every stream`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var before: FrameLayout?
         for _ in 0..<200 {

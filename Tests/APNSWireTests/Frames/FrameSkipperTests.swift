@@ -23,7 +23,7 @@ import Testing
         return Array(bytes.readableBytesView)
     }
 
-    @Test func `frames are counted, however they are split`() throws {
+    @Test func `frames are counted at every split`() throws {
         for seed in 0..<200 as Range<UInt64> {
             var random = SplitMix64(seed: seed)
             let count = random.below(40)
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `a frame that breaks each limit is one frame`() {
+    @Test func `a frame that exceeds a limit is one frame`() {
         let token = [UInt8](repeating: 1, count: 65_535)
         let payload = [UInt8](repeating: 2, count: 65_535)
         let enhanced: [UInt8] = [1, 0, 0, 0, 9, 0, 0, 0, 0, 255, 255] + token + [255, 255] + payload
@@ -51,7 +51,7 @@ import Testing
         #expect(counter.frameCount == 4)
     }
 
-    @Test func `behind a byte that is no command, bytes are counted`() {
+    @Test func `after a byte that is not a command, bytes are counted`() {
         var counter = DiscardedFrameCounter()
         ([2, 0, 0, 0, 0, 77, 1, 2, 3] as [UInt8]).withUnsafeBytes { _ = counter.count($0) }
         ([4, 5] as [UInt8]).withUnsafeBytes { _ = counter.count($0) }
@@ -59,7 +59,7 @@ import Testing
         #expect(counter.unparsedByteCount == 6)
     }
 
-    @Test func `half a frame is none`() throws {
+    @Test func `an incomplete frame is not counted`() throws {
         var random = SplitMix64(seed: 1)
         let bytes = try Self.frames(1, &random)
         for count in 1..<bytes.count {

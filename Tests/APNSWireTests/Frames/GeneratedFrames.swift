@@ -12,7 +12,7 @@ extension SplitMix64 {
         return try DeviceToken(bytes: self.bytes(count))
     }
 
-    /// Any frame that its command can carry, without token or payload now and then.
+    /// Any frame that its command can encode, sometimes without token or payload.
     mutating func frame() throws -> NotificationFrame {
         let command = Command.allCases.randomElement(using: &self) ?? .enhanced
         let token = Int.random(in: 0..<10, using: &self) == 0 ? nil : try self.token()

@@ -5,7 +5,7 @@ import Foundation
 import NIOCore
 import Testing
 
-/// One entry of vectors.json: whole messages that software of other makes wrote or asserted.
+/// One entry of vectors.json: complete messages that other software wrote or tested.
 struct GoldenVector: Decodable, Sendable, CustomTestStringConvertible {
     struct Fields: Decodable, Sendable {
         var token: String?
@@ -20,7 +20,7 @@ struct GoldenVector: Decodable, Sendable, CustomTestStringConvertible {
         var items: String?
     }
 
-    /// A number that stands as a number or as hexadecimal text.
+    /// A number, as a JSON number or hexadecimal text.
     struct Number: Decodable, Sendable {
         var value: UInt32
 
@@ -56,7 +56,7 @@ struct GoldenVector: Decodable, Sendable, CustomTestStringConvertible {
 
     var buffer: ByteBuffer { ByteBuffer(bytes: GoldenVector.bytes(self.hex)) }
 
-    /// The token, where `aa*32` stands for a byte 32 times.
+    /// The token; `aa*32` means a byte 32 times.
     var token: DeviceToken {
         get throws {
             let parts = try self.fields.token.orThrow().split(separator: "*")

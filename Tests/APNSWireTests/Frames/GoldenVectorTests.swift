@@ -5,7 +5,7 @@ import NIOCore
 import Testing
 
 @Suite struct GoldenVectorTests {
-    @Test func `there are vectors of every kind, each is there once and has the length it says`() {
+    @Test func `there are vectors of every kind, each once and with its length`() {
         for prefix in ["C0", "C1", "C2", "N", "E", "F", "X"] { #expect(!GoldenVector.named(prefix).isEmpty) }
         #expect(GoldenVector.all.count == 24)
         #expect(Set(GoldenVector.all.map(\.id)).count == 24)
@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(arguments: GoldenVector.named("C"))
-    func `a frame of another make is read`(vector: GoldenVector) throws {
+    func `a frame of other software is read`(vector: GoldenVector) throws {
         var buffer = vector.buffer
         let frame = try NotificationFrame(parsing: &buffer).orThrow()
         #expect(buffer.readableBytes == 0)
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(arguments: GoldenVector.named("C"))
-    func `a frame of another make is written byte by byte where the items stand in our order`(
+    func `a frame of other software is written identically if its items are in our order`(
         vector: GoldenVector
     ) throws {
         var buffer = vector.buffer
@@ -42,7 +42,7 @@ import Testing
         #expect(try NotificationFrame(parsing: &written) == frame)
     }
 
-    @Test func `the poison notification is read as a probe and written as it was`() throws {
+    @Test func `the poison notification is read as a probe and written identically`() throws {
         let vector = try GoldenVector.named("N-1").first.orThrow()
         var buffer = vector.buffer
         let frame = try NotificationFrame(parsing: &buffer).orThrow()
@@ -53,7 +53,7 @@ import Testing
         #expect(written == vector.buffer)
     }
 
-    @Test func `a token item that says 32 and has 54 bytes runs out of step and is an error`() throws {
+    @Test func `a token item that announces 32 bytes but has 54 is an error`() throws {
         var buffer = try GoldenVector.named("N-2").first.orThrow().buffer
         let before = buffer
         #expect(throws: WireError.self) { try NotificationFrame(parsing: &buffer) }
@@ -95,11 +95,11 @@ import Testing
     }
 
     @Test(arguments: GoldenVector.named("X"))
-    func `the topics of a real certificate are read, with one wrapper too many as well`(vector: GoldenVector) throws {
+    func `the topics of a real certificate are read, even in an extra wrapper`(vector: GoldenVector) throws {
         let bytes = Array(vector.buffer.readableBytesView)
         let expected = try vector.fields.topics.orThrow().map { CertificateTopics.Topic(name: $0[0], kind: $0[1]) }
         #expect(try CertificateTopics(parsing: bytes).topics == expected)
-        // One of them has that wrapper.
+        // One of them has the extra wrapper.
         #expect(CertificateTopics(expected).bytes == (bytes.first == 0x04 ? Array(bytes.dropFirst(2)) : bytes))
         #expect(try CertificateTopics(parsing: [0x04, UInt8(bytes.count)] + bytes).topics == expected)
         for end in 0..<bytes.count {

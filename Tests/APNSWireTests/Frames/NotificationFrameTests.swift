@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct NotificationFrameTests {
     @Test(arguments: 0..<300 as Range<UInt64>)
-    func `what was written is read as it was`(seed: UInt64) throws {
+    func `frames are encoded and decoded`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let frames = try (0..<10).map { _ in try random.frame() }
         var buffer = ByteBuffer()
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(arguments: 0..<60 as Range<UInt64>)
-    func `every prefix of a frame is incomplete and leaves the buffer untouched`(seed: UInt64) throws {
+    func `every prefix of a frame is incomplete and leaves the buffer unchanged`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var whole = ByteBuffer()
         try random.frame().write(into: &whole)
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `frames are read however the bytes are split`() throws {
+    @Test func `frames are read at every split`() throws {
         var random = SplitMix64(seed: 7)
         let frames = try (0..<6).map { _ in try random.frame() }
         var bytes = ByteBuffer()
@@ -67,7 +67,7 @@ import Testing
         #expect(throws: Never.self) { try NotificationFrame(parsing: &buffer) }
     }
 
-    @Test func `a frame without a token is that first, whatever its payload`() {
+    @Test func `a missing token is reported first, whatever the payload`() {
         var buffer = ByteBuffer(integer: UInt8(1))
         buffer.writeMultipleIntegers(UInt32(77), UInt32(0), UInt16(0), UInt16(60000))
         let error = WireError.tokenMissing(identifier: 77)
@@ -85,7 +85,7 @@ import Testing
         #expect(throws: Never.self) { try NotificationFrame(parsing: &legal) }
     }
 
-    @Test func `an unknown command is an error that closes without a word`() {
+    @Test func `an unknown command is an error without an error response`() {
         for command: UInt8 in [3, 8, 128, 255] {
             var buffer = ByteBuffer(bytes: [command])
             #expect(throws: WireError.unknownCommand(command)) { try NotificationFrame(parsing: &buffer) }
@@ -131,7 +131,7 @@ import Testing
             error: .itemWidth(item: 5, announced: 0, identifier: nil)
         ),
     ])
-    func `items that do not fit are an error that names them`(fixture: ItemFixture) {
+    func `items that do not fit are an error with their number`(fixture: ItemFixture) {
         var buffer = ByteBuffer(integer: Command.items.rawValue)
         buffer.writeInteger(UInt32(fixture.items.count))
         buffer.writeBytes(fixture.items)
@@ -139,7 +139,7 @@ import Testing
         #expect(fixture.error.status == .protocolError)
     }
 
-    @Test func `an unknown item is passed over, or refused when strict`() throws {
+    @Test func `an unknown item is skipped, or refused in strict parsing`() throws {
         let items: [UInt8] = [9, 0, 1, 5, 3, 0, 4, 0, 0, 0, 9, 1, 0, 1, 7, 2, 0, 1, 8]
         var buffer = ByteBuffer(integer: Command.items.rawValue)
         buffer.writeInteger(UInt32(items.count))
@@ -174,7 +174,7 @@ import Testing
     }
 }
 
-/// Reads frames as a pipeline would, so that NIO's verifier can feed them in every split.
+/// A decoder for a pipeline, so that NIO's verifier can test it with every split.
 private struct FrameDecoder: ByteToMessageDecoder {
     typealias InboundOut = NotificationFrame
 

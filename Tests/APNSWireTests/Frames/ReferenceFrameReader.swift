@@ -3,9 +3,9 @@
 import APNSWire
 import NIOCore
 
-/// A second reader of frames, written on slices of buffers, with which the library's is compared.
+/// An independent parser of frames, based on slices of buffers, for comparison with the library's.
 enum ReferenceFrameReader {
-    /// Reads one frame, or `nil` with `buffer` untouched until all its bytes are there.
+    /// Reads one frame; `nil`, with `buffer` unchanged, if it is incomplete.
     static func read(_ buffer: inout ByteBuffer, _ limits: FrameLimits) throws(WireError) -> NotificationFrame? {
         var rest = buffer
         guard let first = rest.readInteger(as: UInt8.self) else { return nil }
@@ -61,7 +61,7 @@ enum ReferenceFrameReader {
             throw .frameTooLong(announced: announced, limit: limits.frameByteCountMax)
         }
         guard var items = rest.readSlice(length: Int(announced)) else { return false }
-        // It is found first, so that every error can name it.
+        // It is determined first, so that every error can contain it.
         frame.identifier = self.identifier(items)
         var seen: Set<NotificationFrame.Item> = []
         while items.readableBytes > 0 {
@@ -112,7 +112,7 @@ enum ReferenceFrameReader {
         }
     }
 
-    /// The identifier among the items, as far as they can be walked.
+    /// The identifier, from as many items as can be parsed.
     private static func identifier(_ items: ByteBuffer) -> UInt32? {
         var rest = items
         while let (number, length) = rest.readMultipleIntegers(as: (UInt8, UInt16).self),

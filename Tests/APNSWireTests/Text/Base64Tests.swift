@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Base64")
 struct Base64Tests {
-    @Test func `both alphabets are written as RFC 4648 has them, and the one for addresses is read back`() {
+    @Test func `both alphabets of RFC 4648 are written, and the URL-safe one is read`() {
         var random = SplitMix64(seed: 1)
         for count in 0..<200 {
             let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNSWire
 
-/// Goal: every spelling of a token is read as that token, and nothing else as any.
+/// Goal: every format of a token is decoded as that token, and nothing else as any.
 struct DeviceTokenTextTests {
     static let token: [UInt8] = (0..<32).map { UInt8($0 * 7 + 3) }
     static let hexadecimal = Hexadecimal.text(token)
@@ -25,7 +25,7 @@ struct DeviceTokenTextTests {
         return found.map { (Array(target[..<$0.byteCount]), $0.spelling) }
     }
 
-    @Test func `each spelling is read, and named`() {
+    @Test func `each format is decoded and identified`() {
         let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
         let spaced = pairs.joined(separator: " ")
         let mixed = Self.hexadecimal.prefix(32).uppercased() + Self.hexadecimal.suffix(32)
@@ -43,7 +43,7 @@ struct DeviceTokenTextTests {
         }
     }
 
-    @Test func `tokens of 1 to 100 bytes are read in hexadecimal digits and in padded base64`() {
+    @Test func `tokens of 1 to 100 bytes are decoded from hexadecimal digits and padded base64`() {
         for count in 1...100 {
             let token = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 91 &+ 17) }
             #expect(self.decode(Hexadecimal.text(token))?.bytes == token)
@@ -56,11 +56,11 @@ struct DeviceTokenTextTests {
         "", " ", "a", "abc", "zz", "<>", "<ab", "ab>", "<<ab>>", "token", "null", "hello world", "0x1234", "ab-cd",
         String(repeating: "ab", count: 101), "====", "=", "ab==cd", "\u{0}", "ab\u{0}cd", "é",
     ])
-    func `nonsense is no token`(_ text: String) {
+    func `other text is not a token`(_ text: String) {
         #expect(self.decode(text) == nil)
     }
 
-    @Test func `a hexadecimal token with a mistyped digit does not pass as base64`() {
+    @Test func `a hexadecimal token with a mistyped digit is not decoded as base64`() {
         for wrong in ["g", "O", "l", "/"] {
             #expect(self.decode(wrong + Self.hexadecimal.dropFirst()) == nil)
             #expect(self.decode(wrong + wrong + Self.hexadecimal.dropFirst(2)) == nil)
@@ -69,7 +69,7 @@ struct DeviceTokenTextTests {
     }
 
     @Test
-    func `in files, base64 is read where it is that of 32 bytes, padded, and nothing is between digits but blanks`() {
+    func `in files, only padded base64 of 32 bytes and digits with blanks are decoded`() {
         let base64 = Data(Self.token).base64EncodedString()
         let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
         for text in [
@@ -94,13 +94,13 @@ struct DeviceTokenTextTests {
         return isToken ? token : nil
     }
 
-    @Test func `base64 with bits that belong to no byte is another spelling, and none`() {
+    @Test func `base64 with extra bits is not a token`() {
         let base64 = Data(Self.token).base64EncodedString()
         let last = base64.dropLast().last.map { $0 == "A" ? "B" : "B" } ?? ""
         #expect(self.decode(base64.dropLast(2) + last + "=") == nil)
     }
 
-    @Test func `a BLOB is the bytes, or a text in any spelling`() {
+    @Test func `a BLOB contains the bytes, or a text in any format`() {
         let blob = self.decode(Self.token) { DeviceTokenText.decode(blob: $0, into: $1) }
         #expect(blob?.bytes == Self.token && blob?.spelling == .blob)
         let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
@@ -113,7 +113,7 @@ struct DeviceTokenTextTests {
         }
         let nonsense = Array(String(repeating: "no token ", count: 5).utf8)
         #expect(self.decode(nonsense) { DeviceTokenText.decode(blob: $0, into: $1) } == nil)
-        // As bytes: short ones may be anything, and one byte that is no character tells long ones from a text.
+        // As bytes: short ones may be anything, and one byte that is not a character distinguishes long ones from text.
         for bytes in [Array("0123456789abcdef0123456789abcdef".utf8), Array(Self.hexadecimal.utf8) + [0x80]] {
             #expect(self.decode(bytes) { DeviceTokenText.decode(blob: $0, into: $1) }?.bytes == bytes)
         }

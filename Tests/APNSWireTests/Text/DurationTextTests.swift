@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNSWire
 
-/// Goal: a number with a unit is the duration that it says, whatever its length, and nothing else is one.
+/// Goal: a number with a unit is that duration, whatever its length, and nothing else is one.
 struct DurationTextTests {
     @Test(
         arguments: [
@@ -20,7 +20,7 @@ struct DurationTextTests {
     }
 
     @Test(arguments: ["", "s", "-1d", "+1d", "1.5d", "1 d", "1d ", "1D", "1sm", "1mss", "1y", "1é", "١s"])
-    func `what is no duration is not read`(_ text: String) {
+    func `other text is not a duration`(_ text: String) {
         #expect(DurationText(text.utf8) == nil)
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNSWire
 
-/// Goal: a moment is read as precisely as it is written, and written as it is read.
+/// Goal: a time is parsed with its precision, and formatted so that it can be parsed.
 struct ISO8601TimeTests {
     /// 2026-01-05 10:20:30 UTC.
     static let moment: Int64 = 1_767_608_430
@@ -18,7 +18,7 @@ struct ISO8601TimeTests {
             ("1969-12-31T23:59:60Z", 0, .second, 0), ("0000-03-01", -62_162_035_200, .day, nil),
         ] as [(String, Int64, ISO8601Time.Precision, Int64?)]
     )
-    func `a moment is read`(_ text: String, _ seconds: Int64, _ precision: ISO8601Time.Precision, _ zone: Int64?) {
+    func `a time is parsed`(_ text: String, _ seconds: Int64, _ precision: ISO8601Time.Precision, _ zone: Int64?) {
         let time = ISO8601Time(text.utf8)
         #expect(time?.earliest == seconds && time?.precision == precision && time?.zoneOffset == zone)
         let width: Int64 = precision == .day ? 86_399 : precision == .minute ? 59 : 0
@@ -31,11 +31,11 @@ struct ISO8601TimeTests {
         "2026-01-05 10:20:30 CET", "2026-01-05 10:20:30.", "20260105", "05.01.2026", "2026-01-05 10:20:30 +01:0",
         "2026-01-05 10:20:30Z ", "1900-02-29", " 2026-01-05",
     ])
-    func `what is no moment is not read`(_ text: String) {
+    func `other text is not a time`(_ text: String) {
         #expect(ISO8601Time(text.utf8) == nil)
     }
 
-    @Test func `a moment is written as it is read`() {
+    @Test func `a formatted time is parsed`() {
         var seconds: Int64 = 0
         while seconds < 6_000_000_000 {
             let text = ISO8601Time.text(seconds)

@@ -9,12 +9,12 @@ import Testing
             ("", ""), ("plain", "plain"), ("my%20phone", "my phone"), ("%C3%b6%25", "ö%"), ("a+b", "a+b"),
         ]
     )
-    func `digits stand for bytes`(_ text: String, _ expected: String) {
+    func `digits are decoded to bytes`(_ text: String, _ expected: String) {
         #expect(PercentEncoding.decoded(text) == expected)
     }
 
     @Test(arguments: ["%", "%4", "a%4", "%zz", "%+1", "% 1", "%-1", "%c3", "%ff"])
-    func `what is cut off, has other characters or is not UTF-8 is refused`(_ text: String) {
+    func `incomplete escapes, other characters and invalid UTF-8 are refused`(_ text: String) {
         #expect(PercentEncoding.decoded(text) == nil)
     }
 }

@@ -70,7 +70,7 @@ import Testing
             "line 2: in its payload, line 1, column 17: aps.badge is a string, expected a number"
         ),
     ])
-    func `a row at fault is told about, and the next one is read`(_ row: String, _ problem: String) throws {
+    func `a faulty row is reported, and the next one is read`(_ row: String, _ problem: String) throws {
         let input = "payload,token,expiry,priority\n\(row)\n{},\(Self.token),,\n\"{}\",\(Self.token),,\n"
         for chunk in [1, 10, .max] {
             #expect(
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `an id that is not UTF-8 is told about`() throws {
+    @Test func `an id that is not UTF-8 is reported`() throws {
         let input = Array("token,payload,id\n00,{},".utf8) + [0xC3, 0x28, 0x0A]
         #expect(try read(input).map(\.description) == ["bad: line 2: id is not valid UTF-8"])
     }

@@ -107,7 +107,7 @@ import Testing
         (#"{"expiry":""}"#, noExpiry), (#"{"expiry":"+"}"#, noExpiry), (#"{"expiry":"+1y"}"#, noExpiry),
         (#"{"expiry":"+1hh"}"#, noExpiry), (#"{"expiry":"1h"}"#, noExpiry), (#"{"expiry":"tomorrow"}"#, noExpiry),
     ])
-    func `a line at fault is told about`(_ line: String, _ problem: String) throws {
+    func `a faulty line is reported`(_ line: String, _ problem: String) throws {
         #expect(try read(line, format: .jsonLines, options: smallOptions(line: 512)) == [.bad(problem)])
         #expect(!problem.contains("SECRET"))
     }

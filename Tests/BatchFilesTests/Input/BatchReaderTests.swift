@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `a last line that never ends is told about once`() throws {
+    @Test func `a last line that never ends is reported once`() throws {
         for format in [BatchFormat.jsonLines, .csv, .tokens] {
             let header = format == .csv ? "token\n" : ""
             let number = format == .csv ? 2 : 1

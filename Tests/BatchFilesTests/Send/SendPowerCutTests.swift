@@ -17,7 +17,7 @@ import Testing
 
     init() throws { self.folder = try SendFolder() }
 
-    /// A batch with what became of its lines at a gateway.
+    /// A batch with the outcomes of its lines at a gateway.
     private struct Batch {
         let lineCount: UInt64
         var processedCounts: [UInt64: Int] = [:]

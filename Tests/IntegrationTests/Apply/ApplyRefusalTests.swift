@@ -81,7 +81,7 @@ import Testing
         #expect(try self.scene.list.statistics().count == 3)
     }
 
-    @Test func `a list that has nothing of the kind is told, and quiet runs say nothing else`() async throws {
+    @Test func `a list without matching entries is reported, even in quiet runs`() async throws {
         let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet", "--summary", "text"])
         #expect(wrong.code == 0 && wrong.output.isEmpty, "\(wrong)")
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: [["--sql", "ansi", "--ignore-registration"], ["--exec", "cat"]])
-    func `a list that has nothing of the kind is told for other databases too`(_ way: [String]) async throws {
+    func `a list without matching entries is reported for other databases too`(_ way: [String]) async throws {
         let table = way.contains("--exec") ? [] : ["--table", "devices", "--token-column", "token"]
         let wrong = try await self.scene.run(table + way + ["--topic", "com.example.typo", "--quiet"])
         #expect(wrong.code == 0 && wrong.error.contains("has nothing for com.example.typo (production)"), "\(wrong)")

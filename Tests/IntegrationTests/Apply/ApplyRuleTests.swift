@@ -116,7 +116,7 @@ import Testing
         #expect(try far.count("pruned") == 1 && far.error.isEmpty && self.scene.left() == [1, 2, 4, 5], "\(far)")
     }
 
-    @Test func `topics are told apart by option or by column`() async throws {
+    @Test func `topics are distinguished by option or by column`() async throws {
         try self.scene.record([1, 2], topic: "a")
         try self.scene.record([2, 3], topic: "b")
         try self.scene.record([5], topic: "a", environment: .sandbox)
@@ -134,7 +134,7 @@ import Testing
         #expect(try self.scene.left() == [1, 3, 4, 5])
     }
 
-    @Test func `topics that differ only by Unicode normalisation are told apart`() async throws {
+    @Test func `topics that differ only by Unicode normalisation are distinguished`() async throws {
         let topics = ["caf\u{e9}", "cafe\u{301}"]
         for (index, topic) in topics.enumerated() { try self.scene.record([index + 1], topic: topic) }
         try self.scene.makeTable(1...3)

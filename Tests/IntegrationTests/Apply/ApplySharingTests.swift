@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `a row that changes between look and transaction stays`() throws {
-        // The rows are read, and a trigger of the first one that goes registers all others anew in the same moment.
+        // After the rows are read, a trigger on the first deletion registers all others again.
         try self.scene.record(1...50)
         try self.scene.makeTable(1...50)
         try self.scene.withDatabase {

@@ -86,7 +86,8 @@ import Testing
         }
     }
 
-    @Test func `HTTP/2 is told from feedback, and the server's certificate is looked at with both`() async throws {
+    @Test func `HTTP/2 is distinguished from feedback, and the server's certificate is checked with both`() async throws
+    {
         let (scene, authority) = try Self.makeScene()
         let context = try TLSContext(try authority.makeServerTLS())
         let settings: [UInt8] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]

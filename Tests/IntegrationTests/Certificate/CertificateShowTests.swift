@@ -62,7 +62,7 @@ import Testing
         ("Pass Type ID: ", "pass.com.example", "pass", ".2=ASN1:NULL", ["production"]),
         ("APSP:", "com.apple.mgmt.External.1234", "mdm", "", []),
     ])
-    func `Apple's kinds are told by what Apple writes into them`(
+    func `Apple's kinds are recognized by their content`(
         _ prefix: String,
         _ uid: String,
         _ kind: String,

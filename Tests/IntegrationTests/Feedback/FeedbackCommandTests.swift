@@ -50,7 +50,7 @@ import Testing
         #expect(try scene.knownTopics() == ["com.example.app"])
     }
 
-    @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
+    @Test func `a future timestamp does not override a registration after the drain`() async throws {
         let (scene, store) = (self.scene, ForgetfulStore())
         store.add([FeedbackTuple(token: try DeviceToken(SendScene.token(1)), failedAt: .max)])
         try await SendScene.withFeedback(store) { port in
@@ -136,7 +136,7 @@ import Testing
             #expect(run.ending.code == 65 && run.error.contains(".damaged"), "\(run)")
             #expect(scene.spoolNames.map { $0.hasSuffix(".damaged") } == [true], "\(scene.spoolNames)")
             let count = try scene.purged().count
-            #expect(count >= 20 && count < 1200 && run.error.contains("\(count) tuples before that are on the list"))
+            #expect(count >= 20 && count < 1200 && run.error.contains("after \(count) delivered tuples"))
             #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
         }
     }
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["--without-close-notify"], ["--quiet"]])
-    func `77 says that the service closed without a word`(_ more: [String]) async throws {
+    func `77 reports that the service closed without sending anything`(_ more: [String]) async throws {
         let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
         let (scene, store) = (self.scene, try self.store(4, cut))
         try await SendScene.withFeedback(store) { port in
@@ -354,7 +354,7 @@ import Testing
         }
     }
 
-    @Test func `75 names the certificates that had no turn when it was told to end`() async throws {
+    @Test func `75 names the certificates without a turn before the signal`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try scene.write("other.pem", try SendScene.authority.get().issueClient(topic: "com.example.other").pem)
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in

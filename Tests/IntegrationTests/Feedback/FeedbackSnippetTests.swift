@@ -98,7 +98,7 @@ import Testing
             #expect(isRest, "\(lines.count) lines, the first \(lines.first ?? "none")")
             let left = count - page * Self.pageTokenCount
             let last = String(decoding: text, as: UTF8.self).split(separator: "\n").last
-            let summary = "\(left) dead tokens, \(left) of them from the spool, the service closed"
+            let summary = "\(left) dead tokens, \(left) of them from the spool, the service closed the connection"
             #expect(last == "com.example.app (production): \(summary)")
             #expect(store.taken.map(\.count) == [count, 0] && scene.spoolNames.isEmpty)
         }

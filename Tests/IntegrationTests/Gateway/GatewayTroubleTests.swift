@@ -23,7 +23,7 @@ import Testing
             try await provider.connect()
             #expect(try await provider.write(1...3, probe: 4).failure == nil)
             let answer = try await provider.read(count: 6)
-            #expect(answer.bytes == "080200000004", "The connection is closed without a word: \(answer)")
+            #expect(answer.bytes == "080200000004", "The connection is closed without an answer: \(answer)")
             #expect(gateway.lines(["provider kept out"]).isEmpty)
             #expect(try await gateway.discardedInMetrics() == 0)
         }

@@ -31,7 +31,7 @@ import Testing
         var taken: [Int] { get throws }
     }
 
-    /// One of another make, as a process.
+    /// An independent gateway, as a process.
     private final class PythonGateway: RecordingGateway {
         private let scene: SendScene
         private let port: Int
@@ -109,7 +109,8 @@ import Testing
     /// Goal: what a client told is true, whatever was killed: all that it called accepted was taken; nothing was taken
     /// twice unless it said so, or died before it could; and a process that lived told each of its notifications once.
     ///
-    /// Method: a process keeps a journal of what it sent and was told, a gateway one of what it took. Both are killed,
+    /// Method: a process keeps a journal of what it sent and received, a gateway one of what it accepted. Both are
+    /// killed,
     /// stopped and started again at random instants, and the two accounts are compared line by line.
     private func survive(_ gateway: any RecordingGateway, _ scene: SendScene, port: Int, seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
@@ -162,14 +163,14 @@ import Testing
     }
 
     @Test(arguments: 1...TestEffort.count(2, long: 40) as ClosedRange<UInt64>)
-    func `beside a gateway of another make, what was told is true whatever is killed`(seed: UInt64) async throws {
+    func `with an independent gateway, reported outcomes are true whatever is killed`(seed: UInt64) async throws {
         let (scene, port) = (try SendScene(), try ReservedPort())
         let gateway = try PythonGateway(scene, port: port.number)
         try await self.survive(gateway, scene, port: port.number, seed: seed)
     }
 
     @Test(arguments: 1...TestEffort.count(1, long: 20) as ClosedRange<UInt64>)
-    func `beside the gateway of the test kit, what was told is true whatever is killed`(seed: UInt64) async throws {
+    func `with the gateway of the test kit, reported outcomes are true whatever is killed`(seed: UInt64) async throws {
         let (scene, port) = (try SendScene(), try ReservedPort())
         let gateway = try KitGateway(port: port.number)
         try await self.survive(gateway, scene, port: port.number, seed: 1000 + seed)

@@ -48,7 +48,7 @@ extension SendScene {
         }
     }
 
-    @Test func `of a sequence, those with dead tokens are told by their identifiers`() async throws {
+    @Test func `in a sequence, those with dead tokens are reported with their identifiers`() async throws {
         let arguments = self.arguments
         try await SendScene.withGateway { simulator in
             let tokens = [1, 2, 1_000_000, 3, 1_000_001].map(SendScene.token)

@@ -63,7 +63,7 @@ struct DeliveryAccounts {
     private func findings(_ number: Int, _ killed: Set<pid_t>) -> [String] {
         var findings: [String] = []
         let told = self.told[number] ?? []
-        // Who was told does not send it again, so it is one over all processes.
+        // A provider that got the outcome does not send it again, so there is one over all processes.
         if told.count != 1 { findings.append("\(number) has \(told.count) outcomes") }
         var unreported = (self.sent[number] ?? []).map { $0 }
         for one in told { if let index = unreported.firstIndex(of: one.run) { unreported.remove(at: index) } }

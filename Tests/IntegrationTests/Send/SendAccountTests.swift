@@ -62,7 +62,7 @@ import Testing
         Fault(at: .notificationOverall($0), .closeAfter, report: FaultReport(ending: .reset))
     }
 
-    @Test func `resets without a word lose nothing at least once, and all duplicates are flagged`() async throws {
+    @Test func `resets without an answer lose nothing at least once, and all duplicates are flagged`() async throws {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
         try await SendScene.withGateway(deviceCount: Self.count, faults: Self.resets) { simulator in
@@ -86,7 +86,9 @@ import Testing
         }
     }
 
-    @Test func `resets without a word double nothing at most once, and all doubtful ones are named`() async throws {
+    @Test func `resets without an answer duplicate nothing at most once, and all uncertain ones are reported`()
+        async throws
+    {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
         try await SendScene.withGateway(deviceCount: Self.count, faults: Self.resets) { simulator in

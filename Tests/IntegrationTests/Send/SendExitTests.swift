@@ -143,7 +143,7 @@ import Testing
     @Test func `74 says that an output file cannot be written`() async throws {
         let run = try await self.send(["--results", "/dev/full"])
         #expect(run.ending.code == 74 && run.error.contains("/dev/full"), "\(run.ending) \(run.error)")
-        #expect(run.error.contains("3 accepted"), "The summary is told all the same.")
+        #expect(run.error.contains("3 accepted"), "The summary is still printed.")
     }
 
     @Test func `74 says that the reader of the results went away`() async throws {
@@ -200,7 +200,7 @@ import Testing
         ] as [(String, TestCertificateAuthority.Validity, String)] {
             let client = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: validity)
             let path = try self.scene.write(name, client.pem)
-            // Nobody listens there, which would be 69.
+            // The port is closed, which would be 69.
             let more = ["--certificate", path, "--give-up-after", "1"]
             let http2 = ["--transport", "http2"]
             for arguments in TestEffort.cases([[], ["--dry-run"], http2, http2 + ["--dry-run"]], each: 3) {

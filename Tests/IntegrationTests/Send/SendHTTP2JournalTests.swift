@@ -59,7 +59,7 @@ import Testing
             scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
             "--delivery", "at-most-once", "--give-up-after", "1",
         ]
-        // Nobody listens there.
+        // The port is closed.
         let first = try await scene.send(arguments, port: 1)
         #expect(first.ending.code == 69, "\(first.error)")
         try await SendScene.withGateway(deviceCount: count) { simulator in

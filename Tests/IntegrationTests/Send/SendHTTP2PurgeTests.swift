@@ -76,7 +76,7 @@ import Testing
         try PurgeList(path: scene.purgeList).entries {
             #expect($0.source == "send" && $0.topic == SendScene.topic && $0.environment == .sandbox)
             times[$0.token] = $0.failedAt
-            #expect($0.firstSeen > 1_750_000_000, "When this run heard of it, whatever the service says.")
+            #expect($0.firstSeen > 1_750_000_000, "The time of this run, whatever the service reports.")
         }
         #expect(Set(times.keys) == [SendScene.bytes(1_000_000), SendScene.bytes(50)])
         #expect(times[SendScene.bytes(50)] == Int64(Self.deadSince))

@@ -83,7 +83,7 @@ import Testing
             let child = try Child(["send", "-", "--results", "-"] + scene.endpoint(simulator.gatewayPort), streams)
             close(ends.reading)
             #expect(write(ends.writing, "{}\n", 3) == 3)
-            try await eventually("the bad line is told") { scene.read("out").contains("invalid") || child.hasEnded }
+            try await eventually("the bad line is reported") { scene.read("out").contains("invalid") || child.hasEnded }
             #expect(!child.hasEnded)
             close(ends.writing)
             #expect(try await child.end().code == 1)
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `of many bad lines the first are told, and all are in the results`() async throws {
+    @Test func `of many bad lines the first are reported, and all are in the results`() async throws {
         let path = try self.scene.write("a.jsonl", String(repeating: "x\n", count: 30) + SendScene.line(1))
         let scene = self.scene
         try await SendScene.withGateway { simulator in

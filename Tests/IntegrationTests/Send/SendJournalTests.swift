@@ -17,7 +17,7 @@ import Testing
 
     static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0), id: "\($0)") }.joined() }
 
-    /// Connections are read slowly and die without a word at times, and answers are late.
+    /// Connections are read slowly and sometimes fail without an answer, and answers are late.
     static let faults =
         (1...300).map {
             Fault(at: .notificationOverall(UInt64($0 * 1117)), .closeAfter, report: FaultReport(ending: .reset))
@@ -275,7 +275,7 @@ import Testing
             scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
             "--delivery", "at-most-once", "--give-up-after", "1",
         ]
-        // Nobody listens there.
+        // The port is closed.
         let first = try await scene.send(arguments, port: 1)
         #expect(first.ending.code == 69, "\(first.error)")
         #expect(try scene.results().isEmpty)

@@ -45,7 +45,7 @@ import Testing
         #expect(run.error.contains("2 notifications ready to send, 0 bad lines, 1 token on the purge list"), "\(run)")
     }
 
-    @Test func `What a killed run did not put on the list is told of, and its results are as good`() async throws {
+    @Test func `What a killed run did not put on the list is reported, and its results can be used`() async throws {
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let batch = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `A list that is busy at the end is told of by exit code 75, with what to do later`() async throws {
+    @Test func `A list that is busy at the end is reported by exit code 75, with the remedy`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         try scene.bury([])

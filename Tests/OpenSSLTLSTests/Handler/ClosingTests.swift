@@ -7,7 +7,7 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: each way in which a connection ends is told rightly, and leaves no promise open.
+/// Goal: each end of a connection is reported correctly, and leaves no promise open.
 @Suite(.timeLimit(.minutes(1)))
 struct ClosingTests {
     private func makePair(
@@ -109,7 +109,7 @@ struct ClosingTests {
         #expect(pair.server.notes.order == ["handshake", "shutdown", "inactive"])
     }
 
-    @Test func `an end without close_notify is told as truncated, after the data`() throws {
+    @Test func `an end without close_notify is reported as truncated, after the data`() throws {
         let pair = try self.makePair()
         try pair.connect()
         pair.server.channel.writeAndFlush(ByteBuffer(string: "half a"), promise: nil)
@@ -119,7 +119,7 @@ struct ClosingTests {
         #expect(pair.client.notes.tlsError == .truncated)
     }
 
-    @Test func `an end of input without close_notify is told as truncated where half closure is allowed`() throws {
+    @Test func `an end of input without close_notify is reported as truncated with half closure`() throws {
         let pair = try self.makePair(halfClosure: true)
         try pair.connect()
         pair.client.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
@@ -128,7 +128,7 @@ struct ClosingTests {
     }
 
     @Test(arguments: [false, true])
-    func `by option an end of input without close_notify is taken for one, and the own side stays open`(
+    func `as an option, an end of input without close_notify counts as one, and the output stays open`(
         isOutputClosed: Bool
     ) throws {
         let pair = try self.makePair(halfClosure: true) { $0.acceptsTruncation = true }
@@ -152,7 +152,7 @@ struct ClosingTests {
         #expect(client.notes.order == ["handshake", "input closed", "shutdown", "inactive"])
     }
 
-    @Test func `an end of input after close_notify is told once and is no error`() throws {
+    @Test func `an end of input after close_notify is reported once and is not an error`() throws {
         let pair = try self.makePair(halfClosure: true)
         try pair.connect()
         _ = Outcome(pair.server.channel.close(mode: .output))
@@ -170,7 +170,7 @@ struct ClosingTests {
         #expect(closed.isSuccess)
     }
 
-    @Test func `an error is told once, though the channel's end follows`() throws {
+    @Test func `an error is reported once, before the channel's end`() throws {
         struct Cut: Error {}
         let pair = try self.makePair()
         try pair.connect()
@@ -182,7 +182,7 @@ struct ClosingTests {
         #expect(unflushed.error is Cut)
     }
 
-    @Test func `damaged bytes are told after what came before them, and an alert says so`() throws {
+    @Test func `damaged bytes are reported after earlier data, and an alert is sent`() throws {
         let pair = try self.makePair()
         try pair.connect()
         pair.server.channel.writeAndFlush(ByteBuffer(string: "sound"), promise: nil)
@@ -208,7 +208,7 @@ struct ClosingTests {
         }
     }
 
-    @Test func `a handshake that takes too long is told, and its writes fail`() throws {
+    @Test func `a handshake that takes too long is reported, and its writes fail`() throws {
         let pair = try self.makePair { $0.handshakeTimeout = .seconds(4) }
         try pair.activate()
         let written = Outcome(pair.client.channel.writeAndFlush(ByteBuffer(string: "early")))
@@ -221,7 +221,7 @@ struct ClosingTests {
         #expect(pair.server.notes.tlsError == .handshakeTimedOut)
     }
 
-    @Test func `an end during the handshake is told as such`() throws {
+    @Test func `an end during the handshake is reported`() throws {
         let pair = try self.makePair()
         try pair.activate()
         let written = Outcome(pair.client.channel.writeAndFlush(ByteBuffer(string: "early")))
@@ -324,7 +324,7 @@ struct ClosingTests {
         }
     }
 
-    @Test func `over sockets, an end without close_notify is told once`() async throws {
+    @Test func `over sockets, an end without close_notify is reported once`() async throws {
         try await Loopback.withConnection(
             server: Certificates.serverContext(),
             client: Certificates.clientContext()

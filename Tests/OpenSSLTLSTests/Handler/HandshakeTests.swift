@@ -58,7 +58,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a client certificate of any authority can be let in, and its problem is told`(
+    func `a client certificate of any authority can be accepted, and its problem is reported`(
         version: TLSVersion
     ) async throws {
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.other")
@@ -91,7 +91,7 @@ struct HandshakeTests {
         }
     }
 
-    @Test func `a client without application protocols is let in`() async throws {
+    @Test func `a client without application protocols is accepted`() async throws {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2"] }
         try await Loopback.withConnection(server: server, client: Certificates.clientContext()) { client, server in
             try await server.wait("handshake") { $0.isHandshakeDone }

@@ -18,7 +18,7 @@ struct RandomWalkTests {
         var flushed = 0
         var isOutputClosed = false
         var isClosed = false
-        /// Where each write ends, and what became of it.
+        /// The end of each write, and its result.
         var outcomes: [(end: Int, box: Outcome)] = []
 
         init(_ end: EmbeddedPair.End) {

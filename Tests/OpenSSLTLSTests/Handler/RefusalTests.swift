@@ -7,7 +7,7 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: whatever goes wrong in a handshake is told once, by an error that says what to do.
+/// Goal: each problem of a handshake is reported once, by an error with a remedy.
 @Suite(.timeLimit(.minutes(1)))
 struct RefusalTests {
     /// Lets a handshake fail and returns the one error of each end.
@@ -59,7 +59,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `nothing is verified when nothing is to be, and the problem is told`() async throws {
+    @Test func `without verification, the problem is only reported`() async throws {
         let client = try Certificates.clientContext {
             $0.trust = .nothing
             $0.verification = .none
@@ -78,7 +78,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `an expired certificate of the server is told as such`(version: TLSVersion) async throws {
+    func `an expired certificate of the server is reported`(version: TLSVersion) async throws {
         let identity = try Certificates.authority.get().issueServer(validity: .expired).identity
         let server = try Certificates.serverContext(version: version...version) { $0.identity = identity }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
@@ -88,7 +88,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `a certificate of the future is told as such`() async throws {
+    @Test func `a certificate of the future is reported`() async throws {
         let identity = try Certificates.authority.get().issueServer(validity: .future).identity
         let server = try Certificates.serverContext { $0.identity = identity }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
@@ -99,7 +99,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `an unknown authority is told as such`(version: TLSVersion) async throws {
+    func `an unknown authority is reported`(version: TLSVersion) async throws {
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority")
         let client = try Certificates.clientContext { $0.trust = .pem(untrusted.certificatePEM) }
         let server = try Certificates.serverContext(version: version...version)
@@ -111,7 +111,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a client without the certificate it needs is told so`(version: TLSVersion) async throws {
+    func `a client without the required certificate gets the error`(version: TLSVersion) async throws {
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .required }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
         #expect(errors.server == .clientCertificateMissing)
@@ -122,7 +122,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a client whose authority the server does not know is told so`(version: TLSVersion) async throws {
+    func `a client with an unknown authority gets the error`(version: TLSVersion) async throws {
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .optional }
         let client = try Certificates.clientContext { $0.identity = untrusted.identity }
@@ -133,7 +133,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `an expired certificate of the client is told to both`() async throws {
+    @Test func `an expired certificate of the client is reported to both`() async throws {
         let expired = try Certificates.authority.get().issueClient(topic: "com.example.app", validity: .expired)
         let server = try Certificates.serverContext { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = expired.identity }
@@ -152,7 +152,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `versions without overlap are told to both`() async throws {
+    @Test func `versions without overlap are reported to both`() async throws {
         let errors = try await self.failures(
             server: Certificates.serverContext(version: .tls1_2 ... .tls1_2),
             client: Certificates.clientContext(version: .tls1_3 ... .tls1_3)
@@ -163,7 +163,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `ciphers without overlap are told to both`() async throws {
+    @Test func `ciphers without overlap are reported to both`() async throws {
         let server = try Certificates.serverContext(version: .tls1_2 ... .tls1_2) {
             $0.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"
         }
@@ -177,7 +177,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `application protocols without overlap are told to both`() async throws {
+    @Test func `application protocols without overlap are reported to both`() async throws {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2"] }
         let client = try Certificates.clientContext { $0.applicationProtocols = ["http/1.1"] }
         let errors = try await self.failures(server: server, client: client)

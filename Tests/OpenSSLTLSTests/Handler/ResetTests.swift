@@ -64,7 +64,7 @@ struct ResetTests {
     }
 }
 
-/// Writes 64 KiB after 64 KiB, and counts what became of each write.
+/// Writes 64 KiB after 64 KiB, and counts the results of the writes.
 final class Flood: Sendable {
     private struct Counts {
         var pending = 0

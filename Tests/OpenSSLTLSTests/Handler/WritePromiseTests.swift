@@ -56,7 +56,7 @@ struct WritePromiseTests {
     }
 }
 
-/// Writes pieces of a known sequence of bytes and notes what became of each.
+/// Writes pieces of a known sequence of bytes and records the result of each.
 final class CountedWriter: Sendable {
     private struct State {
         var outcomes: [Bool?] = []

@@ -5,7 +5,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: a file is taken apart as far as possible, also where it is of no use to TLS.
+/// Goal: a file is parsed as far as possible, even if TLS cannot use it.
 @Suite(.timeLimit(.minutes(1))) struct CertificateFileTests {
     @Test func `parts that do not belong together are all there`() throws {
         let (one, other) = (try TestCertificateAuthority(), try TestCertificateAuthority(name: "Other"))
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: TestIdentity.PKCS12Form.allCases)
-    func `how a PKCS#12 file is encrypted is told without its passphrase`(_ form: TestIdentity.PKCS12Form) throws {
+    func `the encryption of a PKCS#12 file is known without its passphrase`(_ form: TestIdentity.PKCS12Form) throws {
         let client = try TestCertificateAuthority().issueClient(topic: "a.b")
         let bytes = try client.pkcs12(passphrase: "x", form: form)
         let file = try CertificateFile(bytes: bytes)

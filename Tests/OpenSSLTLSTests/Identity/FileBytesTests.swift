@@ -14,7 +14,7 @@ import Testing
         try #require(unsafe mkfifo(path, 0o600) == 0)
         #expect(throws: TLSError.self) { try FileBytes.read(path, pipeDurationMax: .milliseconds(20)) }
         async let bytes = Task.detached { try FileBytes.read(path, pipeDurationMax: .seconds(20)) }.value
-        // Opens when the other end is there.
+        // Opens when the pipe has a reader.
         let descriptor = await Task.detached { unsafe open(path, O_WRONLY) }.value
         #expect(unsafe write(descriptor, "secret\n", 7) == 7)
         close(descriptor)

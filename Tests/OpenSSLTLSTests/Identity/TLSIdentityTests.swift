@@ -6,7 +6,7 @@ import Testing
 @testable import OpenSSLTLS
 import TestSupport
 
-/// Goal: an identity is read from every form in which it is kept, and what stops that is told.
+/// Goal: an identity is read from every file format, and problems are reported.
 @Suite(.timeLimit(.minutes(1)))
 struct TLSIdentityTests {
     private let issued: TestIdentity
@@ -38,7 +38,7 @@ struct TLSIdentityTests {
         let bytes = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
         let identity = try TLSIdentity(bytes: bytes)
         #expect(identity.certificate.subjectField("UID") == "com.example.app")
-        // The root is left out: whoever trusts it has it.
+        // The root is omitted: those who trust it have it.
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
     }
 
@@ -102,7 +102,7 @@ struct TLSIdentityTests {
         #expect(identity.certificate == issued.identity.certificate)
     }
 
-    @Test func `without the legacy provider an old PKCS#12 file is told to need it`() throws {
+    @Test func `without the legacy provider an old PKCS#12 file has the error that requires it`() throws {
         let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
         let error = #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
@@ -173,7 +173,7 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test func `a file that is not there is told with its path`() throws {
+    @Test func `a missing file is reported with its path`() throws {
         let error = #expect(throws: TLSError.self) { try TLSIdentity(contentsOf: "/nonexistent/identity.p12") }
         #expect(error?.description.contains("/nonexistent/identity.p12: No such file or directory") == true)
         #expect(throws: TLSError.self) { try TLSIdentity(contentsOf: "/") }

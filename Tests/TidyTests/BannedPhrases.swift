@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// Phrases that are not plain English: inverted syntax, translated idioms, riddles and metaphors.
+///
+/// A phrase that is split over two lines is also found.
+enum BannedPhrases {
+    /// In lower case; only whole words match.
+    static let all = [
+        "against the gateway's books", "anew", "are let in", "are of no use", "are told", "at most so many",
+        "bear to see", "by default at all", "by this one flag", "close in on", "closed in upon", "does not like",
+        "gives it away", "go on where", "goes on where", "goes on where it was", "hangs up on", "has had its way",
+        "heard of it", "hears of", "hung up on", "in its midst", "in the midst", "is let in", "is not liked",
+        "is not told", "is of no use", "is told", "its own make", "lest", "lets in", "made where it is not there",
+        "must bear", "neither hexadecimal digits", "nobody is told", "nobody knows more", "nobody listens",
+        "nothing follows a comma", "of another make", "of its own accord", "of other makes", "of their own accord",
+        "on every way out", "one behind the other", "other end is there", "outweigh", "provider told", "puts up with",
+        "rows that can go", "said to be later", "say it again for each", "says once", "see to it that", "sees to it",
+        "send a line so often", "service not reached", "slips of the pen", "so many at most", "so often at most",
+        "something else than a token", "take it that", "takes it that", "talk goes to", "the fate of",
+        "the own certificate", "the own side", "the way of a tuple", "there is no such key", "throw away", "throw-away",
+        "throwing away", "thrown away", "throws away", "to be read to its end", "to see to it", "unsent at last",
+        "was told", "what became of", "what becomes of", "what is known of", "what is said of", "what there is of",
+        "when it is put right", "where it is not there", "where there is none", "which is tried again",
+        "who asks twice", "who is at it", "whoever", "whose fate", "without a word", "without proving anything",
+        "would be of use",
+    ]
+
+    /// The folders and documents that the rule covers.
+    static let folders: Set<Substring> = [
+        "Sources", "Tests", "Snippets", "Benchmarks", "docs", "Packaging", "Scripts", "README.md", "CHANGELOG.md",
+        "CONTRIBUTING.md", "SECURITY.md",
+    ]
+
+    /// Folders and documents that still contain such phrases.
+    static let pending: [String] = [
+        "Sources/APNSFeedback/FeedbackError.swift",
+        "Sources/APNSLegacyCommands",
+        "Sources/APNSTransport/ConnectionOpener.swift",
+        "Sources/APNSTransport/Endpoint.swift",
+        "Sources/BatchFiles",
+        "Sources/COpenSSL/shim.h",
+        "Sources/CSimulatorPage/include/SimulatorPage.h",
+        "Sources/OpenSSLTLS",
+        "Tests/BatchFilesTests/Input/BatchCSVTests.swift",
+        "Tests/BatchFilesTests/Input/BatchJSONLinesTests.swift",
+        "Tests/BatchFilesTests/Input/BatchReaderTests.swift",
+        "Tests/IntegrationTests/Send/SendExitTests.swift",
+        "Tests/Interop/program_output.py",
+        "docs/file-formats.md",
+        "docs/schemas/feedback-line.schema.json",
+        "docs/schemas/purge-export-line.schema.json",
+        "docs/send.md",
+        "docs/troubleshooting.md",
+    ]
+
+    /// Whether the rule covers a file; it does not cover the samples of the rule.
+    static func covers(_ file: SourceFile) -> Bool {
+        guard let first = file.components.first, self.folders.contains(first) else { return false }
+        return !file.path.hasPrefix("Tests/TidyTests/")
+            && !self.pending.contains { file.path == $0 || file.path.hasPrefix($0 + "/") }
+    }
+
+    /// The phrases of a file, each with the line on which it begins, counted from 1.
+    static func found(in file: SourceFile) -> [(line: Int, phrase: String)] {
+        var text: [UInt8] = []
+        text.reserveCapacity(file.text.utf8.count)
+        var starts: [Int] = []
+        for line in file.lines {
+            starts.append(text.count)
+            // A phrase may continue after the mark of a comment or heading.
+            let rest = line.utf8.drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x2F || $0 == 0x23 || $0 == 0x2A }
+            for byte in rest { text.append((0x41...0x5A).contains(byte) ? byte | 0x20 : byte == 0 ? 0x20 : byte) }
+            text.append(0x20)
+        }
+        text.append(0)
+        return self.all.flatMap { phrase in
+            self.offsets(of: phrase, in: text).map { offset in
+                // A line begins at or before the offset, so there is one.
+                (line: starts.partitioningIndex { $0 > offset }, phrase: phrase)
+            }
+        }
+    }
+
+    /// The offsets of a phrase in text that ends with NUL; `strstr` is much faster here than a search in a `String`.
+    private static func offsets(of phrase: String, in text: [UInt8]) -> [Int] {
+        var found: [Int] = []
+        text.withUnsafeBytes { memory in
+            guard let start = memory.assumingMemoryBound(to: CChar.self).baseAddress else { return }
+            var rest = start
+            while let hit = strstr(rest, phrase) {
+                let first = UnsafePointer(hit) - start
+                let end = first + phrase.utf8.count
+                let isWord = first == 0 || !Self.isLetter(memory[first - 1])
+                if isWord, !Self.isLetter(memory[end]) { found.append(first) }
+                rest = start + end
+            }
+        }
+        return found
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) }
+}
+
+extension [Int] {
+    /// The index of the first element that meets a condition, which all later elements meet, too.
+    fileprivate func partitioningIndex(where holds: (Int) -> Bool) -> Int {
+        var (low, high) = (0, self.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if holds(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}
