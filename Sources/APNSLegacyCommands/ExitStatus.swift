@@ -14,7 +14,7 @@ import OpenSSLTLS
 import TokenStore
 
 /// The exit codes of all commands, after sysexits.h.
-package enum ExitStatus: Int32, Sendable {
+package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 0: all accepted, or done.
     case success = 0
     /// 1: some rejected, invalid or suppressed.

@@ -11,74 +11,77 @@ import TokenStore
 
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
+    @Option(help: .value("name", "Connect to this host name or address; the service's certificate must name it."))
+    var host: String?
+
+    @Option(help: .value("port", "Connect to this port."))
+    var port = Endpoint.feedbackPort
+
     @Option(
         help: .value(
-            "production|sandbox",
-            "Which of the two services the tokens are of; without --host also Apple's host names, for a service of "
-                + "your own that has taken their place. By default as the certificate says, or production."
+            "name",
+            "The environment of the tokens; without --host, connect to Apple's host name. (default: from the "
+                + "certificate, or production)"
         )
     )
     var environment: Environment?
 
-    @Option(help: .value("name", "The service's host name, which its certificate must bear, or IP address."))
-    var host: String?
-
-    @Option(help: .value("number", "The service's port."))
-    var port = Endpoint.feedbackPort
-
-    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12). Say it again for each app."))
+    @Option(
+        help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12). Repeat for each app."),
+        completion: .file()
+    )
     var certificate: [String] = []
 
     @Option(
         help: .value(
             "file",
-            "Its private key in PEM, where it is not in the certificate's file; as many and in the same order."
-        )
+            "The private key as PEM, if it is not in the certificate's file. Repeat in the same order."
+        ),
+        completion: .file()
     )
     var key: [String] = []
 
     @Option(
         help: .value(
             "folder",
-            "All .pem and .p12 files in a folder; the key of NAME.pem is inside, or in NAME.key.pem."
-        )
+            "Use all .pem and .p12 files in this folder; the key of NAME.pem is in it or in NAME.key.pem."
+        ),
+        completion: .directory
     )
     var certificates: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the keys in its first line."))
+    @Option(help: .value("file", "A file with the passphrase of the keys in its first line."), completion: .file())
     var passphraseFile: String?
 
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
-
-    @Option(help: .value("bundle-id", "The app, where the certificate does not say or there is a choice."))
+    @Option(help: .value("bundle-id", "The app. (default: from the certificate)"))
     var topic: String?
 
     @Option(
-        help: .value(
-            "file",
-            "The authorities that the service's certificate must lead to, in PEM; by default those of the system."
-        )
+        help: .value("file", "Trust the certificate authorities in this PEM file. (default: those of the system)"),
+        completion: .file()
     )
     var trust: String?
+
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
 
     @OptionGroup
     var connection: ConnectionOptions
 
     func validate() throws {
-        guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard (1...65535).contains(self.port) else { throw ValidationError("--port must be from 1 to 65535") }
         guard self.certificate.isEmpty == (self.certificates != nil) else {
-            throw ValidationError("Say --certificate FILE, once for each app, or --certificates FOLDER.")
+            throw ValidationError("no certificate; use --certificate FILE, once for each app, or --certificates FOLDER")
         }
         guard self.key.isEmpty || self.key.count == self.certificate.count else {
-            throw ValidationError("--key goes with --certificate: as many, in the same order, or none.")
+            throw ValidationError("--key must be repeated as often as --certificate, or not used")
         }
         guard self.topic == nil || self.certificate.count == 1 else {
-            throw ValidationError("--topic is for one --certificate.")
+            throw ValidationError("--topic works with one --certificate only")
         }
         guard self.host != nil || self.environment != nil else {
             throw ValidationError(
-                "Where to read? Say --host NAME (and --port N), or --environment production|sandbox."
+                "no service to read; use --host NAME, or --environment production|sandbox"
             )
         }
     }

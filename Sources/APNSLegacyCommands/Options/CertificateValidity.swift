@@ -7,7 +7,7 @@ import OpenSSLTLS
 /// Checks the validity period of a client certificate before a connection is made.
 enum CertificateValidity {
     static let allowHelp = ArgumentHelp(
-        "Connect also with a certificate that has expired, to a gateway that admits it by its fingerprint."
+        "Connect even if the certificate has expired, to a gateway that accepts its fingerprint."
     )
 
     /// Checks a certificate.

@@ -9,41 +9,41 @@ import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.
 struct EndpointOptions: ParsableArguments, Sendable {
-    @Option(
-        help: .value("production|sandbox", "Apple's host names, for a gateway of your own that has taken their place.")
-    )
-    var environment: Environment?
-
-    @Option(help: .value("name", "The gateway's host name, which its certificate must bear, or IP address."))
+    @Option(help: .value("name", "Connect to this host name or address; the gateway's certificate must name it."))
     var host: String?
 
-    @Option(
-        help: .value(
-            "number",
-            "The gateway's port; by default 2195, and 443 over HTTP/2, where Apple also listens on 2197."
-        )
-    )
+    @Option(help: .value("port", "Connect to this port. (default: 2195; with --transport http2: 443)"))
     var port: Int?
 
-    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12)."))
+    @Option(help: .value("name", "Connect to Apple's host names; for your own gateway that serves them."))
+    var environment: Environment?
+
+    @Option(help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12)."), completion: .file())
     var certificate: String?
 
-    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
+    @Option(
+        help: .value("file", "The private key as PEM, if it is not in the certificate's file."),
+        completion: .file()
+    )
     var key: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line."))
+    @Option(
+        help: .value("file", "A file with the passphrase of the key or .p12 in its first line."),
+        completion: .file()
+    )
     var passphraseFile: String?
-
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
 
     @Option(
         help: .value(
             "file",
-            "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system."
-        )
+            "Trust the certificate authorities in this PEM file. (default: those of the system)"
+        ),
+        completion: .file()
     )
     var trust: String?
+
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
 
     @OptionGroup
     var connection: ConnectionOptions

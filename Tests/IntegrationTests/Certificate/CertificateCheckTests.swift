@@ -91,7 +91,7 @@ import Testing
         let some = [[UInt8]](repeating: provider, count: 400).flatMap(\.self)
         try scene.write("many.pem", some + authority)
         let start = ContinuousClock.now
-        let shown = try await scene.run("show @many.pem --json")
+        let shown = try await scene.run("show @many.pem --summary json")
         #expect(shown.code == 0 && shown.output.contains(#""issuerNumber":401"#), "\(shown.error)")
         #expect(ContinuousClock.now - start < .seconds(10))
         let line = Array("-----BEGIN X-----\nAAAA\n-----END X-----\n".utf8)
@@ -207,7 +207,7 @@ import Testing
 
     @Test func `several files, the worst first, also as JSON`() async throws {
         let scene = try await Self.makeScene()
-        let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --json")
+        let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --summary json")
         #expect(run.code == 2)
         let objects = try CertificateScene.objects(run)
         #expect(objects.map { $0["severity"] as? String } == ["critical", "warning", "ok"])
