@@ -5,9 +5,20 @@ extension MistakeTests {
     ///
     /// In a command line, `{to}` stands for the options of a connection that works, `{id}` for those of a certificate
     /// that works, and `{port}` for the port of the server.
-    static let mistakes = [hosts, ports, proxies, certificates, keys, files, deadTokens, configurations].flatMap(\.self)
+    static let mistakes = [usage, hosts, ports, proxies, certificates, keys, files, deadTokens, configurations].flatMap(
+        \.self
+    )
 
     private static let once = "--give-up-after 1"
+
+    private static let usage: [Mistake] = [
+        Mistake("A misspelt command", "sned batch.jsonl"),
+        Mistake("Help for a misspelt command", "help sned"),
+        Mistake("A misspelt part of a command", "purge aply"),
+        Mistake("An option by half its name", "send batch.jsonl --host localhost --cert provider.pem"),
+        Mistake("A misspelt option", "send batch.jsonl --host localhost --prot 2195"),
+        Mistake("A port that is not a number", "send batch.jsonl --host localhost --port http"),
+    ]
 
     private static let hosts: [Mistake] = [
         Mistake("No gateway is given", "send batch.jsonl {id}"),
