@@ -53,8 +53,8 @@ struct DocumentRun {
                 let bytes = FileManager.default.contents(atPath: "\(folder.path)/\(name).\(number)")
                 return String(decoding: bytes ?? Data(), as: UTF8.self)
             }
-            // A real folder stands in the place of the test's.
-            let output = read("output").replacing(work, with: "/home/app/push").replacing(
+            // CSV has CRLF, which is one character in Swift. A real folder stands in the place of the test's.
+            let output = read("output").replacing("\r\n", with: "\n").replacing(work, with: "/home/app/push").replacing(
                 "\(machine.folder)/home",
                 with: "/home/app"
             )

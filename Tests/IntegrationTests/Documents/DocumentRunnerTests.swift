@@ -17,6 +17,7 @@ import Testing
             "Save this as `data/names.txt`:\n\n<!-- file: data/names.txt -->\n" + Self.block("text", "b\na")
             + Self.block("sh", "name=x\nsort data/names.txt > sorted.txt")
             + "1. A list:\n\n   ```console\n   $ cat sorted.txt\n   a\n   b\n   ```\n"
+            + Self.block("console", "$ printf 'a\\r\\nb\\r\\n'\na\nb")
             + Self.block("console", "$ echo $name \\\n>   y\nx y\n$ cat <<'END'\n> $name\n> END\n$name")
             + Self.block(
                 "console",
