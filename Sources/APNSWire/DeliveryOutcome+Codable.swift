@@ -47,16 +47,18 @@ extension DeliveryOutcome: Encodable {
     private enum CodingKeys: String, CodingKey {
         case outcome
         case status
+        case statusText
         case timestamp
         case reason
     }
 
-    /// Writes `outcome`, the ``name``; with a rejection `status`, and with status 410 `timestamp`, as the service
+    /// Writes `outcome`, the ``name``; with a rejection `status` and `statusText`, and with status 410 `timestamp`, as the service
     /// gave it; and `reason`, a text for people, where there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.kind, forKey: .outcome)
         try container.encodeIfPresent(self.rejectionStatusCode, forKey: .status)
+        try container.encodeIfPresent(self.rejectionStatusCode.flatMap(Rejection.statusText), forKey: .statusText)
         try container.encodeIfPresent(self.timestamp, forKey: .timestamp)
         try container.encodeIfPresent(self.reasonText, forKey: .reason)
     }

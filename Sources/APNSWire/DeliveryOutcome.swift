@@ -176,8 +176,8 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
     public var description: String {
         switch self {
         case .payloadEmpty: "the payload is empty"
-        case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, and \(limit) are allowed"
-        case .payload(let problem): "the payload is wrong at \(problem)"
+        case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, the limit is \(limit)"
+        case .payload(let problem): "invalid payload, \(problem)"
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
         case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"

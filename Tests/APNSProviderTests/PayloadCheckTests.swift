@@ -13,9 +13,9 @@ import Testing
 struct PayloadCheckTests {
     /// A payload with a mistake, and what the check says about it.
     static let mistakes: [(payload: String, text: String)] = [
-        (#"{"aps":{"badge":"secret"}}"#, "line 1, column 17: aps.badge is a string, not a number"),
-        ("{\"aps\":{},\n \"aps\":{\"alert\":\"secret\"}}", "line 2, column 2: aps is there twice"),
-        (#"["secret"]"#, "line 1, column 1: the payload is an array, not an object"),
+        (#"{"aps":{"badge":"secret"}}"#, "line 1, column 17: aps.badge is a string, expected a number"),
+        ("{\"aps\":{},\n \"aps\":{\"alert\":\"secret\"}}", "line 2, column 2: duplicate key aps"),
+        (#"["secret"]"#, "line 1, column 1: the payload is an array, expected an object"),
     ]
 
     @Test(arguments: Self.mistakes)

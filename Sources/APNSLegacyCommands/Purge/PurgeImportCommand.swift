@@ -31,6 +31,14 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Option(help: .value("jsonl|csv|tokens", "The format, where name and first line do not tell."))
     var format: BatchFormat?
 
+    @Option(
+        help: .value(
+            "column=name",
+            "Read a column of CSV or a key of JSON lines under another name, such as token=device_token; repeatable."
+        )
+    )
+    var column: [String] = []
+
     @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
 
@@ -43,22 +51,27 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
     var includeBadDeviceTokens = false
 
+    func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
+
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
             throw CommandFailure(.usage, "\(self.input) is the list itself.")
         }
-        let list = try self.file.open(isMade: true)
         let format = self.format ?? BatchFormat(fileName: self.input)
+        try input.begin(expecting: .lines(format), isWaiting: true)
+        let list = try self.file.open(isMade: true)
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"
         var importing = PurgeImport(format: format, source: source, now: environment.now())
+        importing.names = try ColumnNames(parsing: self.column)
         importing.topic = self.topic
         importing.environment = self.environment
         importing.failedAt = self.failedAt?.seconds
         importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
         let report = try importing.read(input, into: list, onProblem: badLines.add)
+        badLines.finish()
         try environment.console.write(self.text(report, badLines.count))
         guard badLines.count > 0 else { return .success }
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
@@ -74,7 +87,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         if change.supersededCount > 0 {
             parts.append("\(change.supersededCount.grouped) registered since")
         }
-        if badLineCount > 0 { parts.append(badLineCount.counted("bad line")) }
+        if badLineCount > 0 { parts.append(badLineCount.counted("invalid line")) }
         let skipped = report.skipped.sorted { $0.key < $1.key }.map { reason, count in
             let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
             return "\(count.counted("line")) left out: \(name)"

@@ -127,6 +127,8 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     @Option(help: .value("jsonl|csv|tokens", "The format of the input, where its name and first line do not tell."))
     var format: BatchFormat?
 
+    @OptionGroup var columns: SendColumnOptions
+
     @Option(help: .value("file", "Instead of INPUT: a file of one token a line, or - for standard input."))
     var tokens: String?
 

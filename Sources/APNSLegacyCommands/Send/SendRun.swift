@@ -43,6 +43,7 @@ struct SendRun {
             ? nil : self.command.endpoint.tls(now: self.environment.now())
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
+        try input.begin(expecting: .lines(self.format))
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
@@ -54,11 +55,7 @@ struct SendRun {
         let purge = try self.purge(tls?.identity)
         defer { purge?.close() }
         let rejections = try purge?.rejections()
-        let badLines = BadLines(
-            of: input.name,
-            further: "Further bad lines are only in the results.",
-            self.say
-        )
+        let badLines = BadLines(of: input.name, advice: self.badLinesAdvice, self.say)
         let batchState = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
@@ -78,6 +75,7 @@ struct SendRun {
         }
         if self.command.delivery.dryRun { source.readThrough() }
         let (ending, failure) = try await self.send(source, input, self.command.delivery.dryRun ? nil : tls)
+        badLines.finish()
         let progress = source.progress
         let rejectedCount =
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
@@ -131,7 +129,7 @@ struct SendRun {
         guard let path = self.command.batch.payload else { return nil }
         let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
         if let bytes { return bytes }
-        throw CommandFailure(.dataError, "\(path) is too long for a payload.")
+        throw CommandFailure(.dataError, "\(path): more than 1,048,576 bytes, expected one payload")
     }
 
     /// White space does not count to the payload, so its file may be longer than the payload.
@@ -141,12 +139,29 @@ struct SendRun {
         var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
-        let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
-        let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
+        options.columns = try self.command.batch.columns.names()
+        options.ignoresUnknownColumns = self.command.batch.columns.ignoreUnknownColumns
         do {
-            return try BatchReader(format: format, options: options)
+            return try BatchReader(format: self.format, options: options)
         } catch {
             throw CommandFailure(.dataError, "\(self.command.batch.payload ?? "--alert"): \(error)")
+        }
+    }
+
+    /// The format of the batch; `nil` if its first line decides.
+    private var format: BatchFormat? {
+        if self.command.batch.tokens != nil { return .tokens }
+        return self.command.batch.format ?? self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
+    }
+
+    /// Where to find the invalid lines that are not reported.
+    private var badLinesAdvice: String {
+        let (report, delivery) = (self.command.report, self.command.delivery)
+        if delivery.dryRun, delivery.journal != nil { return "for all of them, omit --journal and add --results FILE" }
+        switch report.results {
+        case nil where delivery.dryRun: return "for all of them, add --results FILE"
+        case nil, "-": return "all are in the results on standard output"
+        case let path?: return "all are in \(path)"
         }
     }
 
@@ -337,8 +352,10 @@ struct SendRun {
     ) throws -> ExitStatus {
         if let failure { self.console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
+            // An input that is refused as a whole has nothing to count.
+            if let failure, progress.sentCount == 0, summary.outcomeCounts.total == 0 { return failure.status }
             let count = progress.sentCount.counted("notification")
-            let bad = summary.outcomeCounts[.invalid].counted("bad line")
+            let bad = summary.outcomeCounts[.invalid].counted("invalid line")
             let dead = summary.outcomeCounts[.suppressed]
             let remark = dead > 0 ? "; \(dead.counted("token")) on the purge list" : ""
             self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")

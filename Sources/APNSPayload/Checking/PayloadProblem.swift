@@ -74,28 +74,28 @@ public struct PayloadProblem: Error, Hashable, Sendable {
 }
 
 extension PayloadProblem: CustomStringConvertible {
-    /// The place and the reason, as in `line 3, column 12: aps.badge is a string, not a number`.
+    /// The place and the reason, as in `line 3, column 12: aps.badge is a string, expected a number`.
     public var description: String {
         "line \(self.line), column \(self.column): \(self.kind)"
     }
 }
 
 extension PayloadProblem.Kind: CustomStringConvertible {
-    /// The reason, as in `aps.badge is a string, not a number`.
+    /// The reason, as in `aps.badge is a string, expected a number`.
     public var description: String {
         switch self {
         case .syntax(let fault):
             fault.description
         case .notAnObject(let found):
-            "the payload is \(found), not an object"
+            "the payload is \(found), expected an object"
         case .tooLong(let byteCount, let byteCountMax):
-            "the payload has \(byteCount) bytes, and \(byteCountMax) are allowed"
+            "the payload has \(byteCount) bytes, the limit is \(byteCountMax)"
         case .duplicateKey(let key):
-            "\(key) is there twice"
+            "duplicate key \(key)"
         case .wrongKind(let key, let found, let allowed):
-            "\(key) is \(found), not \(allowed)"
+            "\(key) is \(found), expected \(allowed)"
         case .wrongElementKind(let key, let found):
-            "\(key) holds \(found), and may hold strings only"
+            "\(key) contains \(found), expected only strings"
         }
     }
 }

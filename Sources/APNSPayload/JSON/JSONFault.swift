@@ -50,29 +50,29 @@ public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
 }
 
 extension JSONFault: CustomStringConvertible {
-    /// What is wrong, in a part of a sentence.
+    /// What is wrong, in a few words.
     public var description: String {
         switch self {
-        case .empty: "there is no JSON value"
-        case .unexpectedEnd: "the JSON ends too early"
-        case .byteOrderMark: "there is a byte order mark, which JSON does not allow"
-        case .nul: "a NUL byte stands outside of a string"
-        case .missingValue: "a value is expected"
-        case .missingKey: "a key in double quotes is expected"
-        case .missingColon: "a colon is expected after a key"
-        case .missingCommaOrBrace: "a comma or a closing brace is expected"
-        case .missingCommaOrBracket: "a comma or a closing bracket is expected"
-        case .trailingComma: "nothing follows a comma"
-        case .unterminatedString: "a string has no closing quote"
-        case .controlCharacter: "a control character in a string is not escaped"
-        case .invalidEscape: "a backslash begins no escape of JSON"
-        case .loneSurrogate: "an escaped surrogate lacks its other half"
-        case .invalidUTF8: "a string is not valid UTF-8"
-        case .leadingZero: "a number begins with a superfluous zero"
-        case .missingDigit: "a number lacks a digit"
-        case .invalidLiteral: "a word is none of true, false and null"
+        case .empty: "no JSON value"
+        case .unexpectedEnd: "unexpected end of JSON"
+        case .byteOrderMark: "unexpected byte order mark"
+        case .nul: "NUL byte outside a string"
+        case .missingValue: "expected a value"
+        case .missingKey: "expected a key in double quotes"
+        case .missingColon: "expected a colon after the key"
+        case .missingCommaOrBrace: "expected a comma or a closing brace"
+        case .missingCommaOrBracket: "expected a comma or a closing bracket"
+        case .trailingComma: "trailing comma"
+        case .unterminatedString: "unterminated string"
+        case .controlCharacter: "unescaped control character in a string"
+        case .invalidEscape: "invalid escape sequence in a string"
+        case .loneSurrogate: "unpaired surrogate in a string"
+        case .invalidUTF8: "invalid UTF-8 in a string"
+        case .leadingZero: "number with a leading zero"
+        case .missingDigit: "number with a missing digit"
+        case .invalidLiteral: "invalid literal: expected true, false or null"
         case .tooDeep: "objects and arrays are nested more than \(PayloadRules.depthMax) levels deep"
-        case .trailingContent: "something follows the end of the JSON"
+        case .trailingContent: "unexpected text after the end of the JSON value"
         }
     }
 }

@@ -102,9 +102,6 @@ package final class SendJournal {
         }
     }
 
-    /// So many first and last bytes of the input tell it from another one.
-    private static let peekByteCount = 65_536
-
     /// Opens the journal of a batch, or begins one where there is none.
     ///
     /// - Parameters:
@@ -114,18 +111,18 @@ package final class SendJournal {
     ///   - results: the results file, where there is one.
     /// - Throws: ``BatchFileError`` where the file cannot be used.
     package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
-        guard let byteCount = input.byteCountTotal else {
+        guard let content = try input.content() else {
             throw BatchFileError(
                 .unsuitable,
-                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
+                "--journal requires a batch in a file; save standard input or the stream to a file first"
             )
         }
         try SendJournal.checkEmptied(path, results: results)
         var hash = FNV1aHash()
-        hash.add(input.peek(SendJournal.peekByteCount))
-        hash.add(input.peek(SendJournal.peekByteCount, at: max(0, Int(byteCount) - SendJournal.peekByteCount)))
+        hash.add(content.head)
+        hash.add(content.tail)
         hash.add(payload ?? [])
-        let name = "\(byteCount)-\(String(hash.value, radix: 16))"
+        let name = "\(content.byteCount)-\(String(hash.value, radix: 16))"
         try self.init(path: path, input: name) { try input.lineCount() }
     }
 

@@ -46,7 +46,7 @@ struct PayloadCheckTests {
             Issue.record("\(outcomes)")
             return
         }
-        #expect("\(problem)" == "line 1, column 17: aps.badge is a string, not a number")
+        #expect("\(problem)" == "line 1, column 17: aps.badge is a string, expected a number")
         #expect(service.requests.count == 1)
     }
 }
