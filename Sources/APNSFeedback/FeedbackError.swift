@@ -8,7 +8,7 @@ import OpenSSLTLS
 /// Whatever it is, what had been read was taken or is in the spool, unless ``lost(byteCount:underlying:)`` says
 /// otherwise.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.

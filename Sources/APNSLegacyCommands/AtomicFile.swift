@@ -3,7 +3,7 @@
 import Glibc
 import SystemPackage
 
-/// Writes files that appear complete or not at all, whatever happens meanwhile.
+/// Writes files atomically.
 enum AtomicFile {
     /// Who may read a file.
     enum Access {
@@ -20,27 +20,27 @@ enum AtomicFile {
         }
     }
 
-    /// Writes a file beside its place, and moves it there when it is on the disk.
+    /// Writes a temporary file in the same folder, and renames it when it is on the disk.
     ///
     /// - Parameters:
-    ///   - content: all that is in it.
+    ///   - content: its content.
     ///   - path: the file.
-    ///   - access: who may read it, whatever the umask is.
-    ///   - replaces: whether a file that is there is replaced.
-    /// - Throws: `Errno`, which is `fileExists` where one is there that is not to be replaced.
+    ///   - access: who may read it, regardless of the umask.
+    ///   - replaces: whether an existing file is replaced.
+    /// - Throws: `Errno`; `fileExists` if the file exists and must not be replaced.
     static func write(_ content: [UInt8], to path: String, _ access: Access, replaces: Bool) throws(Errno) {
         let target = FilePath(path)
         let folder = target.removingLastComponent().string
         let name = target.lastComponent?.string ?? ""
         let prefix = folder.isEmpty ? "" : folder.hasSuffix("/") ? folder : folder + "/"
-        // Where others may write to the folder, nobody can have put something there under this name.
+        // Random, so that nobody who may write to the folder can create it first.
         let draft = "\(prefix).\(name).\(String(UInt64.random(in: .min ... .max), radix: 36)).new"
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
         let descriptor = unsafe open(draft, flags, access.mode)
         guard descriptor >= 0 else { throw Self.error }
         defer { close(descriptor) }
         do throws(Errno) {
-            // Whatever the umask takes away; some file systems have no modes.
+            // Regardless of the umask; some file systems have no modes.
             if fchmod(descriptor, access.mode) != 0, errno != EPERM && errno != ENOTSUP { throw Self.error }
             try Self.write(content, to: descriptor)
             guard fsync(descriptor) == 0 else { throw Self.error }
@@ -57,18 +57,18 @@ enum AtomicFile {
         guard unsafe rename(draft, path) == 0 else { throw Self.error }
     }
 
-    /// Moves a file to a place where none is.
+    /// Renames a file without replacing another one.
     ///
-    /// - Throws: `Errno`, which is `fileExists` where there is one, also a link to nothing.
+    /// - Throws: `Errno`; `fileExists` if the path exists, also as a dangling link.
     static func moveWithoutReplacing(_ draft: String, to path: String) throws(Errno) {
-        // Unlike a renaming, a link does not replace what another process has made meanwhile.
+        // Unlike rename(2), link(2) never replaces a file.
         if unsafe link(draft, path) == 0 {
             unsafe unlink(draft)
             return
         }
         let error = Self.error
         guard error != .fileExists else { throw error }
-        // Some file systems, such as FAT, have no links. Who has made the empty file may replace it.
+        // Some file systems, such as FAT, have no links: create an empty file and replace it.
         let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.error }
         close(descriptor)

@@ -3,13 +3,13 @@
 import Glibc
 import Synchronization
 
-/// A terminal that does not show what is typed, until this ends.
+/// Turns off the echo of a terminal while a secret is typed.
 ///
-/// A signal that ends or stops the process in between takes effect when the terminal shows again what is typed.
+/// A signal that ends or stops the process takes effect after the echo is on again.
 final class HiddenInput {
     private static let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
 
-    /// Where the handler writes the number of its signal, since more may not be done there; -1 for nowhere.
+    /// The descriptor to which the signal handler writes the signal's number; -1 for none.
     private static let handlerOutput = Atomic<CInt>(-1)
 
     private let terminal: CInt
@@ -18,7 +18,7 @@ final class HiddenInput {
     private let signalOutput: CInt
     private var oldActions: [(signal: CInt, action: sigaction)] = []
 
-    /// Hides what is typed; `nil` where this is no terminal, or the system allows too little.
+    /// Turns off the echo; `nil` if the descriptor is not a terminal, or a system call fails.
     ///
     /// - Parameter terminal: the descriptor.
     init?(_ terminal: CInt) {
@@ -76,12 +76,12 @@ final class HiddenInput {
         Self.handlerOutput.store(-1, ordering: .sequentiallyConsistent)
     }
 
-    /// Shows again what is typed.
+    /// Turns the echo on again.
     func end() { self.show() }
 
-    /// Waits until there is something to read.
+    /// Waits until there is input.
     ///
-    /// - Parameter didContinue: is called when the process was stopped and goes on.
+    /// - Parameter didContinue: called when the stopped process continues.
     func wait(didContinue: () -> Void) {
         while true {
             var descriptors = [
@@ -93,7 +93,7 @@ final class HiddenInput {
             var number: UInt8 = 0
             guard count > 0, unsafe read(self.signalInput, &number, 1) == 1 else { return }
             self.show()
-            // Ends or stops the process, unless it does something else with this signal.
+            // With the old actions restored, this ends or stops the process.
             raise(CInt(number))
             self.hide()
             didContinue()

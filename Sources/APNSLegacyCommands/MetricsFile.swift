@@ -27,7 +27,7 @@ struct MetricsFile: Sendable {
         let slash = path.lastIndex(of: "/")
         let name = slash.map { path[path.index(after: $0)...] } ?? path[...]
         guard name.hasSuffix(".prom"), name.utf8.count > ".prom".utf8.count else {
-            throw CommandFailure(.usage, "The name of the file of --metrics-file ends with .prom, or it is not read.")
+            throw CommandFailure(.usage, "--metrics-file: the name must end with .prom, or Prometheus does not read it")
         }
         // Several files are served together, and no series may be in two of them.
         self.labels = [("command", command), ("name", String(name.dropLast(".prom".count)))]
@@ -100,6 +100,6 @@ struct MetricsFile: Sendable {
     }
 
     private func failure(_ error: Errno) -> CommandFailure {
-        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(error).")
+        CommandFailure(.cannotCreate, "cannot write \(self.path): \(error)")
     }
 }

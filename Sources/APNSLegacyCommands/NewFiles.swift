@@ -3,9 +3,9 @@
 import Glibc
 import SystemPackage
 
-/// Files that a command makes together, such as a certificate and its key: each appears complete or not at all.
+/// Files that a command creates together, such as a certificate and its key, each written atomically.
 ///
-/// None replaces another file unless that is wanted.
+/// An existing file is not replaced unless requested.
 struct NewFiles {
     private struct File {
         var path: String
@@ -16,7 +16,7 @@ struct NewFiles {
     private let replaces: Bool
     private var files: [File] = []
 
-    /// - Parameter replaces: whether files of the same names are replaced, which `--force` says.
+    /// - Parameter replaces: whether existing files are replaced (`--force`).
     init(replaces: Bool) { self.replaces = replaces }
 
     /// Adds a file to be written.
@@ -24,18 +24,18 @@ struct NewFiles {
         self.files.append(File(path: path, content: content, access: access))
     }
 
-    /// Fails where a file is in the way, before anything costs time.
+    /// Fails early if a file already exists.
     ///
     /// - Throws: ``CommandFailure``.
     static func requireAbsent(_ paths: [String], replaces: Bool) throws(CommandFailure) {
         for (index, path) in paths.enumerated() {
             guard !paths[..<index].contains(path) else {
-                throw CommandFailure(.usage, "Two files would be written to \(path). Give each a name of its own.")
+                throw CommandFailure(.usage, "two files would be written to \(path); choose different names")
             }
             var status = stat()
             guard unsafe lstat(path, &status) == 0 else { continue }
             guard status.st_mode & S_IFMT == S_IFREG else {
-                throw CommandFailure(.cannotCreate, "\(path) is there and is not a regular file. Give another name.")
+                throw CommandFailure(.cannotCreate, "\(path) exists and is not a regular file; choose another name")
             }
             guard replaces else { throw Self.inTheWay(path) }
         }
@@ -43,14 +43,14 @@ struct NewFiles {
 
     /// Writes all files.
     ///
-    /// - Throws: ``CommandFailure``; a file that has been written by then stays.
+    /// - Throws: ``CommandFailure``; files written before the failure stay.
     func write() throws(CommandFailure) {
         try Self.requireAbsent(self.files.map(\.path), replaces: self.replaces)
         for file in self.files { try self.write(file) }
     }
 
     private static func inTheWay(_ path: String) -> CommandFailure {
-        CommandFailure(.cannotCreate, "\(path) is there already. Give another name, or --force to replace it.")
+        CommandFailure(.cannotCreate, "\(path) already exists; choose another name, or replace it with --force")
     }
 
     private func write(_ file: File) throws(CommandFailure) {
@@ -64,13 +64,13 @@ struct NewFiles {
     private static func failure(_ error: Errno, _ path: String) -> CommandFailure {
         let (status, advice): (ExitStatus, String) =
             switch error {
-            case .noSpace, .diskQuotaExceeded: (.ioError, "Make room, or give another path.")
-            case .ioError: (.ioError, "Give a path on another disk.")
+            case .noSpace, .diskQuotaExceeded: (.ioError, "free some space or choose another path")
+            case .ioError: (.ioError, "choose a path on another disk")
             case .permissionDenied, .notPermitted, .readOnlyFileSystem:
-                (.cannotCreate, "Give a path in a folder that you may write to.")
-            case .noSuchFileOrDirectory: (.cannotCreate, "Make its folder first, or give another path.")
-            default: (.cannotCreate, "Give another path.")
+                (.cannotCreate, "choose a path in a writable folder")
+            case .noSuchFileOrDirectory: (.cannotCreate, "create its folder first, or choose another path")
+            default: (.cannotCreate, "choose another path")
             }
-        return CommandFailure(status, "Cannot write \(path): \(error). \(advice)")
+        return CommandFailure(status, "cannot write \(path): \(error); \(advice)")
     }
 }

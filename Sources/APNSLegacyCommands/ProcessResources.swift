@@ -5,35 +5,33 @@ import Glibc
 import NIOCore
 import SystemPackage
 
-/// Asks the system, before a command starts, for what the command ends without a word where it is missing.
+/// Checks, before a command starts, for system resources without which the runtime would crash.
 enum ProcessResources {
-    /// What an event loop opens: for events, to be woken, and for timers.
+    /// The descriptors of an event loop: epoll, event and timer.
     private static let fileCountPerEventLoop = 3
 
-    /// What a command has open beside event loops and connections: files that it reads and writes, those of SQLite,
-    /// listeners, signals, the resolver.
+    /// The other descriptors of a command: its files, those of SQLite, listeners, signals, the resolver.
     private static let fileCount = 24
 
-    /// What the runtime of Swift opens for its own threads, with some to spare.
+    /// The descriptors of the Swift runtime's threads, with a reserve.
     static let fileCountOfRuntime = 8
 
-    /// The address space that threads, their stacks and first buffers take, in bytes.
+    /// The address space for threads, their stacks and first buffers, in bytes.
     private static let addressSpaceByteCount = 67_108_864
 
-    /// Sees to it that no file which is opened later is taken for the standard input, output or error that the process
-    /// was started without.
+    /// Opens missing standard descriptors, so that no file opened later gets the number of one of them.
     ///
-    /// What stands in their place can neither be read nor written, so that a command says so.
+    /// They can neither be read nor written, so that the command reports an error.
     static func reserveStandardDescriptors() {
         for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(descriptor, F_GETFD) < 0 {
-            // The lowest number that is free is taken.
+            // open(2) uses the lowest free number.
             _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 
-    /// The limits of open files that the process has: a process may begin with a lower one than it may have.
+    /// Raises the soft limit of open files to the hard limit.
     ///
-    /// - Returns: how many files may be open from now on.
+    /// - Returns: the limit.
     @discardableResult
     static func raiseFileLimit() -> Int {
         var limit = rlimit()
@@ -44,16 +42,16 @@ enum ProcessResources {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Finds out whether a command can start.
+    /// Checks whether a command can start.
     ///
-    /// - Parameter connectionCount: how many connections it opens of its own accord.
-    /// - Throws: ``CommandFailure`` that says what is missing.
+    /// - Parameter connectionCount: the number of connections that it opens.
+    /// - Throws: ``CommandFailure`` that names the missing resource.
     static func require(connectionCount: Int = 0) throws(CommandFailure) {
         try Self.requireFiles(Self.fileCount + Self.fileCountPerEventLoop * System.coreCount + connectionCount)
         try Self.requireMemory()
     }
 
-    /// Finds out whether so many files can be opened now.
+    /// Checks whether this number of files can be opened.
     static func requireFiles(_ count: Int) throws(CommandFailure) {
         let allowedCount = Self.raiseFileLimit()
         var descriptors: [CInt] = []
@@ -62,11 +60,11 @@ enum ProcessResources {
             let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             guard descriptor >= 0 else {
                 let code = errno
-                guard code == EMFILE else { throw CommandFailure(.systemError, SystemLimit.sentence(code) + ".") }
+                guard code == EMFILE else { throw CommandFailure(.systemError, SystemLimit.sentence(code)) }
                 throw CommandFailure(
                     .systemError,
-                    "too few files may be open: \(count - descriptors.count) more than the limit of \(allowedCount) "
-                        + "are needed; raise it, for example with ulimit -n 1024."
+                    "the limit of open files (\(allowedCount)) is too low by \(count - descriptors.count); raise it, "
+                        + "for example with ulimit -n 1024"
                 )
             }
             descriptors.append(descriptor)
@@ -78,8 +76,8 @@ enum ProcessResources {
         guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
             throw CommandFailure(
                 .systemError,
-                "there is too little memory (\(Errno(rawValue: errno))); raise the limit of the address "
-                    + "space (ulimit -v)."
+                "out of memory (\(Errno(rawValue: errno))); raise the limit of the address space "
+                    + "(ulimit -v)"
             )
         }
         unsafe munmap(memory, Self.addressSpaceByteCount)

@@ -3,13 +3,14 @@
 extension Payload {
     /// Writes a payload without the white space between its tokens into the caller's memory.
     ///
-    /// What is inside of strings stays as it is. Bytes that are no JSON come out in an unspecified shorter form, so
-    /// check first.
+    /// The contents of strings are unchanged. For bytes that are not JSON, the result is unspecified, so check them
+    /// first.
     ///
     /// - Parameters:
     ///   - bytes: a payload that passed ``check(_:rules:)-(UnsafeRawBufferPointer,_)``.
-    ///   - target: where it goes; it must not overlap `bytes`. ``PayloadMeasure/minifiedByteCount`` bytes suffice.
-    /// - Returns: the count of bytes written, or `nil` when `target` is too small; its content is then unspecified.
+    ///   - target: the memory for the result; it must not overlap `bytes`. ``PayloadMeasure/minifiedByteCount`` bytes
+    ///     are enough.
+    /// - Returns: the number of bytes written, or `nil` if `target` is too small; its content is then unspecified.
     public static func minify(
         _ bytes: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
@@ -29,7 +30,7 @@ extension Payload {
         return output
     }
 
-    /// Copies from behind an opening quote to the closing one, that included; `false` when `target` is too small.
+    /// Copies a string after its opening quote, including the closing one; `false` if `target` is too small.
     @inline(__always)
     private static func copyRestOfString(
         _ bytes: UnsafeRawBufferPointer,
@@ -41,7 +42,7 @@ extension Payload {
             unsafe self.copyPlainWords(bytes, &input, into: target, &output)
             guard input < bytes.count else { return true }
             let byte = unsafe bytes[input]
-            // What follows a backslash is never the end.
+            // The byte after a backslash never ends the string.
             let count = byte == UInt8(ascii: "\\") && input + 1 < bytes.count ? 2 : 1
             guard count <= target.count - output else { return false }
             for place in 0..<count { unsafe target[output + place] = bytes[input + place] }
@@ -51,9 +52,9 @@ extension Payload {
         }
     }
 
-    /// Copies eight bytes at a time up to the next quote or backslash, or as long as both sides have eight.
+    /// Copies eight bytes at a time up to the next quote or backslash, as long as both sides have eight.
     ///
-    /// What a word brings from behind that place is written over by what comes next.
+    /// The bytes of a word after that position are overwritten next.
     @inline(__always)
     private static func copyPlainWords(
         _ bytes: UnsafeRawBufferPointer,

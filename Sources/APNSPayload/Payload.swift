@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a notification carries: a JSON object in UTF-8, no longer than its protocol takes.
+/// The content of a notification: a JSON object in UTF-8, no longer than its protocol allows.
 ///
-/// Made of an ``APS`` object and the app's own keys, of a value that writes itself, or of text that is ready:
+/// Make it from an ``APS`` object and the app's own keys, from an encodable value, or from JSON text:
 ///
 /// ```swift
 /// let built = Payload(APS(alert: "Your order has left", badge: 1), ["order": 1234])
@@ -12,44 +12,44 @@
 ///
 /// A payload is not checked when it is made, but by ``check(rules:)``, and by default when it is sent.
 ///
-/// It passes when it is one JSON object of RFC 8259 in UTF-8, no longer than its protocol takes, with no second
-/// `aps`, and when each known key is there once at most with a value of its known type. Unknown keys pass. An empty
-/// object passes, as Wallet sends it, and one without `aps`, as device management sends it.
+/// A payload is valid if it is one JSON object (RFC 8259) in UTF-8, no longer than its protocol allows, with at most
+/// one `aps`, and if each known key occurs at most once and has a value of its type. Unknown keys are allowed. An empty
+/// object is valid, as Wallet sends it, and so is one without `aps`, as device management sends it.
 ///
-/// Stricter than RFC 8259 in this: an escaped surrogate without its other half is refused, since it has no UTF-8,
-/// and so is nesting beyond ``PayloadRules/depthMax``.
+/// The check is stricter than RFC 8259 in two points: it refuses an escaped surrogate without its other half, which has
+/// no UTF-8, and nesting deeper than ``PayloadRules/depthMax``.
 ///
-/// To check allocates nothing.
+/// The check does not allocate.
 public struct Payload: Hashable, Sendable {
     /// The JSON text in UTF-8.
     public let bytes: [UInt8]
 
-    /// Takes JSON text that is ready.
+    /// Makes a payload from JSON text.
     ///
     /// - Parameter bytes: the text in UTF-8.
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Takes JSON text that is ready.
+    /// Makes a payload from JSON text.
     ///
     /// - Parameter json: the text.
     public init(_ json: String) { self.init(bytes: Array(json.utf8)) }
 
-    /// Makes a payload of an `aps` object and the app's own keys.
+    /// Makes a payload from an `aps` object and the app's own keys.
     ///
     /// - Parameters:
-    ///   - aps: what the system reads. A number that is not finite becomes `null`, which does not pass the check.
-    ///   - custom: what the app reads, by its names, and written in their order; nothing by default. One that is named
-    ///     `aps` becomes a second `aps`, which does not pass the check either.
+    ///   - aps: the keys for the system. A number that is not finite becomes `null`, which does not pass the check.
+    ///   - custom: the keys for the app, encoded in the order of their names; none by default. A key named `aps`
+    ///     becomes a second `aps`, which does not pass the check either.
     public init(_ aps: APS, _ custom: [String: JSONValue] = [:]) {
         let custom = custom.sorted { $0.key < $1.key }.map { (name: $0.key, node: $0.value.node) }
         self.init(JSONNode(.object([(name: "aps", node: JSONEncoding.encode(aps))] + custom)))
     }
 
-    /// Makes a payload of a value that writes itself, such as a type of the app's with a property `aps`.
+    /// Makes a payload from an encodable value, such as a type of the app with a property `aps`.
     ///
-    /// - Parameter value: is asked to write itself. A `Date`, a `URL` and `Data` write what their own type says, which
-    ///   is not what most apps read: write text or seconds in their place.
-    /// - Throws: what `value` throws; `EncodingError` for a number that is not finite.
+    /// - Parameter value: the value to encode. `Date`, `URL` and `Data` use their own encoding, which most apps do not
+    ///   expect: use text or seconds instead.
+    /// - Throws: the errors of `value`; `EncodingError` for a number that is not finite.
     public init(encoding value: some Encodable) throws {
         self.init(try JSONEncoding.encode(value))
     }
@@ -62,9 +62,9 @@ public struct Payload: Hashable, Sendable {
 
     /// Checks the payload.
     ///
-    /// - Parameter rules: what it is checked against; the default is the binary protocol.
-    /// - Returns: its length, also minified.
-    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
+    /// - Parameter rules: the rules; by default those of the binary protocol.
+    /// - Returns: its length, as given and minified.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; the length is checked last.
     @discardableResult
     public func check(rules: PayloadRules = .binary) throws(PayloadProblem) -> PayloadMeasure {
         try Self.check(self.bytes, rules: rules)
@@ -72,14 +72,14 @@ public struct Payload: Hashable, Sendable {
 
     /// The payload without the white space between its tokens, see ``minified(_:rules:)``.
     ///
-    /// - Parameter rules: what it is checked against; the length is that of the minified payload.
+    /// - Parameter rules: the rules; the length limit applies to the minified payload.
     /// - Returns: the minified payload.
     /// - Throws: ``PayloadProblem``, for the first byte at fault.
     public func minified(rules: PayloadRules = .binary) throws(PayloadProblem) -> Payload {
         Payload(bytes: try Self.minified(self.bytes, rules: rules))
     }
 
-    /// What the payload says.
+    /// The content of the payload.
     ///
     /// - Returns: the value of the JSON text.
     /// - Throws: ``PayloadProblem`` for the first byte at fault.
@@ -87,19 +87,19 @@ public struct Payload: Hashable, Sendable {
 }
 
 extension Payload: ExpressibleByStringLiteral {
-    /// Takes JSON text that is ready.
+    /// Makes a payload from JSON text.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self.init(value) }
 }
 
 extension Payload: CustomStringConvertible {
-    /// The length only; what a payload says is private.
+    /// The length only; the content of a payload is private.
     public var description: String { "payload of \(self.bytes.count) bytes" }
 }
 
 extension Payload: CustomReflectable {
-    /// The length only; what a payload says is private.
+    /// The length only; the content of a payload is private.
     public var customMirror: Mirror { Mirror(self, children: ["byteCount": self.bytes.count]) }
 }
 
@@ -109,10 +109,10 @@ extension Payload {
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - bytes: the payload, with white space around it or not.
-    ///   - rules: what it is checked against; the default is the binary protocol.
-    /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
+    ///   - bytes: the payload, with or without white space around it.
+    ///   - rules: the rules; by default those of the binary protocol.
+    /// - Returns: the length of the payload, as given and minified.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; the length is checked last.
     @discardableResult
     public static func check(
         _ bytes: UnsafeRawBufferPointer,
@@ -128,10 +128,10 @@ extension Payload {
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - bytes: the payload, with white space around it or not.
-    ///   - rules: what it is checked against; the default is the binary protocol.
-    /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
+    ///   - bytes: the payload, with or without white space around it.
+    ///   - rules: the rules; by default those of the binary protocol.
+    /// - Returns: the length of the payload, as given and minified.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; the length is checked last.
     @discardableResult
     public static func check(
         _ bytes: Span<UInt8>,
@@ -145,10 +145,10 @@ extension Payload {
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - bytes: the payload, with white space around it or not.
-    ///   - rules: what it is checked against; the default is the binary protocol.
-    /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
+    ///   - bytes: the payload, with or without white space around it.
+    ///   - rules: the rules; by default those of the binary protocol.
+    /// - Returns: the length of the payload, as given and minified.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; the length is checked last.
     @discardableResult
     public static func check(
         _ bytes: [UInt8],
@@ -159,11 +159,11 @@ extension Payload {
 
     /// Checks a payload, and returns it without the white space between its tokens.
     ///
-    /// The value is unchanged to the byte: strings, numbers and the order of keys stay as they are written.
+    /// Strings, numbers and the order of keys keep their exact bytes.
     ///
     /// - Parameters:
     ///   - bytes: the payload.
-    ///   - rules: what it is checked against; the length is that of the minified payload.
+    ///   - rules: the rules; the length limit applies to the minified payload.
     /// - Returns: the minified payload.
     /// - Throws: ``PayloadProblem``, for the first byte at fault.
     public static func minified(
@@ -180,15 +180,14 @@ extension Payload {
         }
     }
 
-    /// All that is wrong with the payload, as far as it can be read.
+    /// All problems of the payload, as far as it can be parsed.
     ///
-    /// Behind a known key that is there twice or has a value of another type the check goes on; behind anything else
-    /// it ends.
+    /// The check continues after a duplicate key or a value of the wrong type, and stops at any other problem.
     ///
     /// - Parameters:
-    ///   - rules: what it is checked against.
-    ///   - countMax: how many are looked for.
-    /// - Returns: those that ``check(rules:)`` would throw one after the other, in the order of their bytes.
+    ///   - rules: the rules.
+    ///   - countMax: the maximum number of problems to return.
+    /// - Returns: the problems that ``check(rules:)`` would report one after another, in the order of their bytes.
     package func problems(rules: PayloadRules, countMax: Int) -> [PayloadProblem] {
         unsafe self.bytes.withUnsafeBytes { bytes in
             var problems: [PayloadProblem] = []
@@ -225,18 +224,18 @@ extension Payload {
 }
 
 extension PayloadRules {
-    /// Refuses what is too long.
+    /// Refuses a payload that is too long.
     ///
     /// - Parameters:
     ///   - measure: the length of a payload.
-    ///   - byteOffset: where the payload begins, for the place of the error.
-    /// - Throws: ``ScanFailure`` when the payload is longer than ``byteCountMax``.
+    ///   - byteOffset: the start of the payload, for the position of the error.
+    /// - Throws: ``ScanFailure`` if the payload is longer than ``byteCountMax``.
     package borrowing func limit(_ measure: PayloadMeasure, at byteOffset: Int) throws(ScanFailure) {
         let byteCount = self.measuresMinified ? measure.minifiedByteCount : measure.byteCount
         guard byteCount > self.byteCountMax else { return }
         throw ScanFailure(
             kind: .tooLong(byteCount: byteCount, byteCountMax: self.byteCountMax),
-            // White space makes the first byte too many unknown, and it can only be this one or a later one.
+            // With white space excluded, the first excess byte is unknown: it is this one or a later one.
             byteOffset: byteOffset + max(self.byteCountMax, 0)
         )
     }

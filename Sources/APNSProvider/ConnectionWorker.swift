@@ -2,20 +2,20 @@
 
 package import APNSSession
 
-/// Keeps the connections that one event loop has to a service, and moves notifications over them.
+/// Manages the connections of one event loop to a service, and transfers notifications over them.
 ///
-/// Not thread-safe: made and used on its event loop.
+/// Not thread-safe: created and used on its event loop.
 package protocol ConnectionWorker: AnyObject {
-    /// Begins, and connects where there is something to send.
+    /// Starts, and connects if there is something to send.
     func begin()
 
-    /// There may be something to send, or nothing more may come.
+    /// Checks whether there is something to send, or submissions have ended.
     func wake()
 
-    /// Proves what was taken, as soon as that can be done.
+    /// Verifies what was sent as soon as possible.
     func checkpoint()
 
-    /// Stops at once: what may have been processed is indeterminate, the rest unsent.
+    /// Stops immediately: what may have been processed is indeterminate, the rest unsent.
     func abandon()
 }
 
@@ -23,17 +23,17 @@ package protocol ConnectionWorker: AnyObject {
 package struct WorkerEnding: Sendable {
     /// Why it ended.
     package var ending: ProviderEnding
-    /// Why not everything was tried; `nil` where everything was.
+    /// Why not everything was attempted; `nil` if everything was.
     package var failure: ProviderError?
-    /// Whether something that it had taken had no outcome when it stopped.
+    /// Whether unsettled notifications remained when it stopped.
     package var hasLeftSomething: Bool
 
     /// Makes an ending.
     ///
     /// - Parameters:
     ///   - ending: why it ended.
-    ///   - failure: why not everything was tried.
-    ///   - hasLeftSomething: whether something had no outcome.
+    ///   - failure: why not everything was attempted.
+    ///   - hasLeftSomething: whether unsettled notifications remained.
     package init(ending: ProviderEnding, failure: ProviderError?, hasLeftSomething: Bool) {
         self.ending = ending
         self.failure = failure

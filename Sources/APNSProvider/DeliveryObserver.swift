@@ -5,10 +5,10 @@ package import APNSWire
 package import Metrics
 package import NIOCore
 
-/// What can be counted while notifications are sent, as swift-metrics.
+/// The metrics of sending notifications.
 @usableFromInline
 package struct DeliveryObserver: Sendable {
-    /// What the counters are about.
+    /// What the metrics measure.
     package enum Subject: Sendable {
         /// Notifications, and the connections of the binary protocol.
         case notifications
@@ -22,18 +22,18 @@ package struct DeliveryObserver: Sendable {
     private let probes: Counter?
     private let duplicates: Counter?
     private let repeats: Counter?
-    /// From sending to each outcome; empty where there is no metrics system.
+    /// The time from sending to each outcome; empty if there is no metrics system.
     private let durations: [DeliveryOutcome.Kind: Timer]
     private let queue: Meter?
     private let openConnections: Meter?
     private let onFailure: @Sendable (ConnectionFailure) -> Void
 
-    /// Makes counters.
+    /// Makes the metrics.
     ///
     /// - Parameters:
-    ///   - subject: what they are about.
-    ///   - factory: makes them.
-    ///   - onFailure: is told of every connection that fails.
+    ///   - subject: what the metrics measure.
+    ///   - factory: makes the metrics.
+    ///   - onFailure: is called for every connection that fails.
     package init(
         _ subject: Subject,
         factory: any MetricsFactory = MetricsSystem.factory,
@@ -54,7 +54,7 @@ package struct DeliveryObserver: Sendable {
         self.probes = isBinary ? counter("push.probes") : nil
         self.duplicates = isBinary ? counter("push.duplicates.possible") : nil
         self.repeats = isBinary ? nil : counter("push.http2.requests.repeated")
-        // What is done for each notification is done only where a metrics system is there to see it.
+        // Measurements for each notification are made only if there is a metrics system.
         guard !(factory is NOOPMetricsHandler) else {
             self.durations = [:]
             self.queue = nil
@@ -76,7 +76,7 @@ package struct DeliveryObserver: Sendable {
         if settlement.possibleDuplicate { self.duplicates?.increment(by: settlement.numbers.count) }
     }
 
-    /// Some have this outcome.
+    /// Notifications have this outcome.
     package func settled(_ outcome: DeliveryOutcome, count: Int = 1) {
         self.outcomes[outcome.kind]?.increment(by: count)
     }
@@ -84,10 +84,10 @@ package struct DeliveryObserver: Sendable {
     /// A connection is being opened.
     package func connecting() { self.connections.increment() }
 
-    /// The handshake of a connection is done.
+    /// The handshake of a connection is complete.
     package func opened() { self.openConnections?.increment() }
 
-    /// A connection whose handshake was done has closed.
+    /// A connection with a complete handshake has closed.
     package func closed() { self.openConnections?.decrement() }
 
     func probed() { self.probes?.increment() }
@@ -98,21 +98,21 @@ package struct DeliveryObserver: Sendable {
         self.onFailure(failure)
     }
 
-    /// So many more, or fewer, wait for a connection.
+    /// The number of notifications that wait for a connection changes.
     package func queued(_ count: Int) {
         guard let queue = self.queue, count != 0 else { return }
         if count > 0 { queue.increment(by: Double(count)) } else { queue.decrement(by: Double(-count)) }
     }
 
-    /// The time, where somebody measures how long outcomes take; `nil` elsewhere.
+    /// The current time, if a metrics system measures the time to outcomes; otherwise `nil`.
     package var startTime: NIODeadline? { self.durations.isEmpty ? nil : .now() }
 
-    /// Something that was sent at a time has its outcome now.
+    /// Records the time from sending to an outcome.
     package func took(_ outcome: DeliveryOutcome, since start: NIODeadline?) {
         guard let start else { return }
         self.durations[outcome.kind]?.recordNanoseconds((NIODeadline.now() - start).nanoseconds)
     }
 
-    /// So many are sent again.
+    /// Notifications are sent again.
     package func repeated(_ count: Int) { self.repeats?.increment(by: count) }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sending takes and gives their types, so that one import is enough.
+// The interfaces for sending use these types, so one import is enough.
 @_exported public import APNSPayload
 @_exported public import APNSSession
 @_exported public import APNSTransport

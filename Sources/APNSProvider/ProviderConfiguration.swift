@@ -4,76 +4,77 @@ public import APNSSession
 public import APNSWire
 public import OpenSSLTLS
 
-/// Where and how a provider sends.
+/// The gateway and the options of a provider.
 public struct ProviderConfiguration: Sendable {
-    /// Where the gateway listens.
+    /// The address of the gateway.
     public var endpoint: Endpoint
 
-    /// The name that the gateway's certificate must bear; `nil` for the endpoint's host.
+    /// The name that the gateway's certificate must contain; `nil` for the endpoint's host.
     package var serverName: String?
 
-    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    /// Identity, trust and TLS versions; make it with `TLSConfiguration.client(...)`.
     public var tls: TLSConfiguration
 
     /// The format of the frames; command 1 by default.
     public var command = Command.enhanced
 
-    /// How many connections send at a time; 1 by default, at most 64.
+    /// The number of concurrent connections; 1 by default, at most 64.
     ///
-    /// Order is kept on each connection, not among them.
+    /// The order of notifications is kept on each connection, but not between connections.
     public var connectionCount = 1
 
-    /// The numbers by which each connection's session decides.
+    /// The limits of each connection's session.
     public var limits = ProviderLimits()
 
-    /// The longest payload, in bytes, 1 to ``NotificationBatch/payloadByteCountMax``; 2048 by default.
+    /// The maximum length of a payload, in bytes, 1 to ``NotificationBatch/payloadByteCountMax``; 2048 by default.
     public var payloadByteCountMax = WireLimits.payloadByteCountMax
 
-    /// The most memory for frames whose fate is not proved, in bytes, for all connections together; 24 MiB by default.
+    /// The maximum memory for frames without a verified outcome, in bytes, for all connections together; 24 MiB by
+    /// default.
     public var storeByteCountMax = 24 << 20
 
-    /// A proxy to go through; `nil` by default.
+    /// The proxy; `nil` by default.
     public var proxy: Proxy?
 
-    /// How long opening a TCP connection may take, proxy included; 10 s by default.
+    /// The maximum time to open a TCP connection, including the proxy; 10 s by default.
     ///
     /// The handshake has its own limit in ``tls``.
     public var connectDurationMax = Duration.seconds(10)
 
-    /// After how long without traffic TCP begins to ask whether the other end is there, so that NAT keeps idle
-    /// connections; 60 s by default, `nil` for never.
+    /// The time without traffic after which TCP sends keepalive probes, so that NAT does not drop idle connections; 60
+    /// s by default, `nil` for never.
     public var keepaliveDelay: Duration? = .seconds(60)
 
-    /// For how long a client sends nothing to a token that was rejected with status 8, and reports it as suppressed;
-    /// 1 h by default, `nil` for not at all.
+    /// How long a client suppresses notifications to a token that was rejected with status 8; 1 h by default, `nil` to
+    /// not suppress any.
     public var suppressionDuration: Duration? = .seconds(3600)
 
-    /// How long a notification may wait in a client for its turn, where there is no connection or no room on it; 30 s
-    /// by default, `nil` for as long as the client runs.
+    /// The maximum time that a notification waits in a client if there is no connection or no room on it; 30 s by
+    /// default, `nil` for no limit.
     ///
-    /// Then it is unsent.
+    /// After that it is unsent.
     public var queueDurationMax: Duration? = .seconds(30)
 
-    /// Whether sending ends where another try would fail the same way, as with a certificate that has expired; by
-    /// default it does.
+    /// Whether sending ends if another attempt would fail the same way, for example because a certificate has expired;
+    /// by default it does.
     ///
-    /// Otherwise a client connects again after the pauses of ``limits``.
+    /// Otherwise a client reconnects after the delays of ``limits``.
     public var endsWhenRefused = true
 
     /// Makes a configuration with the defaults.
     ///
     /// - Parameters:
-    ///   - endpoint: where the gateway listens.
-    ///   - tls: identity, trust and versions of TLS.
+    ///   - endpoint: the address of the gateway.
+    ///   - tls: identity, trust and TLS versions.
     public init(endpoint: Endpoint, tls: TLSConfiguration) {
         self.endpoint = endpoint
         self.tls = tls
     }
 
-    /// The greatest ``connectionCount``.
+    /// The maximum ``connectionCount``.
     public static let connectionCountMax = 64
 
-    /// The numbers of a session, as the command demands.
+    /// The limits of a session, adapted to the command.
     var sessionLimits: ProviderLimits {
         var limits = self.limits
         limits.hasNoIdentifiers = self.command == .simple
@@ -82,9 +83,9 @@ public struct ProviderConfiguration: Sendable {
 }
 
 extension ProviderConfiguration: CustomStringConvertible, CustomReflectable {
-    /// The protocol, and where it sends to, in one line.
+    /// The protocol and the address, in one line.
     public var description: String { "binary protocol to \(self.endpoint)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -26,7 +26,7 @@ public struct ProviderError: Error, Hashable, Sendable {
 
     /// Why sending ended.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// A value of the configuration is out of its range.

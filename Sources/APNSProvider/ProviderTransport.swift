@@ -2,32 +2,31 @@
 
 package import NIOCore
 
-/// Carries notifications to a service, over one protocol.
+/// A transport for notifications to a service, over one protocol.
 ///
-/// A sender asks a source for notifications and takes their outcomes; a transport has the connections. A transport's
-/// workers take from the source by themselves, on their event loops, so that none takes more than its connection can
-/// carry.
+/// A sender connects a source with a transport, which has the connections. The transport's workers request
+/// notifications from the source on their event loops, so that none takes more than its connection can send.
 package protocol ProviderTransport: Sendable {
-    /// Counts what is sent.
+    /// The metrics of the transport.
     var observer: DeliveryObserver { get }
 
-    /// How many workers a run has.
+    /// The number of workers of a run.
     var workerCount: Int { get }
 
-    /// Begins a run.
+    /// Starts a run.
     ///
-    /// - Parameter source: gives the notifications of the run, and takes their outcomes.
-    /// - Returns: makes each worker of the run, on the event loop of the worker.
+    /// - Parameter source: provides the notifications of the run, and receives their outcomes.
+    /// - Returns: a closure that makes each worker of the run, on the worker's event loop.
     func begin(_ source: any NotificationSource) -> WorkerFactory
 
-    /// Why a run did not go to its end.
+    /// Why a run ended early.
     ///
-    /// - Parameter endings: how each worker ended.
-    /// - Returns: `nil` where everything was tried.
+    /// - Parameter endings: the ending of each worker.
+    /// - Returns: `nil` if everything was attempted.
     func failure(of endings: [WorkerEnding]) -> ProviderError?
 }
 
-/// Makes a worker; called on its event loop.
+/// Makes a worker; called on the worker's event loop.
 package typealias WorkerFactory =
     @Sendable (
         _ eventLoop: any EventLoop, _ finished: EventLoopPromise<WorkerEnding>

@@ -4,9 +4,9 @@ import APNSSession
 import NIOConcurrencyHelpers
 package import NIOCore
 
-/// The workers of one run, reachable from any thread.
+/// The workers of one run, accessible from any thread.
 package final class WorkerPool: Sendable {
-    /// Where a worker lives, and where it says how it ended.
+    /// The event loop of a worker, and the promise for its ending.
     private struct WorkerHandle: Sendable {
         var index: Int
         var eventLoop: any EventLoop
@@ -16,12 +16,12 @@ package final class WorkerPool: Sendable {
     private let handles: [WorkerHandle]
     private let workers = NIOLockedValueBox<[Int: NIOLoopBound<any ConnectionWorker>]>([:])
 
-    /// Makes the workers, each on the next event loop of a group, and lets them begin.
+    /// Makes the workers, each on the next event loop of a group, and starts them.
     ///
     /// - Parameters:
-    ///   - count: how many.
-    ///   - group: the threads that they work on.
-    ///   - makeWorker: makes one of them.
+    ///   - count: the number of workers.
+    ///   - group: the event loops.
+    ///   - makeWorker: makes one worker.
     package init(count: Int, on group: any EventLoopGroup, _ makeWorker: @escaping WorkerFactory) {
         self.handles = (0..<count).map { index in
             let eventLoop = group.next()
@@ -42,23 +42,23 @@ package final class WorkerPool: Sendable {
         for handle in self.handles { self.withWorker(handle) { $0.wake() } }
     }
 
-    /// Lets all workers prove what they have taken.
+    /// Makes all workers verify what they have sent.
     package func checkpoint() {
         for handle in self.handles { self.withWorker(handle) { $0.checkpoint() } }
     }
 
-    /// Lets all workers stop at once.
+    /// Stops all workers immediately.
     package func abandon() {
         for handle in self.handles { self.withWorker(handle) { $0.abandon() } }
     }
 
-    /// Waits until all workers have ended; where the task is cancelled, they stop at once.
+    /// Waits until all workers have ended; if the task is cancelled, they stop immediately.
     ///
-    /// - Returns: how each ended.
+    /// - Returns: the ending of each.
     package func endings() async -> [WorkerEnding] {
         for handle in self.handles {
-            // What one was told for good stops the others, too. One that cannot connect says nothing about them: a
-            // gateway may take fewer connections than there are workers.
+            // A permanent failure of one worker stops the others, too. One that cannot connect does not: a gateway may
+            // accept fewer connections than there are workers.
             handle.finished.futureResult.whenSuccess { ending in
                 switch ending.ending {
                 case .completed, .unavailable, .refused: break
@@ -70,7 +70,7 @@ package final class WorkerPool: Sendable {
         return await withTaskCancellationHandler {
             var endings: [WorkerEnding] = []
             for handle in self.handles {
-                // None fails: each worker says in its ending what went wrong.
+                // The futures never fail: each ending contains the failure.
                 guard let ending = try? await handle.finished.futureResult.get() else { continue }
                 endings.append(ending)
             }
@@ -80,21 +80,20 @@ package final class WorkerPool: Sendable {
         }
     }
 
-    /// Forgets the workers, which would otherwise live as long as a source that keeps its way to wake them.
+    /// Releases the workers, which would otherwise live as long as a source that keeps its wake closure.
     private func clear() {
         let workers = self.workers.withLockedValue { workers in
             defer { workers = [:] }
             return workers
         }
-        // They are let go outside the lock, because that calls out.
+        // They are released outside the lock, because deinitializers may call out.
         withExtendedLifetime(workers) {}
     }
 
-    /// Does something with a worker, on its event loop; also with one that is still to be made, since that is done
-    /// there before.
+    /// Runs a closure with a worker, on its event loop; if the worker is still being made, the closure runs afterwards.
     private func withWorker(_ handle: WorkerHandle, _ body: @escaping @Sendable (any ConnectionWorker) -> Void) {
         handle.eventLoop.execute {
-            // A worker may only be looked at on its own event loop.
+            // A worker may be accessed only on its own event loop.
             guard let worker = self.workers.withLockedValue({ $0[handle.index] }) else { return }
             body(worker.value)
         }

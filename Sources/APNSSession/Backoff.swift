@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How long to wait after failures in a row: twice as long after each, up to a limit, with some chance in it.
+/// An exponential backoff: the delay doubles after each consecutive failure, up to a limit, with jitter.
 ///
-/// It holds no clock and no randomness; both are the caller's.
+/// It has no clock and no random number generator; the caller provides both.
 public struct Backoff: Hashable, Sendable {
-    /// The longest delay after the first failure.
+    /// The maximum delay after the first failure.
     public var first: Duration
 
-    /// The longest delay after any number of failures.
+    /// The maximum delay after any number of failures.
     public var max: Duration
 
-    /// Makes a back-off.
+    /// Makes a backoff.
     ///
     /// - Parameters:
-    ///   - first: the longest delay after the first failure.
-    ///   - max: the longest delay after any number of failures.
+    ///   - first: the maximum delay after the first failure.
+    ///   - max: the maximum delay after any number of failures.
     public init(first: Duration, max: Duration) {
         self.first = first
         self.max = max
     }
 
-    /// How long to wait after some failures in a row.
+    /// The delay after a number of consecutive failures.
     ///
     /// - Parameters:
-    ///   - failures: how many; after none there is no delay.
-    ///   - jitter: a random number, 0 to 1, by which between half and the whole of the delay is taken.
-    /// - Returns: how long.
+    ///   - failures: the number of failures; there is no delay after none.
+    ///   - jitter: a random number from 0 to 1, which selects a delay between half and all of the maximum.
+    /// - Returns: the delay.
     public func delay(failures: Int, jitter: Double) -> Duration {
         guard failures > 0 else { return .zero }
         // Thirty doublings of a millisecond are twelve days.

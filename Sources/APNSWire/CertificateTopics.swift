@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The topics that a push certificate lists in its extension 1.2.840.113635.100.6.3.6, each with its kind.
+/// The topics in a push certificate's extension 1.2.840.113635.100.6.3.6, each with its kind.
 ///
-/// The content is `SEQUENCE { (UTF8String topic, SEQUENCE { UTF8String kind })+ }` in DER. One wrapper of an
-/// `OCTET STRING` too many, which some certificate makers put around it, is passed over.
+/// The content is `SEQUENCE { (UTF8String topic, SEQUENCE { UTF8String kind })+ }` in DER. Some certificate tools add
+/// another `OCTET STRING` around it; the parser skips one.
 public struct CertificateTopics: Hashable, Sendable {
     /// One topic.
     public struct Topic: Hashable, Sendable {
@@ -22,7 +22,8 @@ public struct CertificateTopics: Hashable, Sendable {
             self.kind = kind
         }
 
-        /// Makes a topic of the kind that Apple's names say by their ends: `.voip`, `.complication`, and else `app`.
+        /// Makes a topic whose kind follows from its suffix, as in Apple's certificates: `.voip`, `.complication`,
+        /// otherwise `app`.
         package init(name: String) {
             let kinds = ["voip", "complication"]
             self.init(name: name, kind: kinds.first { name.hasSuffix("." + $0) } ?? "app")
@@ -37,7 +38,7 @@ public struct CertificateTopics: Hashable, Sendable {
 
     /// Makes a list of topics.
     ///
-    /// - Parameter topics: at least one; their names and kinds have some 65,000 bytes at most.
+    /// - Parameter topics: at least one; their names and kinds have at most about 65,000 bytes in total.
     package init(_ topics: [Topic]) { self.topics = topics }
 
     /// The content of the extension, without a wrapper.
@@ -51,7 +52,7 @@ public struct CertificateTopics: Hashable, Sendable {
 
     private static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         let count = content.count
-        precondition(count <= 0xFFFF, "The topics of a certificate have 65,535 bytes at most.")
+        precondition(count <= 0xFFFF, "The topics of a certificate have at most 65,535 bytes.")
         let length: [UInt8] =
             count < 0x80
             ? [UInt8(count)]
@@ -61,8 +62,8 @@ public struct CertificateTopics: Hashable, Sendable {
 
     /// Reads the content of the extension.
     ///
-    /// - Parameter bytes: what stands in the extension's `extnValue`.
-    /// - Throws: ``WireError/certificateTopics`` where they are anything else.
+    /// - Parameter bytes: the content of the extension's `extnValue`.
+    /// - Throws: ``WireError/certificateTopics`` if the bytes are not a valid list of topics.
     public init(parsing bytes: some Collection<UInt8>) throws(WireError) {
         var rest = Array(bytes)[...]
         if rest.first == 0x04 { rest = try CertificateTopics.take(0x04, from: &rest) }
@@ -81,7 +82,7 @@ public struct CertificateTopics: Hashable, Sendable {
         guard !self.topics.isEmpty else { throw .certificateTopics }
     }
 
-    /// Takes one element with this tag, and returns its content.
+    /// Removes one element with this tag from the front, and returns its content.
     private static func take(_ tag: UInt8, from bytes: inout ArraySlice<UInt8>) throws(WireError) -> ArraySlice<UInt8> {
         guard bytes.popFirst() == tag, let first = bytes.popFirst() else { throw .certificateTopics }
         var count = Int(first)

@@ -20,7 +20,7 @@ public struct ConnectionFailure: Error, Hashable, Sendable {
 
     /// What happened to a connection.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The name of the host has no address.

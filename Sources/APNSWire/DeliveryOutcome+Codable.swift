@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension DeliveryOutcome.Kind: CustomStringConvertible, LosslessStringConvertible {
-    /// The name in results and metrics, as ``name`` has it.
+    /// The name in results and metrics: ``name``.
     public var description: String { "\(self.name)" }
 
-    /// Reads a name; `nil` where it is none.
+    /// Parses a name; `nil` if it is unknown.
     ///
-    /// - Parameter description: as ``name`` has it.
+    /// - Parameter description: one of the values of ``name``.
     public init?(_ description: String) { self.init(name: description) }
 }
 
 extension DeliveryOutcome.Kind: Codable {
-    /// Reads a name, as ``name`` has it.
+    /// Decodes a ``name``.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
         guard let kind = Self(text) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "no outcome has this name")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "unknown outcome")
         }
         self = kind
     }
 
-    /// Writes the ``name``.
+    /// Encodes the ``name``.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(self.description)
@@ -29,7 +29,7 @@ extension DeliveryOutcome.Kind: Codable {
 }
 
 extension DeliveryOutcome: CustomStringConvertible {
-    /// The name of its kind, and the reason behind a colon where there is one.
+    /// The name of its kind, followed by a colon and the reason if it has one.
     public var description: String {
         let reason: (any CustomStringConvertible)? =
             switch self {
@@ -42,7 +42,7 @@ extension DeliveryOutcome: CustomStringConvertible {
     }
 }
 
-/// The keys are those of a line of the command's results.
+/// The keys are those of the command's results lines.
 extension DeliveryOutcome: Encodable {
     private enum CodingKeys: String, CodingKey {
         case outcome
@@ -52,8 +52,8 @@ extension DeliveryOutcome: Encodable {
         case reason
     }
 
-    /// Writes `outcome`, the ``name``; with a rejection `status` and `statusText`, and with status 410 `timestamp`, as the service
-    /// gave it; and `reason`, a text for people, where there is one.
+    /// Encodes `outcome` (the ``name``); for a rejection `status` and `statusText`; for status 410 the service's `timestamp`; and
+    /// `reason`, a readable text, if there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.kind, forKey: .outcome)
@@ -63,14 +63,15 @@ extension DeliveryOutcome: Encodable {
         try container.encodeIfPresent(self.reasonText, forKey: .reason)
     }
 
-    /// When the app was found to be gone, as the service gave it.
+    /// When the service last found the app removed, in the service's unit.
     ///
-    /// Without it, a list of dead tokens that is made of the results would have a later time.
+    /// A list of dead tokens made from the results needs this time, since the time of the run is later.
     package var timestamp: UInt64? {
         if case .rejected(.http2(let rejection)) = self { rejection.timestamp } else { nil }
     }
 
-    /// What the results say beside the outcome and its status; `nil` for nothing, as always over the binary protocol.
+    /// The results' text besides the outcome and its status; `nil` if there is none, as always over the binary
+    /// protocol.
     package var reasonText: String? {
         switch self {
         case .accepted, .suppressed: nil

@@ -2,101 +2,102 @@
 
 public import APNSPayload
 
-/// What became of a notification, whichever protocol it went over.
+/// The outcome of a notification, over either protocol.
 ///
-/// Every one that is handed over to be sent ends in exactly one of these.
+/// Each notification handed over for sending ends in exactly one outcome.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum DeliveryOutcome: Hashable, Sendable {
-    /// Proved: the service answered 200, or the binary gateway something later on the same connection.
+    /// Verified: the service answered 200, or the binary gateway confirmed it by an answer to something sent later.
     ///
     /// Do not send it again.
     case accepted
 
-    /// It was not taken, and this is why.
+    /// The service rejected it, for this reason.
     ///
-    /// Over the binary protocol, do not send it again. Where it is also a possible duplicate and the status is one that
-    /// passes (1, 255), an earlier attempt may have been taken. Over HTTP/2, the reason says whether to send it again.
+    /// Over the binary protocol, do not send it again. If it is also a possible duplicate and its status is temporary
+    /// (1, 255), an earlier attempt may have been accepted. Over HTTP/2, the reason tells whether to send it again.
     case rejected(Rejection)
 
-    /// Written, and no answer came; `nil` where no more is known than that.
+    /// Written, but never answered; the reason is `nil` if it is unknown.
     ///
-    /// Whether to send it again is the caller's to decide: it may arrive twice, or it may have been lost.
+    /// The caller decides whether to send it again: it may arrive twice, or it may have been lost.
     case indeterminate(Reason?)
 
-    /// Never processed: proved to be discarded, or never left this process; `nil` where no more is known than that.
+    /// Never processed: verified as discarded, or never sent by this process; the reason is `nil` if it is unknown.
     ///
     /// Sending it again is safe.
     case unsent(Reason?)
 
-    /// Refused here, before it was sent.
+    /// Refused locally, before it was sent.
     ///
-    /// It can be sent after repair.
+    /// It can be sent once corrected.
     case invalid(InvalidReason)
 
-    /// Not sent, because its token is known to be dead, or was rejected earlier in the same run.
+    /// Not sent, because its token is known to be dead or was rejected earlier in the same run.
     case suppressed
 }
 
 extension DeliveryOutcome {
     /// Why a notification was refused before it was sent.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum InvalidReason: Hashable, Sendable {
         /// The payload has no bytes.
         case payloadEmpty
         /// The payload has more bytes than the limit.
         case payloadTooLong(byteCount: Int, limit: Int)
-        /// The payload did not pass its check; this says what is wrong, and where.
+        /// The payload did not pass its check; the problem describes what is wrong and where.
         indirect case payload(PayloadProblem)
-        /// The topic cannot be the value of a header of HTTP/2.
+        /// The topic is not a valid header value of HTTP/2.
         case topic
-        /// The push type cannot be the value of a header of HTTP/2.
+        /// The push type is not a valid header value of HTTP/2.
         case pushType
-        /// The collapse identifier is too long, or cannot be the value of a header of HTTP/2.
+        /// The collapse identifier is too long, or not a valid header value of HTTP/2.
         case collapseIdentifier
     }
 
-    /// Why nobody knows whether a notification was taken, or why it was not sent.
+    /// Why it is unknown whether a notification was accepted, or why it was not sent.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Reason: Hashable, Sendable {
-        /// It waited for its turn, or for the answer, for too long.
+        /// It waited too long for its turn or for the answer.
         case deadline
         /// The connection was lost.
         case connectionLost(ConnectionFailure)
-        /// The service ended the request's stream with this code of HTTP/2.
+        /// The service reset the request's stream with this HTTP/2 error code.
         case streamReset(code: Int)
-        /// The service refused the stream, went away before it, or did not take the whole of it, too often.
+        /// The service refused the stream, closed the connection before it, or stopped reading the request, too many
+        /// times.
         case refusedTooOften
-        /// The sender, its certificate or its key is not permitted, and trying again would not help.
+        /// The sender, its certificate or its key is not permitted, and another attempt would not help.
         case notPermitted(ConnectionFailure)
         /// The service cannot be reached; this was the last failure.
         case unavailable(ConnectionFailure)
         /// Sending ended, or the task was cancelled.
         case stopped
-        /// The service did not take it, with an answer that says nothing against the notification: it has trouble, or
-        /// does not let this sender in.
+        /// The service refused it for a reason that is not the notification's fault: the service has a problem, or
+        /// rejects this sender.
         case serviceAnswer(PushRejection)
     }
 
-    /// An outcome without its reasons: what is counted, and named in results.
+    /// An outcome without its reason, for counters and results.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
-        /// Proved to be taken.
+        /// Verified as accepted.
         case accepted
-        /// Not taken.
+        /// Rejected by the service.
         case rejected
-        /// Written, and nobody knows more.
+        /// Written, with an unknown outcome.
         case indeterminate
         /// Never processed.
         case unsent
-        /// Refused here, before sending.
+        /// Refused locally, before it was sent.
         case invalid
         /// Its token is known to be dead.
         case suppressed
@@ -113,9 +114,9 @@ extension DeliveryOutcome {
             }
         }
 
-        /// Reads a name; `nil` where it is none.
+        /// Parses a name; `nil` if it is unknown.
         ///
-        /// - Parameter name: as ``name`` has it.
+        /// - Parameter name: one of the values of ``name``.
         package init?(name: some StringProtocol) {
             guard let kind = Self.allCases.first(where: { name == "\($0.name)" }) else { return nil }
             self = kind
@@ -134,15 +135,15 @@ extension DeliveryOutcome {
         }
     }
 
-    /// The status of a rejection, as the results file has it; `nil` where nothing was rejected.
+    /// The status of a rejection, as in the results file; `nil` for other outcomes.
     public var rejectionStatusCode: UInt16? {
         if case .rejected(let rejection) = self { rejection.statusCode } else { nil }
     }
 
-    /// Whether the service says that the token is none any more, so that a caller may delete it: status 8, status 410,
-    /// or `BadDeviceToken`.
+    /// Whether the service reports that the token is no longer valid, so that a caller may delete it: status 8, status
+    /// 410, or `BadDeviceToken`.
     ///
-    /// The service says the same of tokens of the other environment: where many in a row are dead, suspect that first.
+    /// The service answers the same for tokens of the other environment: if many in a row are dead, check that first.
     public var isDeadToken: Bool {
         guard case .rejected(let rejection) = self else { return false }
         return switch rejection.tokenFault(now: .max) {
@@ -151,7 +152,7 @@ extension DeliveryOutcome {
         }
     }
 
-    /// The outcome in one word, as the results file has it.
+    /// The outcome in one word, as in the results file.
     public var name: String { "\(self.kind.name)" }
 }
 
@@ -162,7 +163,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .deadline: "no answer in time"
         case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
-        case .refusedTooOften: "the service refused it too often without a reason"
+        case .refusedTooOften: "the service refused it too many times without a reason"
         case .notPermitted(let failure): "not permitted: \(failure)"
         case .unavailable(let failure): "the service cannot be reached: \(failure)"
         case .stopped: "the client ended"
@@ -177,7 +178,7 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         switch self {
         case .payloadEmpty: "the payload is empty"
         case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, the limit is \(limit)"
-        case .payload(let problem): "invalid payload, \(problem)"
+        case .payload(let problem): "invalid payload: \(problem)"
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
         case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"

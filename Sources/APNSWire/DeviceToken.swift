@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The name of one app on one device, as the service gave it to the app: 1 to 100 opaque bytes.
+/// The address of one app on one device, as the service issued it to the app: 1 to 100 opaque bytes.
 ///
-/// The bytes are held in place, so that copying a token and writing it to a frame touches no reference count.
-/// Neither the description nor the debug description shows them.
+/// The bytes are stored inline, so copying a token or writing it to a frame does not touch a reference count. Neither
+/// the description nor the debug description shows them.
 ///
 /// - SeeAlso: Binary Provider API, item 1 "device token"; ``WireLimits/tokenByteCountMax``.
 public struct DeviceToken: Sendable {
-    /// The bytes as they lie in memory: those of a usual token in four words, which are read and written without a
-    /// call, and the rest behind them.
+    /// The bytes in memory order: a usual token fits the first four words, which are loaded and stored without a call;
+    /// the rest follows.
     @usableFromInline
     struct Storage: Sendable {
         @usableFromInline var head: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -24,7 +24,7 @@ public struct DeviceToken: Sendable {
     /// The number of bytes, 1 to 100.
     @inlinable public var byteCount: Int { Int(self.storedCount) }
 
-    /// Takes the bytes of a token as they stand on the wire.
+    /// Makes a token from the bytes of its wire format.
     ///
     /// - Parameter bytes: 1 to 100 bytes.
     /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.
@@ -38,7 +38,7 @@ public struct DeviceToken: Sendable {
         unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyMemory(from: bytes) }
     }
 
-    /// Takes the bytes of a token from any collection of bytes.
+    /// Makes a token from any collection of bytes.
     ///
     /// - Parameter bytes: 1 to 100 bytes.
     /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.
@@ -51,13 +51,12 @@ public struct DeviceToken: Sendable {
         unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyBytes(from: bytes) }
     }
 
-    /// Reads a token from its text: hexadecimal digits of either case, with spaces between them or not,
-    /// inside angle brackets or not, as in `<8baa53ca 210f...>`.
+    /// Parses a token: hexadecimal digits of either case, with or without spaces between them, with or without angle
+    /// brackets around them, as in `<8baa53ca 210f...>`.
     ///
     /// - Parameter text: UTF-8 text of a token; 2 to 200 hexadecimal digits.
-    /// - Throws: ``WireError/tokenText(position:)`` for a character that has no place in a token,
-    ///   ``WireError/tokenOddDigitCount(_:)`` for half a byte, ``WireError/tokenByteCount(_:)`` for too few or too
-    ///   many.
+    /// - Throws: ``WireError/tokenText(position:)`` for an unexpected character, ``WireError/tokenOddDigitCount(_:)``
+    ///   for half a byte, ``WireError/tokenByteCount(_:)`` for too few or too many bytes.
     @inlinable
     public init(text: UnsafeRawBufferPointer) throws(WireError) {
         self.storage = Storage()
@@ -66,7 +65,7 @@ public struct DeviceToken: Sendable {
         try unsafe self.decodeUnusual(text)
     }
 
-    /// Reads a token from its text, as ``init(text:)`` for bytes does.
+    /// Parses a token in the same format as ``init(text:)``.
     ///
     /// - Parameter text: hexadecimal digits in any usual spelling.
     /// - Throws: ``WireError/tokenText(position:)``, ``WireError/tokenOddDigitCount(_:)`` or
@@ -79,9 +78,9 @@ public struct DeviceToken: Sendable {
         self = try result.get()
     }
 
-    /// Lends the bytes.
+    /// Calls a closure with the bytes.
     ///
-    /// - Parameter body: is given the bytes, which must not leave it.
+    /// - Parameter body: the closure, which must not let the bytes escape.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws.
     @inlinable
@@ -99,7 +98,7 @@ public struct DeviceToken: Sendable {
 
     /// The usual spelling: two lower-case hexadecimal digits a byte, nothing between them.
     ///
-    /// A device token is private data: this is for stores, requests and results, never for logs.
+    /// A device token is private data: use this in stores, requests and results, never in logs.
     public var hexadecimal: String { unsafe self.withUnsafeBytes { unsafe Hexadecimal.text($0) } }
 
     @usableFromInline
@@ -116,10 +115,10 @@ public struct DeviceToken: Sendable {
 }
 
 extension DeviceToken: Hashable {
-    /// Whether both hold the same bytes.
+    /// Whether both have the same bytes.
     @inlinable
     public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
-        // Bytes behind the last one are zero in both.
+        // Unused bytes are zero in both.
         guard left.storedCount == right.storedCount, left.storage.head == right.storage.head else { return false }
         for index in 0..<max(0, left.byteCount - WireLimits.tokenByteCountUsual)
         where left.storage.tail[index] != right.storage.tail[index] { return false }
@@ -142,22 +141,22 @@ extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension DeviceToken: CustomReflectable {
-    /// Nothing of the bytes, so that `dump` and test reports do not show them.
+    /// Contains none of the bytes, so that `dump` and test reports do not show them.
     public var customMirror: Mirror { Mirror(self, children: ["byteCount": self.byteCount]) }
 }
 
 extension DeviceToken: Codable {
-    /// Reads the text of a token, in any spelling that ``init(_:)`` takes.
+    /// Parses a token in any format that ``init(_:)`` accepts.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
         do throws(WireError) { try self.init(text) } catch {
-            // The error says what is wrong, and not what was read.
+            // The error describes the problem without the text.
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
         }
     }
 
-    /// Writes ``hexadecimal``.
+    /// Encodes ``hexadecimal``.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(self.hexadecimal)

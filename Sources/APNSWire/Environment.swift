@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which of the two services a token belongs to; the tokens of one are unknown to the other.
+/// Which of the two services a token belongs to; each service knows only its own tokens.
 @frozen
 public enum Environment: String, Hashable, Sendable, CaseIterable, Codable {
-    /// Apps from the store, from TestFlight and of enterprises.
+    /// Apps from the App Store, TestFlight and enterprise distribution.
     case production
     /// Development builds.
     case sandbox

@@ -2,7 +2,7 @@
 
 public import NIOCore
 
-/// The only thing that the gateway ever says: what was wrong with one notification, or that it shuts down.
+/// The gateway's only message: what was wrong with one notification, or that the gateway shuts down.
 ///
 /// | bytes | field      | value                                         |
 /// |--------|------------|-----------------------------------------------|
@@ -20,23 +20,23 @@ public struct ErrorResponse: Hashable, Sendable {
     /// What was wrong.
     public var status: Status
 
-    /// Which notification is meant: the offending one, or with ``Status-swift.struct/shutdown`` the last one that was
-    /// sent on to its device; 0 where the gateway does not know.
+    /// The offending notification, or with ``Status-swift.struct/shutdown`` the last one that was forwarded to its
+    /// device; 0 if the gateway does not know it.
     public var identifier: UInt32
 
     /// Makes a response.
     ///
     /// - Parameters:
     ///   - status: what was wrong.
-    ///   - identifier: which notification is meant.
+    ///   - identifier: the notification that it is about.
     public init(status: Status, identifier: UInt32) {
         self.status = status
         self.identifier = identifier
     }
 
-    /// Reads one response, or `nil` with `buffer` untouched until six bytes are there.
+    /// Reads one response; `nil`, with `buffer` unchanged, if fewer than six bytes are available.
     ///
-    /// - Parameter buffer: bytes from the gateway; six are taken.
+    /// - Parameter buffer: bytes from the gateway; six are consumed.
     /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first byte is not 8.
     public init?(parsing buffer: inout ByteBuffer) throws(WireError) {
         guard let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
@@ -47,9 +47,9 @@ public struct ErrorResponse: Hashable, Sendable {
         self.init(status: Status(rawValue: status), identifier: identifier)
     }
 
-    /// Reads one response from the front of some bytes, or `nil` with them untouched until six are there.
+    /// Reads one response from the front of the bytes; `nil`, with them unchanged, if fewer than six are available.
     ///
-    /// - Parameter bytes: bytes from the gateway; six are taken.
+    /// - Parameter bytes: bytes from the gateway; six are consumed.
     /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first byte is not 8.
     public init?(parsing bytes: inout ArraySlice<UInt8>) throws(WireError) {
         var buffer = ByteBuffer(bytes: bytes.prefix(WireLimits.errorResponseByteCount))
@@ -59,7 +59,7 @@ public struct ErrorResponse: Hashable, Sendable {
 
     /// Reads the six bytes of a response.
     ///
-    /// - Parameter bytes: all that the gateway sent.
+    /// - Parameter bytes: exactly the bytes of the response.
     /// - Throws: ``WireError/errorResponseCommand(_:)``, ``WireError/incomplete(byteCount:)`` for fewer bytes,
     ///   ``WireError/trailingBytes(offset:)`` for more.
     public init(_ bytes: some Collection<UInt8>) throws(WireError) {
@@ -75,19 +75,19 @@ public struct ErrorResponse: Hashable, Sendable {
 
     /// Writes the six bytes.
     ///
-    /// - Parameter buffer: is appended to.
+    /// - Parameter buffer: the buffer to append to.
     public func write(into buffer: inout ByteBuffer) {
         buffer.writeMultipleIntegers(ErrorResponse.command, self.status.rawValue, self.identifier)
     }
 }
 
 extension ErrorResponse {
-    /// A status code of an error response; codes that nobody documented are kept as they come.
+    /// The status code of an error response; undocumented codes are kept as received.
     public struct Status: RawRepresentable, Hashable, Sendable {
         /// The code on the wire.
         public var rawValue: UInt8
 
-        /// Takes any code, known or not.
+        /// Makes a status from any code, documented or not.
         ///
         /// - Parameter rawValue: the code on the wire.
         @inlinable
@@ -95,11 +95,11 @@ extension ErrorResponse {
 
         /// 0: no errors encountered.
         ///
-        /// Documented, never known to be sent.
+        /// Documented, but never observed.
         public static let noErrors = Status(rawValue: 0)
         /// 1: processing error.
         ///
-        /// Usually passes.
+        /// Usually temporary.
         public static let processingError = Status(rawValue: 1)
         /// 2: missing device token.
         ///
@@ -117,7 +117,7 @@ extension ErrorResponse {
         public static let invalidPayloadSize = Status(rawValue: 7)
         /// 8: invalid token.
         ///
-        /// Often one of the other environment or of another app.
+        /// Often a token of the other environment or of another app.
         public static let invalidToken = Status(rawValue: 8)
         /// 10: shutdown.
         ///

@@ -2,7 +2,7 @@
 
 public import NIOCore
 
-/// One entry of the feedback service: since when an app is known to be gone from a device.
+/// One entry of the feedback service: an app that was removed from a device, and when.
 ///
 /// | bytes | field        | value                                            |
 /// |--------|--------------|--------------------------------------------------|
@@ -15,23 +15,23 @@ public struct FeedbackTuple: Hashable, Sendable {
     /// Bytes before the token.
     private static let headerByteCount = 6
 
-    /// The token that is dead.
+    /// The dead token.
     public var token: DeviceToken
 
-    /// When the service found the app gone, in seconds since 1970 (UTC).
+    /// When the service found the app removed, in seconds since 1970 (UTC).
     public var failedAt: UInt32
 
     /// Makes a tuple.
     ///
     /// - Parameters:
-    ///   - token: the token that is dead.
+    ///   - token: the dead token.
     ///   - failedAt: seconds since 1970 (UTC).
     public init(token: DeviceToken, failedAt: UInt32) {
         self.token = token
         self.failedAt = failedAt
     }
 
-    /// Reads one tuple, or `nil` with `buffer` untouched until all its bytes are there.
+    /// Reads one tuple; `nil`, with `buffer` unchanged, if it is incomplete.
     ///
     /// - Parameter buffer: bytes from the feedback service, split anywhere.
     /// - Throws: ``WireError/feedbackTokenByteCount(_:)`` as soon as an illegal length is announced.
@@ -46,9 +46,9 @@ public struct FeedbackTuple: Hashable, Sendable {
         buffer.moveReaderIndex(forwardBy: Self.headerByteCount + length)
     }
 
-    /// Reads one tuple from the front of some bytes, or `nil` with them untouched until all of it is there.
+    /// Reads one tuple from the front of the bytes; `nil`, with them unchanged, if it is incomplete.
     ///
-    /// - Parameter bytes: bytes from the feedback service, split anywhere; those of the tuple are taken.
+    /// - Parameter bytes: bytes from the feedback service, split anywhere; those of the tuple are consumed.
     /// - Throws: ``WireError/feedbackTokenByteCount(_:)`` as soon as an illegal length is announced.
     public init?(parsing bytes: inout ArraySlice<UInt8>) throws(WireError) {
         var buffer = ByteBuffer(bytes: bytes.prefix(Self.headerByteCount + WireLimits.tokenByteCountMax))
@@ -58,7 +58,7 @@ public struct FeedbackTuple: Hashable, Sendable {
 
     /// Reads the bytes of one tuple.
     ///
-    /// - Parameter bytes: a whole tuple and nothing else.
+    /// - Parameter bytes: exactly the bytes of the tuple.
     /// - Throws: ``WireError/feedbackTokenByteCount(_:)``, ``WireError/incomplete(byteCount:)`` for fewer bytes,
     ///   ``WireError/trailingBytes(offset:)`` for more.
     public init(_ bytes: some Collection<UInt8>) throws(WireError) {
@@ -74,17 +74,17 @@ public struct FeedbackTuple: Hashable, Sendable {
 
     /// Writes the bytes of the tuple.
     ///
-    /// - Parameter buffer: is appended to.
+    /// - Parameter buffer: the buffer to append to.
     public func write(into buffer: inout ByteBuffer) {
         buffer.writeMultipleIntegers(self.failedAt, UInt16(self.token.byteCount))
         unsafe self.token.withUnsafeBytes { _ = unsafe buffer.writeBytes($0) }
     }
 }
 
-/// The keys are those of an entry of the purge list: `token`, as hexadecimal digits, and `failedAt`.
+/// The keys are those of a purge list entry: `token`, in hexadecimal, and `failedAt`.
 extension FeedbackTuple: Codable {}
 
 extension FeedbackTuple: CustomStringConvertible {
-    /// Since when it is dead, and how long the token is, which is private data.
+    /// Since when the token is dead, and its length; the bytes are private data.
     public var description: String { "\(self.token), dead since \(ISO8601Time.text(Int64(self.failedAt)))" }
 }

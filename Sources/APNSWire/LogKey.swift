@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The keys under which data stands in log messages, of all modules.
+/// The metadata keys of log messages in all modules.
 package enum LogKey {
     // MARK: Connections
 
     package static let closeReason = "push.connection.reason"
     package static let connection = "push.connection.id"
     package static let connectionDuration = "push.connection.duration"
-    /// At the backend, which may have several listeners that each count for themselves.
+    /// The connection's number at the backend, which counts per listener.
     package static let bridgeConnection = "push.bridge.connection.id"
     package static let count = "push.connection.count"
     package static let connectionPause = "push.connection.pause"
@@ -23,7 +23,7 @@ package enum LogKey {
     // MARK: Providers
 
     package static let fingerprint = "push.certificate.fingerprint"
-    /// "false" in each line that anybody can bring about who is not let in, so that a log can bound those apart.
+    /// "false" for messages that an unauthenticated client can cause, so that a log can rate-limit them separately.
     package static let isAdmitted = "push.provider.admitted"
     package static let provider = "push.provider"
     package static let issuer = "push.certificate.issuer"
@@ -37,7 +37,7 @@ package enum LogKey {
     package static let dropped = "push.notifications.dropped"
     package static let identifier = "push.notification.identifier"
     package static let message = "push.notification.number"
-    /// Those whose tokens are dead, which go to the feedback list.
+    /// Notifications whose tokens are dead, which are added to the feedback list.
     package static let listed = "push.notifications.feedback"
     package static let outcome = "push.outcome"
     package static let received = "push.notifications.received"

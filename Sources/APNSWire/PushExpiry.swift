@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Until when the service keeps a notification for a device that is away.
+/// How long the service stores a notification for a device that is offline.
 public struct PushExpiry: Hashable, Sendable {
-    /// What is on the wire: seconds since 1970 (UTC), 0 for ``immediately``, `nil` where nothing is said.
+    /// The value in the frame: seconds since 1970 (UTC), 0 for ``immediately``, `nil` for ``none``.
     public let wireValue: UInt32?
 
-    /// Takes what is on the wire.
+    /// Makes an expiry from the value in a frame.
     ///
     /// - Parameter wireValue: seconds since 1970 (UTC), 0 for ``immediately``, `nil` for ``none``.
     @inlinable
     public init(wireValue: UInt32?) { self.wireValue = wireValue }
 
-    /// No expiry is said: the service keeps it for as long as it keeps any, 30 days at most.
+    /// Omitted: the service stores the notification as long as it stores any, at most 30 days.
     @inlinable public static var none: PushExpiry { PushExpiry(wireValue: nil) }
 
-    /// It is not kept: where the device is away, nobody gets it.
+    /// Not stored: a device that is offline does not receive the notification.
     @inlinable public static var immediately: PushExpiry { PushExpiry(wireValue: 0) }
 
-    /// It is kept until a moment.
+    /// Stored until a time.
     ///
-    /// - Parameter seconds: seconds since 1970-01-01 00:00 UTC; the wire has room for those until the year 2106, and
-    ///   later ones become the last of them.
+    /// - Parameter seconds: seconds since 1970-01-01 00:00 UTC; the field ends in the year 2106, and later times are
+    ///   clamped to its end.
     /// - Returns: the expiry.
     public static func at(secondsSince1970 seconds: Int64) -> PushExpiry {
-        // 0 would be another thing than a moment that has passed.
+        // 0 has another meaning than a time in the past.
         PushExpiry(wireValue: max(1, UInt32(clamping: seconds)))
     }
 
-    /// It is kept for so long from a moment on; parts of a second count as one.
+    /// Stored for a duration from a time; the result is rounded up to a whole second.
     ///
     /// - Parameters:
-    ///   - duration: how long.
-    ///   - seconds: the moment, in seconds since 1970 (UTC).
+    ///   - duration: the duration.
+    ///   - seconds: the time, in seconds since 1970 (UTC).
     /// - Returns: the expiry.
     package static func after(_ duration: Duration, from seconds: Int64) -> PushExpiry {
         let (whole, part) = duration.components
@@ -41,7 +41,7 @@ public struct PushExpiry: Hashable, Sendable {
 }
 
 extension PushExpiry: CustomStringConvertible {
-    /// `none`, `immediately`, or the moment as ISO 8601 has it.
+    /// `none`, `immediately`, or the time in ISO 8601 format.
     public var description: String {
         switch self.wireValue {
         case nil: "none"

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The name of one request: a UUID, the value of `apns-id`.
+/// The identifier of one request: a UUID, the value of `apns-id`.
 ///
-/// Its text is the canonical one: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Its text is canonical: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 ///
 /// - SeeAlso: RFC 9562.
 public struct PushIdentifier: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
-    /// Makes a random identifier (version 4) from a generator, so that tests can know it.
+    /// Makes a random identifier (version 4) from a generator, so that tests can predict it.
     ///
-    /// - Parameter generator: gives two numbers.
+    /// - Parameter generator: the generator; it is called twice.
     public init(using generator: inout some RandomNumberGenerator) {
         self.init(high: generator.next(), low: generator.next())
     }
 
-    /// Takes 122 bits as they are; the others say that the identifier is random.
+    /// Makes an identifier from 122 random bits; the other bits are set to the version and variant.
     package init(high: UInt64, low: UInt64) {
         self.high = high & ~0xF000 | 0x4000
         self.low = low & ~(3 << 62) | 2 << 62
     }
 
-    /// Reads the text of a UUID, with letters of either case; `nil` for any other text.
+    /// Parses a UUID with letters of either case; `nil` for any other text.
     ///
     /// - Parameter text: 36 characters.
     public init?(_ text: some StringProtocol) {
@@ -48,22 +48,22 @@ public struct PushIdentifier: Hashable, Sendable {
 
     /// The length of its text.
     package static let characterCount = 36
-    /// Where the second half begins: behind 16 digits and two dashes, at the third.
+    /// Where the second half begins: after 16 digits and two dashes, at the third.
     private static let middle = 18
     private static let dashes: Set<Int> = [8, 13, 18, 23]
 }
 
 extension PushIdentifier: Codable {
-    /// Reads the text of a UUID.
+    /// Decodes the text of a UUID.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let identifier = Self(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "this is the text of no UUID")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a UUID")
         }
         self = identifier
     }
 
-    /// Writes the canonical text.
+    /// Encodes the canonical text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(self.description)
@@ -96,7 +96,7 @@ extension PushIdentifier: LosslessStringConvertible {
 }
 
 extension [UInt8] {
-    /// Writes the text of an identifier over what is at a position.
+    /// Overwrites the bytes at a position with the text of an identifier.
     package mutating func setText(of identifier: PushIdentifier, at position: Int) {
         precondition(position + PushIdentifier.characterCount <= self.count)
         unsafe self.withUnsafeMutableBytes {

@@ -2,7 +2,7 @@
 
 /// Why the service refused a request.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 ///
 /// - SeeAlso: "Handling notification responses from APNs".
 @nonexhaustive
@@ -11,11 +11,11 @@ public enum PushReason: Hashable, Sendable {
     case badCollapseId
     /// 400: the token is malformed or of the other environment.
     case badDeviceToken
-    /// 400: the value of apns-expiration is no time.
+    /// 400: the value of apns-expiration is not a time.
     case badExpirationDate
-    /// 400: the value of apns-id is no UUID.
+    /// 400: the value of apns-id is not a UUID.
     case badMessageId
-    /// 400: the value of apns-priority is none.
+    /// 400: the value of apns-priority is not a priority.
     case badPriority
     /// 400: the topic is invalid.
     case badTopic
@@ -29,7 +29,7 @@ public enum PushReason: Hashable, Sendable {
     case invalidPushType
     /// 400: the path has no token.
     case missingDeviceToken
-    /// 400: the topic is needed and not there.
+    /// 400: the topic is required but missing.
     case missingTopic
     /// 400: there is no payload.
     case payloadEmpty
@@ -41,13 +41,13 @@ public enum PushReason: Hashable, Sendable {
     case badCertificateEnvironment
     /// 403: the provider token is older than an hour.
     case expiredProviderToken
-    /// 403: this is not allowed.
+    /// 403: the request is not allowed.
     case forbidden
     /// 403: the provider token is invalid, or its signature does not verify.
     case invalidProviderToken
     /// 403: there is neither a certificate nor a provider token.
     case missingProviderToken
-    /// 403: the key is not the one that the connection began with.
+    /// 403: the key differs from the first one of the connection.
     case unrelatedKeyIdInToken
     /// 403: the key is for the other environment.
     case badEnvironmentKeyIdInToken
@@ -65,13 +65,13 @@ public enum PushReason: Hashable, Sendable {
     case tooManyProviderTokenUpdates
     /// 429: too many requests to one device.
     case tooManyRequests
-    /// 500: a fault of the service.
+    /// 500: an internal error of the service.
     case internalServerError
-    /// 503: the service is not there.
+    /// 503: the service is unavailable.
     case serviceUnavailable
     /// 503: the service shuts down.
     case shutdown
-    /// One that is not documented, as the service wrote it; empty where it wrote none.
+    /// An undocumented reason, as the service wrote it; empty if it wrote none.
     case other(String)
 
     /// Each documented reason with its text and its status.
@@ -100,20 +100,20 @@ public enum PushReason: Hashable, Sendable {
 
     private static let byText: [String: PushReason] = {
         var table = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.text, $0.reason) })
-        // The other spelling that was seen.
+        // A spelling that the service has also used.
         table["BadEnvironmentKeyInToken"] = .badEnvironmentKeyIdInToken
         return table
     }()
     private static let texts = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.text) })
     private static let statuses = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.status) })
 
-    /// The longest undocumented text that is kept, in characters.
+    /// The maximum length of an undocumented reason, in characters; longer ones are truncated.
     public static let textCountMax = 64
 
-    /// Reads the text of an answer.
+    /// Makes a reason from the text of an answer.
     ///
-    /// - Parameter text: as the service wrote it; one that is not documented is cut to ``textCountMax``, and what is
-    ///   not visible ASCII in it replaced.
+    /// - Parameter text: as the service wrote it; an undocumented text is truncated to ``textCountMax``, and its
+    ///   characters other than visible ASCII are replaced.
     public init(text: String) {
         if let known = Self.byText[text] {
             self = known
@@ -131,7 +131,7 @@ public enum PushReason: Hashable, Sendable {
         return Self.texts[self] ?? ""
     }
 
-    /// The status that goes with it; `nil` for undocumented reasons.
+    /// The status of the reason; `nil` for undocumented reasons.
     public var status: Int? { Self.statuses[self] }
 }
 
@@ -141,12 +141,12 @@ extension PushReason: CustomStringConvertible {
 }
 
 extension PushReason: Codable {
-    /// Reads the text as the service writes it.
+    /// Decodes the text as the service writes it.
     public init(from decoder: any Decoder) throws {
         self.init(text: try decoder.singleValueContainer().decode(String.self))
     }
 
-    /// Writes the text as the service does.
+    /// Encodes the text as the service writes it.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(self.text)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What kind of notification it is: the value of `apns-push-type`.
+/// The type of a notification: the value of `apns-push-type`.
 ///
 /// - SeeAlso: "Sending notification requests to APNs".
 public struct PushType: RawRepresentable, Hashable, Sendable {
     /// The value of the header.
     public var rawValue: String
 
-    /// Takes any value; the service judges it.
+    /// Makes a push type from any value; the service validates it.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Shown, sounded or badged.
+    /// Shows an alert, plays a sound or sets a badge.
     public static let alert = PushType(rawValue: "alert")
-    /// For the app alone; its priority must be 5.
+    /// Delivers content to the app in the background; its priority must be 5.
     public static let background = PushType(rawValue: "background")
     /// For watch faces; topics end in `.complication`.
     public static let complication = PushType(rawValue: "complication")
@@ -33,7 +33,7 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
     /// For widgets; topics end in `.push-type.widgets`.
     public static let widgets = PushType(rawValue: "widgets")
 
-    /// All that are documented.
+    /// All documented push types.
     public static let documented: Set<PushType> = [
         .alert, .background, .complication, .controls, .fileprovider, .liveactivity, .location, .mdm, .pushtotalk,
         .voip, .widgets,
@@ -43,7 +43,7 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
 extension PushType: Codable {}
 
 extension PushType: ExpressibleByStringLiteral {
-    /// Takes any value; the service judges it.
+    /// Makes a push type from any value; the service validates it.
     public init(stringLiteral value: String) { self.init(rawValue: value) }
 }
 

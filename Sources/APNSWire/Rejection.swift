@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a notification was not taken, in the words of the protocol that it went over.
+/// Why a notification was rejected, in the terms of its protocol.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum Rejection: Hashable, Sendable {
     /// The error response of a binary gateway.
@@ -10,10 +10,10 @@ public enum Rejection: Hashable, Sendable {
     /// The answer of the HTTP/2 provider API.
     case http2(PushRejection)
 
-    /// The app is gone from the device, since this time where that is known.
+    /// The rejection for an app that was removed from the device, with the time if it is known.
     ///
     /// - Parameter seconds: seconds since 1970 (UTC).
-    /// - Returns: what the HTTP/2 provider API answers then.
+    /// - Returns: the answer of the HTTP/2 provider API.
     public static func unregistered(at seconds: UInt32?) -> Rejection {
         let timestamp = seconds.map { UInt64($0) * 1000 }
         return .http2(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
@@ -51,7 +51,7 @@ public enum Rejection: Hashable, Sendable {
         }
     }
 
-    /// What the HTTP/2 provider API gave as the reason; `nil` over the binary protocol, which has the status alone.
+    /// The reason in the answer of the HTTP/2 provider API; `nil` over the binary protocol, which has only a status.
     public var reason: PushReason? {
         switch self {
         case .binary: nil
@@ -65,19 +65,19 @@ public struct PushRejection: Hashable, Sendable {
     /// The status of HTTP, 100 to 599.
     public var status: Int
 
-    /// What the service gave as the reason.
+    /// The reason that the service gave.
     public var reason: PushReason
 
-    /// When the app was last found to be gone, in milliseconds since 1970 (UTC), with status 410; else `nil`.
+    /// With status 410, when the app was last found removed, in milliseconds since 1970 (UTC); otherwise `nil`.
     ///
-    /// Values below 10^11 are seconds, from fakes of the service.
+    /// Values below 10^11 are seconds, which some APNs emulators send.
     public var timestamp: UInt64?
 
     /// Makes a rejection.
     ///
     /// - Parameters:
     ///   - status: the status of HTTP.
-    ///   - reason: what the service gave as the reason.
+    ///   - reason: the reason that the service gave.
     ///   - timestamp: milliseconds since 1970, with status 410.
     public init(status: Int, reason: PushReason, timestamp: UInt64? = nil) {
         self.status = status
@@ -88,12 +88,12 @@ public struct PushRejection: Hashable, Sendable {
     /// The timestamp in seconds since 1970, whatever its unit.
     public var secondsSince1970: UInt64? { self.timestamp.map { Self.secondsSince1970($0) } }
 
-    /// A timestamp of the service in seconds since 1970, whatever its unit.
+    /// Converts a timestamp of the service, whatever its unit, to seconds since 1970.
     package static func secondsSince1970(_ timestamp: UInt64) -> UInt64 {
         timestamp < self.millisecondsMin ? timestamp : timestamp / 1000
     }
 
-    /// As milliseconds this is in 1973, as seconds in the year 5138.
+    /// As milliseconds, this is in 1973; as seconds, in the year 5138.
     private static let millisecondsMin: UInt64 = 100_000_000_000
 }
 

@@ -2,55 +2,55 @@
 
 /// What an outcome means for the notification, its sender and the next attempt.
 ///
-/// All decisions about answers of the HTTP/2 provider API begin here: those of a gateway, and those of a batch.
+/// The gateway and the batch sender both base their decisions about HTTP/2 answers on it.
 package enum ResponseMeaning: Hashable, Sendable {
-    /// The notification was taken.
+    /// The notification was accepted.
     case accepted
-    /// The app is gone from the device, in seconds since 1970 (UTC).
+    /// The app was removed from the device at this time, in seconds since 1970 (UTC).
     case dead(since: UInt32)
     /// The notification is at fault.
     case rejected(ErrorResponse.Status)
-    /// The configuration of the sender is at fault, so that each notification would fail with this status.
+    /// The configuration of the sender is at fault, so every notification would fail with this status.
     case misconfigured(ErrorResponse.Status)
-    /// The request was wrong, though the notification is not.
+    /// The request was wrong, but the notification is not.
     case requestFault
     /// The credentials of the sender are at fault.
     case credentialFault
-    /// Another attempt may be answered otherwise.
+    /// Another attempt may get another answer.
     case passing(Passing)
 
-    /// Why another attempt may be answered otherwise.
+    /// Why another attempt may get another answer.
     package enum Passing: Hashable, Sendable {
-        /// The service has trouble.
+        /// The service has a problem.
         case trouble
-        /// The request was not processed, and can go out again at once.
+        /// The request was not processed, and can be repeated immediately.
         case unprocessed
-        /// Whether the request was processed is not known.
+        /// It is unknown whether the request was processed.
         case unknown
-        /// Too much goes to this one token.
+        /// Too many notifications to this token.
         case throttled
-        /// The priority or the push type is not liked, and may be left out.
+        /// The service rejects the priority or the push type, which may be omitted.
         case header(Header)
         /// The provider token has to be replaced.
         case providerToken
         /// The provider token was replaced too often.
         case providerTokenRate
-        /// It needs another connection.
+        /// The request needs another connection.
         case connection
     }
 
-    /// A header that may be left out.
+    /// An optional header.
     package enum Header: Hashable, Sendable { case priority, pushType }
 }
 
 extension ResponseMeaning {
-    /// A topic that is longer than this is not only wrong.
+    /// The maximum length of a topic; a longer one is a different fault than an invalid one.
     static let topicByteCountMax = 255
 
-    /// Finds out what an outcome means.
+    /// Interprets an outcome.
     ///
     /// - Parameters:
-    ///   - outcome: what came of an attempt.
+    ///   - outcome: the outcome of an attempt.
     ///   - topic: the topic of the request.
     ///   - now: the time in seconds since 1970 (UTC).
     package init(_ outcome: DeliveryOutcome, topic: String?, now: UInt32) {
@@ -64,12 +64,12 @@ extension ResponseMeaning {
         }
     }
 
-    /// Finds out what a rejection means.
+    /// Interprets a rejection.
     ///
     /// - Parameters:
     ///   - rejection: the answer.
-    ///   - topic: the topic of the request; `nil` where it has none.
-    ///   - now: the time in seconds since 1970 (UTC), which a time of death is never after.
+    ///   - topic: the topic of the request; `nil` if it has none.
+    ///   - now: the time in seconds since 1970 (UTC), the upper bound of the time of removal.
     package init(_ rejection: Rejection, topic: String? = nil, now: UInt32) {
         switch rejection {
         case .binary(let status): self = .rejected(status)
@@ -105,7 +105,7 @@ extension ResponseMeaning {
         case .invalidProviderToken, .missingProviderToken, .badCertificate, .badCertificateEnvironment, .forbidden,
             .badEnvironmentKeyIdInToken:
             .credentialFault
-        // With any other status it is no proof that the token is dead.
+        // With any other status, it does not prove that the token is dead.
         case .unregistered, .expiredToken: status == 410 ? .dead(since: deadSince) : nil
         case .tooManyRequests: .passing(.throttled)
         case .tooManyProviderTokenUpdates: .passing(.providerTokenRate)
@@ -114,7 +114,7 @@ extension ResponseMeaning {
         }
     }
 
-    /// A status alone says what it says; with a reason that is not known, 4xx means no more than that it is refused.
+    /// Falls back to the status; with an unknown reason, 4xx means only that the notification is rejected.
     private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> ResponseMeaning {
         switch status {
         case 404, 405: .requestFault
@@ -126,7 +126,7 @@ extension ResponseMeaning {
         }
     }
 
-    /// The time of a feedback tuple: never later than now, since providers compare it with their own registrations.
+    /// The time of a feedback tuple, never later than now, since providers compare it with the times of registrations.
     private static func time(_ seconds: UInt64?, now: UInt32) -> UInt32 {
         guard let seconds else { return now }
         return seconds < UInt64(now) ? UInt32(seconds) : now
@@ -134,7 +134,7 @@ extension ResponseMeaning {
 }
 
 extension DeliveryOutcome.InvalidReason {
-    /// What the service would have answered.
+    /// The answer that the service would give.
     package var rejection: PushRejection {
         switch self {
         case .payloadEmpty, .payload: PushRejection(status: 400, reason: .payloadEmpty)
@@ -146,18 +146,18 @@ extension DeliveryOutcome.InvalidReason {
     }
 }
 
-/// What a rejection says about the token, so that nothing more is sent to it.
+/// What a rejection means for the token, if nothing more should be sent to it.
 package enum TokenFault: Hashable, Sendable {
-    /// It is no token of this environment.
+    /// It is not a token of this environment.
     case invalid
-    /// It belongs to another app, in which it may be alive.
+    /// It belongs to another app, where it may be valid.
     case foreign
-    /// The app was gone from the device at this time, in seconds since 1970 (UTC).
+    /// The app was removed from the device at this time, in seconds since 1970 (UTC).
     case dead(since: UInt32)
 }
 
 extension Rejection {
-    /// What it says about the token; `nil` where the token is not at fault.
+    /// The fault of the token; `nil` if the token is not at fault.
     ///
     /// - Parameter now: the time in seconds since 1970 (UTC).
     /// - Returns: the fault.
@@ -169,8 +169,8 @@ extension Rejection {
         }
     }
 
-    /// The status that a provider of the binary protocol is told; `nil` where the notification counts as taken, since
-    /// the provider hears of it from the feedback service.
+    /// The status in the error response to a provider of the binary protocol; `nil` if the notification counts as
+    /// accepted, since the provider learns of it from the feedback service.
     package var errorResponseStatus: ErrorResponse.Status? {
         switch ResponseMeaning(self, now: .max) {
         case .accepted, .dead: nil

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A topic in an environment: within one, a token means one device.
+/// A topic in an environment, in which a token identifies one device.
 ///
-/// Topics are the same where their bytes are, whatever Unicode says of them.
+/// Topics are compared by their bytes, without Unicode normalization.
 public struct TokenScope: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate.
     public var topic: String
-    /// Where tokens are from.
+    /// The environment of the tokens.
     public var environment: Environment
 
     /// Makes a scope.
     ///
     /// - Parameters:
     ///   - topic: the app's bundle identifier.
-    ///   - environment: where tokens are from.
+    ///   - environment: the environment of the tokens.
     public init(topic: String, environment: Environment) {
         self.topic = topic
         self.environment = environment
     }
 
-    /// Whether both are the same.
+    /// Compares two scopes.
     ///
     /// - Parameters:
     ///   - left: one scope.
     ///   - right: another.
-    /// - Returns: whether the topics have the same bytes, and the environments are the same.
+    /// - Returns: whether the topics have the same bytes and the environments are the same.
     public static func == (left: TokenScope, right: TokenScope) -> Bool {
         left.environment == right.environment && left.topic.utf8.elementsEqual(right.topic.utf8)
     }
 
-    /// Feeds what tells a scope from others into a hasher.
+    /// Hashes what the comparison uses.
     ///
     /// - Parameter hasher: the hasher.
     public func hash(into hasher: inout Hasher) {
@@ -42,6 +42,6 @@ public struct TokenScope: Hashable, Sendable {
 extension TokenScope: Codable {}
 
 extension TokenScope: CustomStringConvertible {
-    /// The topic, with the environment in brackets.
+    /// The topic, with the environment in parentheses.
     public var description: String { "\(self.topic) (\(self.environment.rawValue))" }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reading bytes that are to be one value and nothing else.
+/// Reads bytes that must be exactly one value.
 enum WholeValue {
     /// Reads the value.
     ///
     /// - Parameters:
     ///   - bytes: all bytes of the value.
-    ///   - parse: reads a value from the front, or `nil` where more bytes are due.
+    ///   - parse: reads a value from the front, or returns `nil` if it is incomplete.
     /// - Returns: the value.
     /// - Throws: what `parse` throws, ``WireError/incomplete(byteCount:)``, ``WireError/trailingBytes(offset:)``.
     static func read<Value>(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every limit that a parser of this module checks, each with its unit and where it comes from.
+/// The limits that the parsers of this module check, each with its unit and origin.
 ///
-/// A length that a peer announces is compared with its limit before anything is buffered.
+/// An announced length is compared with its limit before anything is buffered.
 public enum WireLimits {
     /// The longest device token, in bytes.
     ///
-    /// The guide says 32 until early 2017 and up to 100 since its revision of 2017-11-13.
+    /// The guide specifies 32 until early 2017 and up to 100 since its revision of 2017-11-13.
     public static let tokenByteCountMax = 100
 
-    /// The device token length of all devices seen in practice, in bytes.
+    /// The length of all device tokens seen in practice, in bytes.
     public static let tokenByteCountUsual = 32
 
     /// The longest payload of the binary protocol since the server change of 2014, in bytes.
@@ -21,10 +21,10 @@ public enum WireLimits {
     /// The longest VoIP payload of the HTTP/2 provider API, in bytes.
     public static let payloadByteCountMaxVoIP = 5120
 
-    /// The longest command-2 frame that is read, in bytes of all its items.
+    /// The maximum length of a command-2 frame, in bytes of all its items.
     ///
-    /// The guide names no limit. All items at their own limits come to 2,172 bytes, or 5,244 with the
-    /// longest VoIP payload; what is announced beyond this is refused before it is buffered.
+    /// The guide specifies no limit. All items at their own limits have 2,172 bytes, or 5,244 with the longest VoIP
+    /// payload. Longer frames are refused before they are buffered.
     public static let frameByteCountMax = 8192
 
     /// The length of an error response, in bytes.

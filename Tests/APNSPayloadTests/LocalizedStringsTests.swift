@@ -78,13 +78,13 @@ struct LocalizedStringsTests {
     @Test(
         "What is wrong is told with its line",
         arguments: [
-            ("\"a\" = \"b\";\n\"c\" = ;", 2, "a key or a text is expected"),
-            ("\"a\" = \"b\"\n\"c\" = \"d\";", 2, "\";\" is expected"),
-            ("\"a\" = \"b", 1, "a string or a comment does not end"),
-            ("\n/* never", 2, "a string or a comment does not end"), ("\"a\" =", 1, "a key or a text is expected"),
-            ("[]", 1, "a key or a text is expected"), ("\"a\" \"b\";", 1, "\";\" is expected"),
-            ("\"a\\", 1, "a string or a comment does not end"),
-            ("{\n\"a\": \"b\",\n\"c\": 5}", 3, "a key or a text is expected"),
+            ("\"a\" = \"b\";\n\"c\" = ;", 2, "expected a key or a text"),
+            ("\"a\" = \"b\"\n\"c\" = \"d\";", 2, "expected \";\""),
+            ("\"a\" = \"b", 1, "unterminated string or comment"),
+            ("\n/* never", 2, "unterminated string or comment"), ("\"a\" =", 1, "expected a key or a text"),
+            ("[]", 1, "expected a key or a text"), ("\"a\" \"b\";", 1, "expected \";\""),
+            ("\"a\\", 1, "unterminated string or comment"),
+            ("{\n\"a\": \"b\",\n\"c\": 5}", 3, "expected a key or a text"),
             ("{\n\"a\": \"b\"\n\"c\": \"d\"}", 3, "\(JSONFault.missingCommaOrBrace)"),
             ("{\"a\": \"b\"} x", 1, "\(JSONFault.trailingContent)"),
         ]

@@ -8,20 +8,20 @@ import Testing
     private func texts(_ json: String) throws -> [String] { try Payload(json).warnings().map { "\($0)" } }
 
     @Test(arguments: [
-        (#"{"alert":"a"}"#, ["alert is outside aps, where no device looks for it; it should be aps.alert"]),
+        (#"{"alert":"a"}"#, ["alert is outside aps and has no effect; did you mean aps.alert?"]),
         (
             #"{"aps":{"bagde":1,"alert":"a"},"sound":"b"}"#,
             [
-                "sound is outside aps, where no device looks for it; it should be aps.sound",
-                "aps.bagde is not known; aps.badge is",
+                "sound is outside aps and has no effect; did you mean aps.sound?",
+                "aps.bagde is unknown; did you mean aps.badge?",
             ]
         ),
-        (#"{"APS":{"alert":"a"}}"#, ["APS is not known; aps is"]),
-        (#"{"apns":{"alert":"a"}}"#, ["apns is not known; aps is"]),
-        (#"{"aps":{"contentAvailable":1}}"#, ["aps.contentAvailable is not known; aps.content-available is"]),
-        (#"{"aps":{"alert":{"boddy":"a"}}}"#, ["aps.alert.boddy is not known; aps.alert.body is"]),
-        (#"{"aps":{"alert":{"locKey":"a"}}}"#, ["aps.alert.locKey is not known; aps.alert.loc-key is"]),
-        (#"{"aps":{"alert":"a","sound":{"nmae":"a"}}}"#, ["aps.sound.nmae is not known; aps.sound.name is"]),
+        (#"{"APS":{"alert":"a"}}"#, ["APS is unknown; did you mean aps?"]),
+        (#"{"apns":{"alert":"a"}}"#, ["apns is unknown; did you mean aps?"]),
+        (#"{"aps":{"contentAvailable":1}}"#, ["aps.contentAvailable is unknown; did you mean aps.content-available?"]),
+        (#"{"aps":{"alert":{"boddy":"a"}}}"#, ["aps.alert.boddy is unknown; did you mean aps.alert.body?"]),
+        (#"{"aps":{"alert":{"locKey":"a"}}}"#, ["aps.alert.locKey is unknown; did you mean aps.alert.loc-key?"]),
+        (#"{"aps":{"alert":"a","sound":{"nmae":"a"}}}"#, ["aps.sound.nmae is unknown; did you mean aps.sound.name?"]),
         (#"{"aps":{"badge":-1}}"#, ["aps.badge should be a whole number, 0 or more"]),
         (#"{"aps":{"badge":1.5}}"#, ["aps.badge should be a whole number, 0 or more"]),
         (#"{"aps":{"content-available":2}}"#, ["aps.content-available should be 1 or 0"]),
@@ -35,15 +35,15 @@ import Testing
         ),
         (
             #"{"aps":{"alert":{"body":"a","loc-args":["b"]}}}"#,
-            ["aps.alert.loc-args is of no use without aps.alert.loc-key"]
+            ["aps.alert.loc-args has no effect without aps.alert.loc-key"]
         ),
         (
             #"{"aps":{}}"#,
-            ["there is no alert, badge or sound in aps, nor content-available: a device does nothing"]
+            ["the payload has no effect: aps has no alert, badge, sound or content-available"]
         ),
         (
             #"{"order":1}"#,
-            ["there is no alert, badge or sound in aps, nor content-available: a device does nothing"]
+            ["the payload has no effect: aps has no alert, badge, sound or content-available"]
         ),
     ]) func `what is hardly meant so is named, with what it should be`(_ json: String, _ expected: [String]) throws {
         #expect(try self.texts(json) == expected)
@@ -74,7 +74,7 @@ import Testing
 
     @Test func `a name is shown without what a terminal obeys, and not for pages`() throws {
         let warning = try #require(try Payload("{\"aps\":{\"bad\u{202E}ge\":1}}").warnings().first)
-        #expect("\(warning)" == "aps.bad?ge is not known; aps.badge is")
+        #expect("\(warning)" == "aps.bad?ge is unknown; did you mean aps.badge?")
         // A name that is much longer than any known one is not compared.
         let long = String(repeating: "badge", count: 20_000)
         #expect(try Payload("{\"aps\":{\"\(long)\":1,\"alert\":\"a\"}}").warnings() == [])

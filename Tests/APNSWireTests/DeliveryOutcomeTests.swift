@@ -19,7 +19,7 @@ import Testing
     @Test func `a payload that did not pass its check says what is wrong and where, and nothing of what it says`() {
         let problem = #expect(throws: PayloadProblem.self) { try Payload.check(Array(#"{"aps":{"badge":"me"}}"#.utf8)) }
         let reason = problem.map(DeliveryOutcome.InvalidReason.payload)
-        let text = "invalid payload, line 1, column 17: aps.badge is a string, expected a number"
+        let text = "invalid payload: line 1, column 17: aps.badge is a string, expected a number"
         #expect(reason.map { "\($0)" } == text)
         // The words of a service that is sent such a payload.
         #expect(reason?.rejection == PushRejection(status: 400, reason: .payloadEmpty))

@@ -56,7 +56,7 @@ import Testing
         ]
         for (outcome, json) in outcomes { #expect(try Self.text(outcome) == json) }
         let reason = DeliveryOutcome.InvalidReason.payload(try #require(problem))
-        #expect(try Self.text(DeliveryOutcome.invalid(reason)).contains("invalid payload, line 1"))
+        #expect(try Self.text(DeliveryOutcome.invalid(reason)).contains("invalid payload: line 1"))
     }
 
     @Test(arguments: [#""0""#, #""zz""#, "7", #""""#])

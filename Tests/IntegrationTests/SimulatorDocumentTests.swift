@@ -152,7 +152,7 @@ import TestSupport
     @Test func `the tables of faults have each effect, and no other`() throws {
         let text = try Self.document("simulator.md")
         let table = try #require(text.firstRange(of: "What (`effect`)"))
-        let end = try #require(text.firstRange(of: "How the provider is told"))
+        let end = try #require(text.firstRange(of: "How it is reported (`report`)"))
         let names = text[table.upperBound..<end.lowerBound].matches(of: #/\n\| `(\w+)` \|/#).map { String($0.1) }
         let known = try Self.knownEffects()
         #expect(Set(names) == known)

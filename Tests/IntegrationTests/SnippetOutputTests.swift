@@ -43,11 +43,6 @@ import Testing
         #expect(Self.output(in: try Self.text("Sources/\(article)")) == printed)
     }
 
-    @Test func `the README shows what its snippet prints`() async throws {
-        let printed = try await Self.run("TestWithoutApple")
-        #expect(try Self.text("README.md").contains("\n$ swift run -c release TestWithoutApple\n\(printed)```\n"))
-    }
-
     @Test func `identities of each form are read, and the article shows what the snippet prints`() async throws {
         let scene = try SendScene()
         try scene.writeIdentities()

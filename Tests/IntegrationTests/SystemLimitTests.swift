@@ -92,7 +92,7 @@ import Testing
         let lines = folder.read("error").split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
         let line = try #require(lines.first)
-        #expect(line.hasPrefix("apns-legacy") && line.contains(": too few files may be open: "), "\(line)")
+        #expect(line.hasPrefix("apns-legacy") && line.contains(": the limit of open files ("), "\(line)")
         #expect(line.contains("ulimit -n") && (count < 12 || line.contains(command.rawValue)), "\(line)")
     }
 

@@ -60,7 +60,7 @@ class OptionTests(Base):
             code, text = self.run_to_end("--control-port", str(simulator.port))
             self.assertEqual(code, 69)
             self.assertIn(f"port {simulator.port}: something listens there already", text)
-            lines = [line for line in text.splitlines() if not line.startswith("New in ")]
+            lines = [line for line in text.splitlines() if not line.startswith("Created in ")]
             self.assertEqual(len(lines), 1)
 
     def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
@@ -73,14 +73,14 @@ class OptionTests(Base):
             self.assertFalse(os.path.exists(path))
         code, text = self.run_to_end("--announce", self.path("none/ports.json"))
         self.assertEqual(code, 73)
-        self.assertRegex(text, "Cannot write .*none/ports.json.lock: No such file or directory")
+        self.assertRegex(text, "cannot write .*none/ports.json.lock: No such file or directory")
 
     def test_an_announcement_is_of_one_simulator_that_runs(self):
         path = self.path("ports.json")
         with Simulator("--announce", path) as simulator:
             code, text = self.run_to_end("--announce", path)
             self.assertEqual(code, 75, text)
-            self.assertRegex(text, f"ports.json is in use by process {simulator.process.pid}, another simulator")
+            self.assertRegex(text, f"ports.json is in use by another simulator, process {simulator.process.pid}")
             self.assertEqual(text.count("\n"), 1)
             self.wait_for(path)
             with open(path) as file:
@@ -107,7 +107,7 @@ class OptionTests(Base):
             path = self.path("notes", text)
             code, error = self.run_to_end("--log-notifications", path)
             self.assertEqual(code, 73, error)
-            self.assertIn("its last line has no end", error)
+            self.assertIn("its last line is incomplete", error)
             with open(path) as file:
                 self.assertEqual(file.read(), text)
         path = self.path("log.jsonl", "a line of somebody else\n")
@@ -127,7 +127,7 @@ class OptionTests(Base):
         os.mkfifo(path)
         code, error = self.run_to_end("--log-notifications", path)
         self.assertEqual(code, 73, error)
-        self.assertIn("neither a file nor a device", error)
+        self.assertIn("not a regular file", error)
 
     def test_a_file_of_a_second_topic_is_compared_with_the_certificate_of_that_topic(self):
         topics = ["--topic", "com.example.one", "--topic", "com.example.two"]
@@ -137,7 +137,7 @@ class OptionTests(Base):
         shutil.copy(self.path("provider.p12"), self.path(second))
         code, error = self.run_to_end(*topics)
         self.assertEqual(code, 78)
-        self.assertIn(f"/{second} has another certificate than com.example.two.provider.pem", error)
+        self.assertIn(f"/{second} contains another certificate than com.example.two.provider.pem", error)
 
     def test_identifiers_are_letters_and_digits(self):
         for option in ["--key-id", "--team-id"]:
@@ -163,12 +163,12 @@ class OptionTests(Base):
         with open(path) as file:
             self.assertEqual([json.loads(line)["number"] for line in file], [1, 2, 1])
         with open(error) as file:
-            self.assertIn("cut off a last line of 16 bytes", file.read())
+            self.assertIn("removed an incomplete last line of 16 bytes", file.read())
 
     def test_a_log_that_cannot_be_written_is_said_once_and_not_a_success(self):
         code, text = self.run_to_end("--log-notifications", self.path("none/log.jsonl"))
         self.assertEqual(code, 73)
-        self.assertIn("Cannot write", text)
+        self.assertIn("cannot write", text)
         error = self.path("error")
         with open(error, "w") as stderr:
             with Simulator("--log-notifications", "/dev/full", stderr=stderr) as simulator:
@@ -252,8 +252,8 @@ class OptionTests(Base):
 
     def test_a_strings_file_that_cannot_be_read_is_one_line(self):
         for name, content, line in [
-            ("bad.strings", '"a" = "b";\n"c" = ;\n', 'bad.strings: line 2: a key or a text is expected'),
-            ("bad.json", '{"a": "b",\n\n"c": 5}', "bad.json: line 3: a key or a text is expected"),
+            ("bad.strings", '"a" = "b";\n"c" = ;\n', 'bad.strings: line 2: expected a key or a text'),
+            ("bad.json", '{"a": "b",\n\n"c": 5}', "bad.json: line 3: expected a key or a text"),
         ]:
             code, text = self.run_to_end("--strings", self.path(name, content))
             self.assertEqual(code, 78, text)
@@ -278,8 +278,8 @@ class OptionTests(Base):
             now = self.server_names(simulator)
             self.assertEqual(set(now) - set(before), {"apns.test", "172.17.0.2", "FD00:0:0:0:0:0:0:2"})
         with open(error) as file:
-            line = next(line for line in file if line.startswith("New in "))
-        self.assertIn("it has to bear apns.test, 172.17.0.2, fd00::2: server.pem, server.key.pem", line)
+            line = next(line for line in file if line.startswith("Created in "))
+        self.assertIn("(it lacks apns.test, 172.17.0.2, fd00::2): server.pem, server.key.pem", line)
         # One that has more names than are wanted stays.
         with open(error, "w") as stderr, Simulator(folder=self.folder, stderr=stderr) as simulator:
             self.assertEqual(self.server_names(simulator), now)

@@ -105,10 +105,10 @@ class RecordTests(SharedSimulatorTests):
         payload = '{"aps":{"badge":"1",\n "alert":{"loc-args":[1]}, "sound":5},"x":['
         self.simulator.push('{"aps":{"badge":"1",\n "alert":{"loc-args":[1]}, "sound":5}}')
         self.assertEqual(self.last()["payloadProblems"], [
-            {"path": "aps.badge", "line": 1, "column": 17, "text": "aps.badge is a string, not a number"},
+            {"path": "aps.badge", "line": 1, "column": 17, "text": "aps.badge is a string, expected a number"},
             {"path": "aps.alert.loc-args", "line": 2, "column": 23,
-             "text": "aps.alert.loc-args holds a number, and may hold strings only"},
-            {"path": "aps.sound", "line": 2, "column": 36, "text": "aps.sound is a number, not an object or a string"},
+             "text": "aps.alert.loc-args contains a number, expected only strings"},
+            {"path": "aps.sound", "line": 2, "column": 36, "text": "aps.sound is a number, expected an object or a string"},
         ])
         self.simulator.push(payload)
         problems = self.last("outcome=rejected")["payloadProblems"]

@@ -132,7 +132,7 @@ class Checks:
         self.wait_for_rows(1)
         self.browser.click(".row")
         self.browser.wait_for("document.querySelector('.hex')", "the frame")
-        self.wait_for_text(".payload", "aps.badge is a string, not a number")
+        self.wait_for_text(".payload", "aps.badge is a string, expected a number")
         names = self.browser.evaluate("[...document.querySelectorAll('.field-name')].map((node) => node.textContent)")
         expected = ["command", "identifier", "expiry", "token length", "token", "payload length", "payload"]
         assert names == expected, names
@@ -181,11 +181,11 @@ class Checks:
         self.browser.click(".row")
         self.browser.wait_for("document.querySelectorAll('.payload mark').length === 2", "two marks")
         marks = self.browser.evaluate("[...document.querySelectorAll('.payload mark')].map((node) => node.innerText)")
-        assert marks == ['"1" \u2190 aps.badge is a string, not a number',
-                         "2 \u2190 aps.alert.loc-args holds a number, and may hold strings only"], marks
+        assert marks == ['"1" \u2190 aps.badge is a string, expected a number',
+                         "2 \u2190 aps.alert.loc-args contains a number, expected only strings"], marks
         problems = self.browser.evaluate("[...document.querySelectorAll('.problems li')].map((node) => node.innerText)")
-        assert problems == ["line 1, column 17: aps.badge is a string, not a number",
-                            "line 2, column 26: aps.alert.loc-args holds a number, and may hold strings only"], problems
+        assert problems == ["line 1, column 17: aps.badge is a string, expected a number",
+                            "line 2, column 26: aps.alert.loc-args contains a number, expected only strings"], problems
 
     def check_what_is_refused_has_its_reason(self):
         _, token = self.simulator.add_device(TOPIC)

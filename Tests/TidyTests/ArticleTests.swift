@@ -46,4 +46,18 @@ struct ArticleTests {
             #expect(texts.contains { $0.contains(name) }, "\(snippet.path) is shown nowhere")
         }
     }
+
+    @Test func `the Swift Package Index documents the libraries that a product has, each with its page`() throws {
+        let index = try #require(self.files.first { $0.path == ".spi.yml" })
+        let documented = index.text.matches(of: #/\n +- (\w+)(?=\n)/#).map { String($0.1) }
+        #expect(index.text.hasPrefix("#") && index.lines.contains("version: 1"))
+        let manifest = try #require(self.files.first { $0.path == "Package.swift" })
+        let products = manifest.text.matches(of: #/\.library\(\s*name: "\w+",\s*targets: \[(?<targets>[^\]]+)\]/#)
+        let libraries = products.flatMap { $0.targets.matches(of: #/"(\w+)"/#).map { String($0.1) } }
+        #expect(products.count > 6)
+        #expect(Set(documented) == Set(libraries) && Set(documented).count == documented.count)
+        for name in documented {
+            #expect(self.pages.contains { $0.path == "Sources/\(name)/\(name).docc/\(name).md" }, "\(name) has no page")
+        }
+    }
 }

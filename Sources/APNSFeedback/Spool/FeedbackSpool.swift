@@ -162,7 +162,7 @@ struct FeedbackSpool: Sendable {
 public struct SpoolLeftover: Hashable, Sendable {
     /// What is wrong with it; the raw value is the ending of the file's name.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: String, Hashable, Sendable {
         /// The bytes of one tuple whose rest did not come.

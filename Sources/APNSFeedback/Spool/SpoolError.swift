@@ -4,7 +4,7 @@ import Glibc
 
 /// Why the spool cannot be used.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum SpoolError: Error, Hashable, Sendable {
     /// Another process drains with this certificate's topic into this spool; its number where it is known.

@@ -3,17 +3,17 @@
 import ArgumentParser
 import TestCertificates
 
-/// A file that goes to the provider's machine.
+/// A file for the provider's machine.
 enum ProviderFile: CaseIterable {
-    /// Certificate and key in one PEM file, the key in the form that old programs read.
+    /// Certificate and key in one PEM file, the key in PKCS#1, which old programs read.
     case combined
-    /// The certificate alone.
+    /// Only the certificate.
     case certificate
     /// The key of ``certificate``.
     case key
-    /// The same key in the form that old programs read.
+    /// The same key in PKCS#1, which old programs read.
     case traditionalKey
-    /// Both as PKCS#12 with Triple DES and SHA-1, which old programs read, and those of today.
+    /// Both as PKCS#12 with Triple DES and SHA-1, which old and current programs read.
     case legacyPKCS12
     /// The passphrase of ``legacyPKCS12``.
     case passphrase
@@ -29,13 +29,13 @@ enum ProviderFile: CaseIterable {
         }
     }
 
-    /// Whether a certificate is in it.
+    /// Whether it contains a certificate.
     var isIdentity: Bool { [.combined, .certificate, .legacyPKCS12].contains(self) }
 
-    /// Whether everybody may read it.
+    /// Whether other users may read it.
     var isPublic: Bool { self == .certificate }
 
-    /// What it holds.
+    /// Returns the content of the file.
     func content(_ identity: TestIdentity, passphrase: String) throws -> [UInt8] {
         switch self {
         case .combined: try identity.certificatePEM + identity.traditionalKeyPEM()
@@ -48,11 +48,11 @@ enum ProviderFile: CaseIterable {
     }
 }
 
-/// What an old provider is written in, which decides the form of its certificate and what else it needs.
+/// The language of an old provider, which decides the format of its certificate and the next steps.
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     case php, java, ruby, python, node, go, dotnet, c, other
 
-    /// What it reads its certificate from.
+    /// The files that it reads its certificate from.
     var files: [ProviderFile] {
         switch self {
         case .php, .ruby: [.combined]
@@ -64,18 +64,17 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// Whether many of its clients never read an error response, and lose what they write behind a rejection.
+    /// Whether many of its clients never read an error response, and lose what they write after a rejection.
     var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
 
-    /// How its clients come to trust the gateway, and where its certificate goes; a step each, in the words of somebody
-    /// who has not seen any of it before.
+    /// Two steps for a newcomer: how to trust the gateway, and where the certificate goes.
     var steps: [String] {
         switch self {
         case .php:
             [
                 """
-                Make PHP trust the gateway. PHP before 5.6 verifies nothing, and needs nothing. Since 5.6, on Debian or
-                Ubuntu:
+                Make PHP trust the gateway. PHP before 5.6 verifies nothing and needs no change. For PHP 5.6 and later,
+                on Debian or Ubuntu:
                   cp authority.pem /usr/local/share/ca-certificates/apns-legacy.crt && update-ca-certificates
                 On Red Hat or CentOS:
                   cp authority.pem /etc/pki/ca-trust/source/anchors/apns-legacy.pem && update-ca-trust
@@ -99,12 +98,12 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
                 """,
                 """
                 Replace the program's .p12 file with provider-legacy.p12. Its passphrase is in provider-passphrase.txt;
-                put it where the program has the old one, such as withCert("provider-legacy.p12", PASSPHRASE).
+                put it where the program has the old passphrase, such as withCert("provider-legacy.p12", PASSPHRASE).
                 """,
             ]
         case .ruby:
             [
-                "grocer, houston and rpush do not check who they talk to, so they need no authority.",
+                "grocer, houston and rpush do not verify the gateway's certificate, so they need no authority.",
                 """
                 Replace the program's certificate with provider-combined.pem: certificate and RSA key in one file, no
                 passphrase. For rpush, store its text in the app's column certificate.
@@ -113,12 +112,12 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         case .python:
             [
                 """
-                PyAPNs, pushjack and apns-clerk do not check who they talk to, so they need no authority. A program
-                that does: name authority.pem as its ca_certs.
+                PyAPNs, pushjack and apns-clerk do not verify the gateway's certificate, so they need no authority. In
+                a program that does, set ca_certs to authority.pem.
                 """,
                 """
-                Replace the program's certificate with provider-combined.pem (certificate and key in one file), or with
-                provider.pem and provider-traditional.key.pem where it wants two (cert_file and key_file).
+                Replace the program's certificate with provider-combined.pem (certificate and key in one file), or, if
+                it needs two files (cert_file and key_file), with provider.pem and provider-traditional.key.pem.
                 """,
             ]
         case .node:
@@ -145,24 +144,24 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
                 """,
                 """
                 Replace the program's .p12 file with provider-legacy.p12. Its passphrase is in provider-passphrase.txt;
-                put it where the program has the old one.
+                put it where the program has the old passphrase.
                 """,
             ]
         case .c:
             [
-                "libcapn does not check who it talks to, so it needs no authority. A program that does needs "
-                    + "authority.pem.",
+                "libcapn does not verify the gateway's certificate, so it needs no authority. In a program that does, "
+                    + "trust authority.pem.",
                 "Replace the program's certificate and key with provider.pem and provider-traditional.key.pem.",
             ]
         case .other:
             [
                 """
-                If the program checks who it talks to, make it trust authority.pem: add that to the authorities of the
-                system or of the program.
+                If the program verifies the gateway's certificate, make it trust authority.pem: add the file to the
+                authorities of the system or of the program.
                 """,
                 """
-                Replace the program's certificate. It is there in several forms: provider-combined.pem (certificate and
-                key), provider.pem with provider.key.pem (PKCS#8) or provider-traditional.key.pem (PKCS#1), and
+                Replace the program's certificate. Choose the format that it reads: provider-combined.pem (certificate
+                and key), provider.pem with provider.key.pem (PKCS#8) or provider-traditional.key.pem (PKCS#1), and
                 provider-legacy.p12, whose passphrase is in provider-passphrase.txt.
                 """,
             ]

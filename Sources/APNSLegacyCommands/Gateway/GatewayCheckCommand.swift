@@ -36,13 +36,13 @@ struct GatewayCheckCommand: GatewaySubcommand {
         let findings = configuration.findings(now: environment.now())
         guard findings.isEmpty else {
             for finding in findings {
-                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding).")
+                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding)")
             }
             return .configuration
         }
         if self.printConfig { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
-        environment.console.print("\(self.file.config) is good: providers \(names)")
+        environment.console.print("\(self.file.config): no problems found; providers: \(names)")
         for line in configuration.summary(now: environment.now()) { environment.console.print("  \(line)") }
         return .success
     }

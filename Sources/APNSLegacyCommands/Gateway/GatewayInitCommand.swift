@@ -10,7 +10,7 @@ import Glibc
 import NIOCore
 import OpenSSLTLS
 
-/// `apns-legacy gateway init`: writes all that a gateway for one provider needs, and says what is to be done.
+/// `apns-legacy gateway init`: writes the files of a gateway for one provider, and prints the next steps.
 struct GatewayInitCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
@@ -108,11 +108,11 @@ struct GatewayInitCommand: GatewaySubcommand {
         if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
     }
 
-    private static let topicRule = "A topic has letters, digits, hyphens, periods and underscores."
+    private static let topicRule = "invalid topic: expected letters, digits, hyphens, periods and underscores"
 
     private static func isTopic(_ text: String) -> Bool { PushServerConfiguration.isTopic(text) }
 
-    /// For a provider on this machine.
+    /// The address for a provider on this machine.
     private static let hostDefault = "127.0.0.1"
 
     private static let defaultFolder = "apns-legacy-gateway"
@@ -122,7 +122,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         let setup = try self.setup(console)
         let problems = self.upstreamProblems(setup, now: environment.now())
         guard problems.isEmpty else {
-            for problem in problems { console.say("apns-legacy \(Self.words): \(problem). Nothing was written.") }
+            for problem in problems { console.say("apns-legacy \(Self.words): \(problem); nothing was written") }
             return .configuration
         }
         let folder = try await SimulatorFolder.open(setup.folder, replaces: false)
@@ -131,11 +131,11 @@ struct GatewayInitCommand: GatewaySubcommand {
         try console.write(setup.steps)
         let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:])
         let findings = configuration.findings(now: environment.now())
-        for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding).") }
+        for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding)") }
         return findings.isEmpty ? .success : .configuration
     }
 
-    /// What the service would refuse for ever, in sentences.
+    /// Problems of the credentials that the service will never accept.
     private func upstreamProblems(_ setup: GatewaySetup, now: Int64) -> [String] {
         guard case .certificate(let bytes, let key, let passphrase) = setup.credentials,
             let identity = try? TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { .init(bytes: $0) })
@@ -158,36 +158,36 @@ struct GatewayInitCommand: GatewaySubcommand {
         let identity = certificate.map { ProviderIdentity($0) }
         let topic =
             try self.topic ?? identity?.topic
-            ?? asker.ask("The app's bundle identifier, such as com.example.app:") {
+            ?? asker.ask("Bundle identifier of the app, such as com.example.app:") {
                 try Self.require($0, Self.isTopic($0), Self.topicRule)
             }
         if topic == nil { missing.append("--topic") }
         let environment =
             try self.environment ?? identity?.onlyEnvironment
             ?? asker.ask("Environment: production or sandbox?") {
-                try Self.require(Environment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox.")
+                try Self.require(Environment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox")
             }
         if environment == nil { missing.append("--environment") }
         let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
         let client =
             try self.client
-            ?? asker.ask("What is the provider written in: \(families)?") {
+            ?? asker.ask("Language of the provider (\(families)):") {
                 try Self.require(
                     ClientFamily(rawValue: $0.lowercased()),
-                    "\($0) is none of them. Of another language: other."
+                    "\($0) is not in the list; for another language, enter other"
                 )
             }
         if client == nil { missing.append("--client") }
         let host =
             try self.host
-            ?? asker.ask("The address of this machine for the provider's machine (empty if it is this one):") {
+            ?? asker.ask("Address of this machine as the provider reaches it (empty if the provider runs here):") {
                 _ = $0.isEmpty ? "" : try Self.address(of: $0)
                 return $0.isEmpty ? Self.hostDefault : $0
             } ?? Self.hostDefault
         guard missing.isEmpty, let credentials, let topic, let environment, let client else {
             throw CommandFailure(
                 .usage,
-                "Nobody can be asked, since the input is no terminal. Specify \(missing.joined(separator: ", "))."
+                "missing \(missing.joined(separator: ", ")); on a terminal, gateway init asks for them"
             )
         }
         guard Self.isTopic(topic) else { throw CommandFailure(.usage, Self.topicRule) }
@@ -216,7 +216,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         return path
     }
 
-    /// The team of the credentials; `nil` where they do not name it.
+    /// The team of the credentials; `nil` if they do not name it.
     private func team(_ credentials: GatewaySetup.Credentials, _ certificate: TLSCertificate?) -> String? {
         if case .providerToken(_, _, let identifier) = credentials { return identifier }
         return certificate?.subjectField("OU").flatMap { Self.identifier($0) }
@@ -224,26 +224,26 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     /// The IP address of a host as the provider's machine reaches it.
     ///
-    /// - Throws: why there is none.
+    /// - Throws: ``CommandFailure`` if the name has no usable address.
     private static func address(of host: String) throws(CommandFailure) -> String {
         guard SimulatorCertificates.isName(host) else {
-            throw CommandFailure(.usage, "\(host) is neither a host name nor an IP address.")
+            throw CommandFailure(.usage, "--host \(host): neither a host name nor an IP address")
         }
-        let advice = "Specify the IP address by which the provider's machine reaches this one."
+        let advice = "name the IP address at which the provider's machine reaches this one"
         guard let address = (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress else {
-            throw CommandFailure(.usage, "The host name \(host) has no address here. \(advice)")
+            throw CommandFailure(.usage, "--host \(host): the name cannot be resolved; \(advice)")
         }
         let isLoopback = address.hasPrefix("127.") || address == "::1"
         guard !isLoopback || host == "localhost" || (try? SocketAddress(ipAddress: host, port: 0)) != nil else {
             throw CommandFailure(
                 .usage,
-                "The host name \(host) has the address \(address) here, which no other machine can reach. \(advice)"
+                "--host \(host): resolves to \(address), which other machines cannot reach; \(advice)"
             )
         }
         return address
     }
 
-    /// - Throws: a sentence, where a value is no answer to a question.
+    /// - Throws: ``CommandFailure`` with the sentence if the value is `nil`.
     private static func require<Value>(_ value: Value?, _ sentence: String) throws(CommandFailure) -> Value {
         guard let value else { throw CommandFailure(.usage, sentence) }
         return value
@@ -257,13 +257,13 @@ struct GatewayInitCommand: GatewaySubcommand {
         try Self.require(isGood ? text : nil, sentence)
     }
 
-    /// A file that somebody names as an answer.
+    /// Checks that a file given as an answer can be read.
     private static func readable(_ path: String) throws(CommandFailure) -> String {
         var isFolder = false
         let isThere = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
-        guard isThere else { throw CommandFailure(.usage, "There is no file \(path).") }
+        guard isThere else { throw CommandFailure(.usage, "\(path): no such file") }
         guard !isFolder, FileManager.default.isReadableFile(atPath: path) else {
-            throw CommandFailure(.usage, "\(path) cannot be read.")
+            throw CommandFailure(.usage, "\(path): cannot be read")
         }
         return path
     }
@@ -278,14 +278,14 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     // MARK: Credentials
 
-    /// - Returns: what proves the gateway at Apple, and its certificate where it is one.
+    /// - Returns: the credentials for Apple's service, and the certificate if they are one.
     private func credentials(
         _ asker: SetupQuestions,
         _ missing: inout [String]
     ) throws -> (GatewaySetup.Credentials?, TLSCertificate?) {
         if let path = self.upstreamCertificate { return try self.certificate(path, asker) }
         if let path = self.tokenKey { return (try self.token(path, asker, &missing), nil) }
-        let path = try asker.ask("The file that Apple gave you: a certificate (.p12 or .pem), or a key (.p8):") {
+        let path = try asker.ask("File from Apple: a certificate (.p12 or .pem) or a key (.p8):") {
             try Self.readable($0)
         }
         guard let path else {
@@ -315,18 +315,22 @@ struct GatewayInitCommand: GatewaySubcommand {
             } catch {
                 switch error {
                 case .passphraseMissing, .passphraseWrong:
-                    let what = passphrase == nil ? "The passphrase of \(path):" : "That is not it. The passphrase:"
+                    let what = passphrase == nil ? "Passphrase of \(path):" : "Wrong passphrase. Passphrase of \(path):"
                     guard let answer = asker.askSecret(what) else {
+                        let problem = passphrase == nil ? "the private key is encrypted" : "wrong passphrase"
                         throw CommandFailure(
                             .configuration,
-                            "\(path): \(error) Say --upstream-passphrase-file FILE, which has it in its first line."
+                            "\(path): \(problem); name the file of its passphrase with --upstream-passphrase-file"
                         )
                     }
                     passphrase = answer
                 case .keyMissing where key == nil:
-                    let answer = try asker.ask("The file of its private key:") { try Self.readable($0) }
+                    let answer = try asker.ask("File of its private key:") { try Self.readable($0) }
                     guard let answer else {
-                        throw CommandFailure(.configuration, "\(path): \(error) Say --upstream-key FILE.")
+                        throw CommandFailure(
+                            .configuration,
+                            "\(path) has no private key; name the key's file with --upstream-key"
+                        )
                     }
                     key = try Self.read(answer)
                 default: throw CommandFailure(.configuration, "\(path): \(error)")
@@ -350,66 +354,66 @@ struct GatewayInitCommand: GatewaySubcommand {
         let named = name.hasPrefix("AuthKey_") && name.hasSuffix(".p8") ? String(name.dropFirst(8).dropLast(3)) : nil
         let key =
             try self.keyId ?? named.flatMap { Self.identifier($0) }
-            ?? asker.ask("The key's identifier (10 letters and digits):") {
+            ?? asker.ask("Key identifier (10 letters and digits):") {
                 try Self.require(Self.identifier($0), Self.identifierRule)
             }
         if key == nil { missing.append("--key-id") }
         let team =
             try self.teamId
-            ?? asker.ask("Your team's identifier at Apple (10 letters and digits):") {
+            ?? asker.ask("Team identifier (10 letters and digits):") {
                 try Self.require(Self.identifier($0), Self.identifierRule)
             }
         if team == nil { missing.append("--team-id") }
         guard let key, let team else { return nil }
         guard Self.identifier(key) != nil, Self.identifier(team) != nil else {
-            throw CommandFailure(.usage, "--key-id and --team-id have 10 letters and digits.")
+            throw CommandFailure(.usage, "--key-id and --team-id: expected 10 letters and digits")
         }
         return .providerToken(key: bytes, keyIdentifier: key, teamIdentifier: team)
     }
 
-    private static let identifierRule = "It has 10 letters and digits."
+    private static let identifierRule = "expected 10 letters and digits"
 
-    /// What Apple gives keys and teams as identifiers; `nil` for anything else.
+    /// An identifier of a key or team in Apple's format; `nil` for anything else.
     private static func identifier(_ text: String) -> String? {
         text.utf8.count == 10 && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
     }
 }
 
-/// Asks for what no option says.
+/// Asks for values that no option gives.
 private struct SetupQuestions {
     private let console: Console
 
     init(_ console: Console) { self.console = console }
 
-    /// How often a question is asked until its answer can be used.
+    /// How often a question is repeated after an invalid answer.
     private static let attemptCountMax = 5
 
-    /// Asks until there is an answer that can be used.
+    /// Asks until the answer is valid.
     ///
     /// - Parameters:
-    ///   - question: what is asked.
-    ///   - read: takes the answer, or throws what is wrong with it.
-    /// - Returns: `nil` where nobody can be asked.
-    /// - Throws: where no answer could be used.
+    ///   - question: the question.
+    ///   - read: parses the answer, or throws the problem.
+    /// - Returns: `nil` if the input is not a terminal.
+    /// - Throws: ``CommandFailure`` if no answer was valid.
     func ask<Answer>(_ question: String, _ read: (String) throws -> Answer) throws -> Answer? {
         guard self.console.isInteractive else { return nil }
         for _ in 0..<Self.attemptCountMax {
             guard let text = self.console.ask(question) else { break }
             do { return try read(text) } catch let failure as CommandFailure { self.console.say(failure.description) }
         }
-        throw CommandFailure(.usage, "Stopped, since this has no answer: \(question)")
+        throw CommandFailure(.usage, "no valid answer to: \(question)")
     }
 
     /// Asks for a secret.
     ///
-    /// - Returns: `nil` where nobody can be asked, or nobody answers.
+    /// - Returns: `nil` if the input is not a terminal, or ends.
     func askSecret(_ question: String) -> [UInt8]? {
         self.console.isInteractive ? self.console.askSecret(question) : nil
     }
 }
 
 extension ProviderIdentity {
-    /// The environment of a certificate that is for one alone.
+    /// The environment of a certificate that is valid for only one.
     fileprivate var onlyEnvironment: Environment? {
         guard self.isForSandbox != self.isForProduction else { return nil }
         return self.isForSandbox ? .sandbox : .production

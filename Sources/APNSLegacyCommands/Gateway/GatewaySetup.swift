@@ -9,11 +9,11 @@ import Glibc
 import OpenSSLTLS
 import TestCertificates
 
-/// Everything that a new gateway for one provider needs: its files, and what is to be done on both machines.
+/// The files of a new gateway for one provider, and the steps to take on both machines.
 struct GatewaySetup {
-    /// How the gateway proves itself to the service; files that are copied.
+    /// The gateway's credentials for the service; the files are copied.
     enum Credentials {
-        /// Certificate, key where it is in a file of its own, and passphrase.
+        /// A certificate, its key if that is in a separate file, and the passphrase.
         case certificate(bytes: [UInt8], key: [UInt8]?, passphrase: [UInt8]?)
         case providerToken(key: [UInt8], keyIdentifier: String, teamIdentifier: String)
     }
@@ -25,7 +25,7 @@ struct GatewaySetup {
     private static let serverKeyName = "server.key.pem"
     private static let trustName = "upstream-authority.pem"
     private static let hostsName = "hosts"
-    /// What is to be done, as it was printed.
+    /// The printed next steps.
     static let stepsName = "NEXT-STEPS.txt"
 
     /// Where the package puts the configuration, and where its unit may write.
@@ -38,22 +38,22 @@ struct GatewaySetup {
     var environment: Environment
     var credentials: Credentials
     var client: ClientFamily
-    /// The identifier of the team at Apple, for the provider's certificate; `nil` where it is not known.
+    /// The team identifier in the provider's certificate; `nil` if unknown.
     var team: String?
     /// The name or address of this machine, as the provider's machine reaches it.
     var host: String
     /// The IP address of ``host``.
     var address: String
-    /// Where the files are, without a slash at the end.
+    /// The folder of the files, without a trailing slash.
     var folder: String
-    /// Another service than Apple's.
+    /// The host of the service, if it is not Apple's.
     var upstreamHost: String?
     var upstreamPort: Int?
     var upstreamTrust: [UInt8]?
 
     var configurationPath: String { "\(self.folder)/\(Self.configurationName)" }
 
-    /// Whether the package's unit runs it.
+    /// Whether the package's systemd unit runs the gateway.
     private var isOfSystem: Bool { self.folder == Self.systemFolder && geteuid() == 0 }
 
     private var isLocal: Bool { self.address.hasPrefix("127.") || self.address == "::1" }
@@ -61,33 +61,33 @@ struct GatewaySetup {
     // MARK: Files
 
     private static let day: Int64 = 86_400
-    /// How long the certificates are good: nobody is to be asked to replace them on old machines soon.
+    /// The validity of the certificates: long, since replacing them on old machines is hard.
     private static let validity = 3650 * Self.day
-    /// Clocks of other machines may be slow.
+    /// The validity begins earlier, since clocks of other machines may be slow.
     private static let clockDifferenceMax = Self.day
 
-    /// Puts all files into the folder.
+    /// Writes all files into the folder.
     ///
     /// - Parameters:
-    ///   - folder: where they go; it is locked.
+    ///   - folder: the locked folder.
     ///   - now: in seconds since 1970.
-    /// - Throws: ``CommandFailure`` where one of them is there already; then nothing is changed.
+    /// - Throws: ``CommandFailure`` if one of them exists; then nothing is changed.
     func write(to folder: SimulatorFolder, now: Int64) throws {
         try self.write(try self.files(now: now), to: folder)
     }
 
-    /// Puts these files into the folder, as ``write(to:now:)`` does.
+    /// Writes these files into the folder, as ``write(to:now:)`` does.
     func write(_ files: [(file: SimulatorFolder.KeptFile, content: [UInt8])], to folder: SimulatorFolder) throws {
-        // Also a link to nothing.
+        // A dangling symbolic link counts as present.
         let present = files.map(\.file.name).filter { name in
             (try? FileManager.default.attributesOfItem(atPath: "\(self.folder)/\(name)")) != nil
         }
         guard present.isEmpty else {
             throw CommandFailure(
                 .cannotCreate,
-                "\(self.folder) already has \(present.joined(separator: ", ")). Nothing was changed. To keep that "
-                    + "set-up, see \(self.folder)/\(Self.stepsName) and run apns-legacy gateway check --config "
-                    + "\(self.configurationPath). To begin anew, move these files away, or specify another --folder."
+                "\(self.folder) already has \(present.joined(separator: ", ")); nothing was changed. To keep this "
+                    + "gateway, see \(self.folder)/\(Self.stepsName); for a new one, move these files away or name "
+                    + "another folder with --folder"
             )
         }
         if self.isOfSystem { try Self.makeStateFolder() }
@@ -123,7 +123,7 @@ struct GatewaySetup {
         let group = self.isOfSystem ? Self.systemGroup : nil
         typealias File = SimulatorFolder.KeptFile
         func shared(_ name: String) -> File { .exact(name, mode: 0o644) }
-        /// A file that the gateway reads, and nobody else.
+        /// A file that only the gateway reads.
         func secret(_ name: String) -> File { .exact(name, mode: group == nil ? 0o600 : 0o640, group: group) }
         var files: [(File, [UInt8])] = [
             (shared(Self.authorityName), authority.certificatePEM),
@@ -145,7 +145,7 @@ struct GatewaySetup {
         if let trust = self.upstreamTrust { files.append((shared(Self.trustName), trust)) }
         files.append((shared(Self.hostsName), Array((self.hostsLine + "\n").utf8)))
         files.append((shared(Self.stepsName), Array(self.steps.utf8)))
-        // The last, since it names the others.
+        // Last, since it names the others.
         files.append((shared(Self.configurationName), Array(self.yaml.utf8)))
         return files
     }
@@ -175,7 +175,7 @@ struct GatewaySetup {
 
     private static var systemGroup: gid_t? { unsafe getgrnam(Self.systemAccount).map { unsafe $0.pointee.gr_gid } }
 
-    /// Makes the folder of the feedback database, as the unit would at its start.
+    /// Creates the folder of the feedback database, as the unit does at start.
     private static func makeStateFolder() throws {
         guard !FileManager.default.fileExists(atPath: Self.systemStateFolder) else { return }
         do {
@@ -184,7 +184,7 @@ struct GatewaySetup {
                 withIntermediateDirectories: true
             )
         } catch {
-            throw CommandFailure(.cannotCreate, "Cannot make \(Self.systemStateFolder), for the feedback database.")
+            throw CommandFailure(.cannotCreate, "cannot create \(Self.systemStateFolder) for the feedback database")
         }
         unsafe chmod(Self.systemStateFolder, 0o700)
         guard let user = unsafe getpwnam(Self.systemAccount) else { return }
@@ -193,9 +193,9 @@ struct GatewaySetup {
 
     // MARK: The configuration
 
-    /// A value between quotation marks, whatever is in it.
+    /// A quoted YAML string.
     private static func quoted(_ text: String) -> String {
-        // By code points, of which several may be one character.
+        // By code points: one character may have several.
         "\"\(text.unicodeScalars.map { JSONWriter.escaped($0) }.joined())\""
     }
 
@@ -211,8 +211,7 @@ struct GatewaySetup {
             \(self.isLocal ? "   # this machine only; 0.0.0.0 for all networks" : "")
               port: 2195
               feedbackPort: 2196
-              tlsMinimum: "1.0"   # many programs from before 2014 speak nothing newer; if yours \
-            does: "1.2"
+              tlsMinimum: "1.0"   # old programs speak nothing newer; if yours does, set "1.2"
             server:
               certificate: \(Self.serverName)
               key: \(Self.serverKeyName)
@@ -220,11 +219,11 @@ struct GatewaySetup {
               host: 127.0.0.1
               port: 9095
             log: info
-            feedback: \(Self.quoted(feedback))   # dead tokens until the provider fetches them
+            feedback: \(Self.quoted(feedback))   # stores dead tokens until the provider reads them
             providers:
               - name: \(Self.quoted(self.topic))
                 clients:
-                  authority: \(Self.authorityName)   # lets in the certificates that it issued
+                  authority: \(Self.authorityName)   # accepts the certificates that it issued
                 topic: \(Self.quoted(self.topic))
                 environment: \(self.environment.rawValue)
                 upstream:
@@ -234,7 +233,7 @@ struct GatewaySetup {
             """
     }
 
-    /// Where providers get to it by the line for their hosts file.
+    /// The address to listen on, which the line in the provider's hosts file leads to.
     private var listenAddress: String {
         // As Debian has the machine's name, it may be another address of this machine than the first one.
         if self.isLocal { return self.address }
@@ -263,14 +262,14 @@ struct GatewaySetup {
     private var rejectionsLines: [String] {
         if self.client.ignoresRejections {
             [
-                "# Many clients of this kind never read an error response, and would lose what they write behind one.",
-                "# With ignore, nothing is lost, and the provider is not told. If yours reads them (rpush, ApnsPHP):",
-                "# report.", "rejections: ignore",
+                "# Many clients of this kind never read an error response, and lose what they write after one.",
+                "# With ignore, nothing is lost, but the provider learns of no rejection. If yours reads error",
+                "# responses (rpush, ApnsPHP), set report.", "rejections: ignore",
             ]
         } else {
             [
-                "# The provider is told of a rejection and has to send again what it wrote behind it. If yours never",
-                "# reads error responses: ignore.", "rejections: report",
+                "# With report, the provider gets an error response and must send again what it wrote after the",
+                "# rejected notification. If yours never reads error responses, set ignore.", "rejections: report",
             ]
         }
     }
@@ -281,42 +280,43 @@ struct GatewaySetup {
         (self.client.files.map(\.name) + [Self.authorityName, Self.hostsName]).joined(separator: " ")
     }
 
-    /// What is to be done on both machines, by number.
+    /// The numbered steps for both machines.
     var steps: String {
         let start =
             self.isOfSystem
             ? "systemctl enable --now apns-legacy-gateway" : "apns-legacy gateway --config \(self.configurationPath)"
         let check = "apns-legacy gateway check --config \(self.configurationPath)"
         var here = [
-            // What root may read says nothing about the gateway.
+            // As the gateway's user: root can read more than the gateway.
             "Check it, now and after each change:\n  "
                 + (self.isOfSystem ? "runuser -u \(Self.systemAccount) -- " : "") + check,
             "Start it:\n  \(start)",
-            "Send a test, best with the token of a device of yours:\n"
+            "Send a test, if possible to a device of yours:\n"
                 + "  apns-legacy gateway test --config \(self.configurationPath) --token TOKEN",
         ]
         var there: [String] = []
         if self.isLocal {
             there.append("The files are in \(self.folder): \(self.providerFiles)")
         } else {
-            here.insert("Let the provider's machine connect to TCP ports 2195 and 2196 (firewall).", at: 2)
+            here.insert("Open TCP ports 2195 and 2196 in the firewall for the provider's machine.", at: 2)
             there.append(
-                "Copy these files from \(self.folder) to it, readable by the provider alone:\n  \(self.providerFiles)"
+                "Copy these files from \(self.folder) to that machine, readable only by the provider:\n"
+                    + "  \(self.providerFiles)"
             )
         }
         there.append(
-            "Make Apple's host names resolve to the gateway. In the folder of these files, as root:\n"
+            "Make Apple's host names resolve to the gateway. As root, in the folder of these files:\n"
                 + "  cat hosts >> /etc/hosts      (Windows: C:\\Windows\\System32\\drivers\\etc\\hosts)\n"
-                + "It is this line: \(self.hostsLine)"
+                + "The file has this line: \(self.hostsLine)"
         )
         there += self.client.steps
         there.append(
-            "Restart the provider. Nothing else of it changes: it connects to the same names and ports as before."
+            "Restart the provider. It needs no other change: it connects to the same names and ports as before."
         )
-        let machine = self.isLocal ? "For the provider, which is on this machine" : "On the provider's machine"
+        let machine = self.isLocal ? "For the provider on this machine" : "On the provider's machine"
         return Self.numbered("On this machine", here, from: 1)
             + Self.numbered(machine, there, from: here.count + 1)
-            + "Keep \(Self.authorityKeyName) on this machine: who has it can let others in.\n"
+            + "Keep \(Self.authorityKeyName) on this machine and private: it can issue certificates for this gateway.\n"
     }
 
     private static func numbered(_ title: String, _ steps: [String], from first: Int) -> String {

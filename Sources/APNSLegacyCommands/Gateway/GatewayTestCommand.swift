@@ -67,24 +67,27 @@ struct GatewayTestCommand: GatewaySubcommand {
         }
     }
 
-    /// How long the gateway has for its answer: longer than it tries by default to reach the service.
+    /// How long to wait for the gateway: longer than its default limit for reaching the service.
     private static let answerDurationMax = Duration.seconds(75)
 
     private static let connectDurationMax = Duration.seconds(5)
 
-    /// How long it may take before people are told that it does.
+    /// How long to wait before printing that the command is waiting.
     private static let silenceDuration = Duration.seconds(3)
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(1)
         let configuration = try self.file.configuration(environment)
         guard var target = configuration.testTarget(of: self.provider) else {
-            throw CommandFailure(.usage, "\(self.file.config) has no provider \(self.provider ?? "").")
+            throw CommandFailure(
+                .usage,
+                "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"
+            )
         }
         if let host { target.endpoint.host = host }
         if let port { target.endpoint.port = port }
         guard target.endpoint.port > 0 else {
-            throw CommandFailure(.usage, "The configuration leaves the port to the system. Specify it with --port.")
+            throw CommandFailure(.usage, "\(self.file.config) has port 0, chosen at start; name the port with --port")
         }
         let folder = self.file.folder
         let identity = try self.identity(in: folder)
@@ -96,17 +99,17 @@ struct GatewayTestCommand: GatewaySubcommand {
         )
         let name = Endpoint.gateway(target.environment).host
         environment.console.print(
-            "Sending one notification to \(target.endpoint) as \(name), with a certificate of provider \(target.name)."
+            "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        // Elsewhere there may be another gateway than that of the metrics.
+        // Another host may be another gateway than the one whose metrics are configured.
         let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
         let before = await verdicts?.read()
         async let report = client.report(of: notification)
         let running = Task { try await client.run() }
         let waiting = Task {
             try await Task.sleep(for: Self.silenceDuration)
-            environment.console.print("Waiting for the answer: up to a minute where the service is not reached.")
+            environment.console.print("Waiting for the gateway: up to a minute if it cannot reach the service.")
         }
         let outcome = await report.outcome
         waiting.cancel()
@@ -142,7 +145,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         var configuration = ProviderConfiguration(endpoint: target.endpoint, tls: tls)
         configuration.serverName = Endpoint.gateway(target.environment).host
         configuration.connectDurationMax = Self.connectDurationMax
-        // One attempt is enough to say what is wrong, and a device is not to show it twice.
+        // One attempt is enough for a diagnosis, and a device must not show the notification twice.
         configuration.limits.policy = .atMostOnce
         configuration.limits.fruitlessConnectionCountMax = 1
         configuration.limits.refusedConnectionCountMax = 1
@@ -177,8 +180,8 @@ struct GatewayTestCommand: GatewaySubcommand {
         }
         throw CommandFailure(
             .usage,
-            "There is no provider's certificate of gateway init beside \(self.file.config). Specify one with "
-                + "--certificate, and --key or --passphrase-file where it needs them."
+            "no provider certificate beside \(self.file.config); name one with --certificate, and --key or "
+                + "--passphrase-file if it needs them"
         )
     }
 
@@ -189,27 +192,27 @@ struct GatewayTestCommand: GatewaySubcommand {
         if let authority = target.authority { return authority }
         throw CommandFailure(
             .usage,
-            "There is no \(GatewaySetup.authorityName) beside \(self.file.config). Specify the authority of the "
-                + "gateway's certificate with --trust."
+            "no \(GatewaySetup.authorityName) beside \(self.file.config); name the authority of the gateway's "
+                + "certificate with --trust"
         )
     }
 }
 
-/// What a test of a gateway found.
+/// The result of a gateway test.
 struct GatewayTestFinding {
     let status: ExitStatus
     let sentence: String
 
-    /// Puts into words what became of the notification.
+    /// Describes the outcome of the notification.
     ///
     /// - Parameters:
-    ///   - outcome: what became of it.
+    ///   - outcome: the outcome as the provider sees it.
     ///   - failure: why sending ended early.
-    ///   - target: the gateway, and the provider that was played.
-    ///   - verdict: what became of it by the gateway's metrics; `nil` where they do not say.
-    ///   - hasDevice: whether the token is that of a device.
-    ///   - trust: the file of the authority that the gateway's certificate had to lead to.
-    ///   - refusal: why the configuration does not let the certificate in; `nil` where it does.
+    ///   - target: the gateway and the provider.
+    ///   - verdict: the outcome in the gateway's metrics; `nil` if unknown.
+    ///   - hasDevice: whether the token belongs to a device.
+    ///   - trust: the file with the authority of the gateway's certificate.
+    ///   - refusal: why the configuration refuses the provider's certificate; `nil` if it accepts it.
     init(
         _ outcome: DeliveryOutcome,
         _ failure: ProviderError?,
@@ -223,25 +226,25 @@ struct GatewayTestFinding {
         case .accepted where verdict == "dead":
             self.init(
                 .someRefused,
-                "Refused: the app is not on that device any more (410). The token is on the feedback list."
+                "Refused: the app is no longer on that device (status 410). The token is now on the feedback list."
             )
         case .accepted where verdict == "ignored" && hasDevice:
             self.init(
                 .someRefused,
-                "Refused: the service did not accept the notification, and the provider is not told (rejections: "
-                    + "ignore). The gateway's log says why."
+                "Refused by the service. The provider is not informed, because of rejections: ignore. The reason is in "
+                    + "the gateway's log."
             )
         case .accepted where verdict == "ignored":
             self.init(
                 .success,
-                "The service refused the notification, as it has to: no device has this token. So the gateway lets the "
-                    + "provider in, and reaches the service with its credentials. Add --token to deliver to a device."
+                "The service refused the notification, as expected: no device has this token. The gateway accepts the "
+                    + "provider and reaches the service with its credentials. To deliver to a device, add --token."
             )
         case .accepted where !target.reportsRejections && verdict != "accepted":
             self.init(
                 .tryAgain,
-                "Not known: the gateway took the notification, and the service answered. With rejections: ignore the "
-                    + "provider is not told what. The gateway's log has a line if it was refused."
+                "Unknown: the gateway accepted the notification and the service answered. With rejections: ignore, the "
+                    + "answer is not reported to the provider. If it was refused, the gateway's log has a line."
             )
         case .accepted where hasDevice: self.init(.success, "Delivered: the service accepted the notification.")
         case .accepted:
@@ -249,9 +252,9 @@ struct GatewayTestFinding {
         case .rejected(.binary(.invalidToken)) where !hasDevice:
             self.init(
                 .success,
-                "The service refused the token (status 8, invalid token), as it has to: no device has it. So the "
-                    + "gateway lets the provider in, and reaches the service with its credentials. Add --token to "
-                    + "deliver to a device."
+                "The service refused the token (status 8: invalid token), as expected: no device has it. The gateway "
+                    + "accepts the provider and reaches the service with its credentials. To deliver to a device, add "
+                    + "--token."
             )
         case .rejected(let rejection):
             self.init(.someRefused, Self.sentence(rejection))
@@ -259,8 +262,8 @@ struct GatewayTestFinding {
             guard verdict != "budget-spent" else {
                 self.init(
                     .tryAgain,
-                    "Not delivered: the gateway did not reach the service, or it has trouble, until retry.budget was "
-                        + "spent. So the gateway answered with status 10 (shutdown). Its log says why."
+                    "Not delivered: the gateway could not reach the service before retry.budget was spent, and "
+                        + "answered with status 10 (shutdown). The reason is in its log."
                 )
                 return
             }
@@ -278,15 +281,15 @@ struct GatewayTestFinding {
         let advice: String? =
             switch rejection {
             case .binary(.invalidToken):
-                "The token is not one of this app, or it is of the other environment. Correct the token or the "
-                    + "provider's environment."
-            case .binary(.invalidTokenSize): "The token is too short or too long. Tokens have 64 hexadecimal digits."
+                "The token belongs to another app or to the other environment. Correct the token or the provider's "
+                    + "environment."
+            case .binary(.invalidTokenSize): "The token has the wrong length. Tokens have 64 hexadecimal digits."
             case .binary(.missingTopic), .binary(.invalidTopicSize):
                 "The gateway found no topic for this certificate. Set the provider's topic."
-            case .binary(.shutdown): "The gateway could not deliver it for the time being; its log says why."
+            case .binary(.shutdown): "The gateway could not deliver it now. The reason is in its log."
             default: nil
             }
-        return "Refused: status \(rejection.statusCode), \(rejection). " + (advice ?? "The gateway's log says more.")
+        return "Refused with status \(rejection.statusCode): \(rejection). " + (advice ?? "See the gateway's log.")
     }
 
     private init(
@@ -298,21 +301,21 @@ struct GatewayTestFinding {
     ) {
         let name = Endpoint.gateway(target.environment).host
         guard let connection = Self.connectionFailure(reason, failure) else {
-            self.init(.tryAgain, "Not known: the gateway gave no answer in time. Its log says why.")
+            self.init(.tryAgain, "Unknown: the gateway did not answer in time. The reason is in its log.")
             return
         }
         switch connection.kind {
         case .unknownAuthority:
             self.init(
                 .notPermitted,
-                "Not trusted: \(trust) did not issue the certificate of the gateway. Specify the right authority with "
-                    + "--trust, or restart the gateway if its certificate was replaced."
+                "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If "
+                    + "the certificate was replaced, restart the gateway."
             )
         case .peerCertificate where !target.serverNames.contains(name):
             self.init(
                 .notPermitted,
-                "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), and "
-                    + "providers connect to \(name). Issue one for that name."
+                "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
+                    + "providers connect to \(name). Issue a certificate for that name."
             )
         case .peerCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
         case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .unexpectedPeer, .stalled, .other:
@@ -326,9 +329,9 @@ struct GatewayTestFinding {
             } else {
                 self.init(
                     .tryAgain,
-                    "Not delivered: the gateway closed the connection, with status 10 (shutdown) or without an error "
-                        + "response. It may not reach the service, or the service refuses its credentials; its log "
-                        + "says why."
+                    "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error "
+                        + "response. Either it cannot reach the service, or the service refuses its credentials. The "
+                        + "reason is in its log."
                 )
             }
         }

@@ -5,27 +5,27 @@ import APNSWire
 import NIOCore
 import NIOPosix
 
-/// How many notifications of a provider a running gateway has settled, by verdict, as its metrics say.
+/// The number of notifications of a provider that a running gateway has settled, by verdict, from its metrics.
 struct GatewayVerdicts: Sendable {
     private static let metric = "apns_legacy_notifications_settled_total"
     private static let requestDurationMax = Duration.seconds(5)
-    /// The longest answer that is read, in bytes.
+    /// The maximum size of the answer, in bytes.
     private static let answerByteCountMax = 4 << 20
 
     private let endpoint: Endpoint
     private let provider: String
 
     /// - Parameters:
-    ///   - endpoint: where the gateway has its metrics.
+    ///   - endpoint: the address of the gateway's metrics.
     ///   - provider: the provider's name.
     init(_ endpoint: Endpoint, provider: String) {
         self.endpoint = endpoint
         self.provider = provider
     }
 
-    /// Asks the gateway.
+    /// Requests the metrics.
     ///
-    /// - Returns: the counts by verdict; `nil` where they cannot be had.
+    /// - Returns: the counts by verdict; `nil` if the request fails.
     func read() async -> [String: Int]? {
         let answer = await withTaskGroup(of: String?.self) { group in
             group.addTask { try? await self.request() }
@@ -64,7 +64,7 @@ struct GatewayVerdicts: Sendable {
     /// Reads the counts of a provider.
     ///
     /// - Parameters:
-    ///   - text: the metrics as Prometheus reads them.
+    ///   - text: the metrics in Prometheus text format.
     ///   - provider: its name.
     /// - Returns: the counts by verdict.
     static func counts(_ text: String, provider: String) -> [String: Int] {
@@ -77,9 +77,9 @@ struct GatewayVerdicts: Sendable {
         return counts
     }
 
-    /// Finds the verdict of the one notification that was settled in between.
+    /// Finds the verdict of the one notification that was settled between two readings.
     ///
-    /// - Returns: `nil` where there was none, or more than one.
+    /// - Returns: `nil` if there was none, or more than one.
     static func difference(_ before: [String: Int]?, _ after: [String: Int]?) -> String? {
         guard let before, let after else { return nil }
         let changes = after.filter { $0.value != before[$0.key, default: 0] }

@@ -15,7 +15,7 @@ import TestCertificates
 import TokenStore
 import UnixSignals
 
-/// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
+/// `apns-legacy quickstart`: sends a sample batch to an embedded simulator; needs no configuration and no network.
 public struct QuickstartCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
@@ -76,7 +76,7 @@ struct QuickstartRun {
             let parent = self.folder.deletingLastPathComponent().path
             throw CommandFailure(
                 .cannotCreate,
-                "Cannot make a folder in \(parent). Set TMPDIR to a folder that you may write to."
+                "cannot create a folder in \(parent); set TMPDIR to a writable folder"
             )
         }
         defer { try? FileManager.default.removeItem(at: self.folder) }
@@ -99,7 +99,7 @@ struct QuickstartRun {
             try await control.withRunning(simulator, logger: logger) { port in
                 let signals = await self.environment.signals([.sigint, .sigterm])
                 try await self.run(batch, simulator, tls, logger)
-                self.print("\nWhat arrived is shown at http://127.0.0.1:\(port)/ until you stop this with Ctrl-C.")
+                self.print("\nTo see what arrived, open http://127.0.0.1:\(port)/ (Ctrl-C to stop).")
                 await SimulatorCommand.waitForEnd(signals, control)
             }
         }
@@ -152,7 +152,7 @@ struct QuickstartRun {
             onBadLine: { _ in }
         )
         var configuration = configuration
-        // Small enough to show how a batch goes over several connections.
+        // Small enough that the batch needs several connections.
         configuration.limits.windowCount = 12
         let source = SendSource(input: input, batchState: batchState)
         try await BatchSender(configuration, logger: logger).run(source)
@@ -163,13 +163,13 @@ struct QuickstartRun {
     // MARK: Showing
 
     private func introduce(_ batch: SampleBatch, port: Int) {
-        self.print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
+        self.print("A simulator listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
         self.print(
-            "It knows \(SampleBatch.deviceCount) devices with the app \(SampleBatch.topic), "
-                + "and two that deleted it."
+            "It has \(SampleBatch.deviceCount) devices with the app \(SampleBatch.topic), "
+                + "and two that deleted the app."
         )
         self.print(
-            "\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n"
+            "\nSending a batch of \(batch.lines.count) notifications. The first one:\n  \(batch.lines[0])\n"
         )
     }
 
@@ -177,7 +177,7 @@ struct QuickstartRun {
         let data = try Data(contentsOf: self.folder.appending(path: "results.jsonl"))
         let decoder = JSONDecoder()
         let results = try data.split(separator: 0x0A).map { try decoder.decode(Result.self, from: $0) }
-        self.print("What became of each:")
+        self.print("Outcomes:")
         self.print("  line  id        token       outcome")
         for result in results.sorted(by: { $0.line < $1.line }) {
             let token = result.token.map { String($0.prefix(8)) + "..." } ?? "-"
@@ -196,12 +196,12 @@ struct QuickstartRun {
         let special = batch.remarks[result.line]
         switch DeliveryOutcome.Kind(name: result.outcome) {
         case .rejected:
-            return "\(special ?? ""): the gateway named it, closed, and threw away what was behind it"
-        case .suppressed: return "\(special ?? ""): not sent, it was rejected before"
+            return "\(special ?? ""): the gateway reported it, closed, and discarded what followed"
+        case .suppressed: return "\(special ?? ""): not sent, since it was rejected before"
         case .invalid: return "\(special ?? ""): \(result.reason ?? "")"
         case .accepted where special != nil:
-            return "\(special ?? ""): this protocol accepts it; feedback will tell"
-        case .accepted where result.attempts > 1: return "sent \(result.attempts) times, taken once"
+            return "\(special ?? ""): accepted all the same; the feedback service reports it"
+        case .accepted where result.attempts > 1: return "sent \(result.attempts) times, accepted once"
         case .accepted, .indeterminate, .unsent, nil: return special ?? ""
         }
     }
@@ -217,17 +217,20 @@ struct QuickstartRun {
         self.print(
             """
 
-            The gateway's own record: \(truth.processedCount) taken, \(truth.rejectedCount) refused, over \
+            The simulator's counters: \(truth.processedCount) accepted, \(truth.rejectedCount) rejected, over \
             \(truth.connectionCount) connections.
-            Success is silent in this protocol: "accepted" is proved by a probe, a notification without a token,
-            which the gateway can only refuse once it has taken everything before it.
+            The protocol does not confirm success. To verify it, `send` ends each connection with a probe: a
+            notification without a token. When the gateway rejects the probe, it has accepted all before it.
             """
         )
         guard UInt64(truth.processedCount) == outcomeCounts[.accepted],
             UInt64(truth.rejectedCount) == outcomeCounts[.rejected]
         else {
-            throw CommandFailure(.software, "The outcomes and the gateway's record differ.")
+            throw CommandFailure(
+                .software,
+                "the outcomes differ from the simulator's counters; this is a defect of apns-legacy"
+            )
         }
-        self.print("Both records agree.")
+        self.print("The outcomes match the simulator's counters.")
     }
 }

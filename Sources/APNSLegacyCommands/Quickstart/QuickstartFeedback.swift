@@ -39,7 +39,7 @@ struct QuickstartFeedback {
 
     private func drain(_ configuration: FeedbackConfiguration, into list: PurgeList, _ logger: Logger) async throws {
         self.print(
-            "\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:"
+            "\nReading the feedback service on 127.0.0.1:\(configuration.endpoint.port) into a purge list:"
         )
         let client = try FeedbackClient(configuration, spool: self.path("spool"), logger: logger)
         let sink = PurgeListSink(list)
@@ -51,15 +51,18 @@ struct QuickstartFeedback {
                 "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))"
             )
         }
-        self.print("\(outcome.tupleCount) dead tokens, \(addedCount) new on the list.")
+        self.print("\(outcome.tupleCount) dead tokens, \(addedCount) of them new on the list.")
         guard outcome.tupleCount == 2, addedCount == 2 else {
-            throw CommandFailure(.software, "Feedback has \(outcome.tupleCount) tokens, and two are dead.")
+            throw CommandFailure(
+                .software,
+                "feedback returned \(outcome.tupleCount) tokens, expected 2; this is a defect of apns-legacy"
+            )
         }
     }
 
     // MARK: Pruning
 
-    /// The token table of a provider: all its devices, of which one registered a few minutes ago.
+    /// Creates the token table of a provider: all its devices, one of them registered a few minutes ago.
     private func makeTable(now: Int64) throws -> String {
         let path = self.path("app.db")
         try SampleTokenTable.make(
@@ -90,21 +93,24 @@ struct QuickstartFeedback {
         let report = try application.run(list)
         let after = try SampleTokenTable.tokens(path: path)
         for (token, remark) in [
-            (self.batch.dead, "gone: nothing was heard of it since the failure"),
-            (self.batch.returned, "kept: it registered after the failure, 10 minutes ago"),
+            (self.batch.dead, "deleted: no registration since the failure"),
+            (self.batch.returned, "kept: registered again 10 minutes ago, after the failure"),
         ] {
             let isKept = after.contains(token.hexadecimal)
             guard isKept == (token == self.batch.returned) else {
-                throw CommandFailure(.software, "The wrong rows were pruned.")
+                throw CommandFailure(.software, "the wrong rows were pruned; this is a defect of apns-legacy")
             }
             self.print("  \(token.hexadecimal.prefix(8))... \(remark)")
         }
         self.print(
-            "\(before.count) rows, \(report.matchedCount) of them dead, \(report.prunedCount) deleted; "
-                + "\(after.count) are left."
+            "\(before.count) rows, \(report.matchedCount) with a dead token, \(report.prunedCount) deleted, "
+                + "\(after.count) left."
         )
         guard report.prunedCount == 1, after.count == before.count - 1 else {
-            throw CommandFailure(.software, "One row was to go, and \(before.count - after.count) went.")
+            throw CommandFailure(
+                .software,
+                "\(before.count - after.count) rows were deleted, expected 1; this is a defect of apns-legacy"
+            )
         }
     }
 

@@ -23,7 +23,7 @@ final class GatewayStatus: Sendable {
         case .reloaded(let failure?):
             self.manager.tell(.ready(status: "Listening: \(addresses); configuration not reloaded: \(failure)"))
         case .ending(let duration):
-            self.manager.tell(.stopping(status: "Delivering what was taken", durationMax: duration))
+            self.manager.tell(.stopping(status: "Stopping: delivering accepted notifications", durationMax: duration))
         }
     }
 }

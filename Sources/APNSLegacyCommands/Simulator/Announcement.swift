@@ -5,18 +5,18 @@ import FileSystemSupport
 import Glibc
 import SystemPackage
 
-/// A file that says where the simulator listens, as long as it does.
+/// A file with the simulator's ports, which exists while the simulator listens.
 ///
-/// It belongs to one process at a time, which holds a lock file beside it until it ends, however it ends. So a file
-/// that is there when the lock is taken is of a process that was killed.
+/// One process owns it, and holds a lock on a file beside it until it ends. A file that exists when the lock is taken
+/// was left by a process that was killed.
 final class Announcement: Sendable {
     private let path: String
     private let lock: FileLock
 
-    /// Takes the file for this process, and removes what another one left there.
+    /// Locks the file, and removes what a killed process left.
     ///
     /// - Parameter path: the file.
-    /// - Throws: `CommandFailure` where another process has it, or it cannot be made.
+    /// - Throws: `CommandFailure` if another process has locked it, or it cannot be created.
     init(_ path: String) throws(CommandFailure) {
         self.path = path
         let lockPath = path + ".lock"
@@ -28,10 +28,10 @@ final class Announcement: Sendable {
                 let process = holder.map { "process \($0)" } ?? "another process"
                 throw CommandFailure(
                     .tryAgain,
-                    "\(path) is in use by \(process), another simulator. Stop it, or give --announce another path."
+                    "\(path) is in use by another simulator, \(process); stop it or choose another --announce path"
                 )
             case .system(_, let code):
-                throw CommandFailure(.cannotCreate, "Cannot write \(lockPath): \(Errno(rawValue: code)).")
+                throw CommandFailure(.cannotCreate, "cannot write \(lockPath): \(Errno(rawValue: code))")
             }
         }
         self.withdraw()
@@ -39,13 +39,13 @@ final class Announcement: Sendable {
 
     deinit { self.withdraw() }
 
-    /// Writes a line, at once and as a whole.
+    /// Replaces the content by a line, atomically.
     func write(_ line: String) throws {
-        // A file that is renamed is never seen in part.
+        // A renamed file is never seen in part.
         let draft = self.path + ".new"
         try OutputFile(path: draft).append(line + "\n")
         guard unsafe rename(draft, self.path) == 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot write \(self.path): \(Errno(rawValue: errno)).")
+            throw CommandFailure(.cannotCreate, "cannot write \(self.path): \(Errno(rawValue: errno))")
         }
     }
 

@@ -8,23 +8,23 @@ import SystemPackage
 
 /// A file with a line of JSON for each notification that the simulator received.
 ///
-/// A line is written before the next notification of its connection is looked at, so that the file is complete at any
-/// time, also when the process is killed. Where the file takes no more, people are told once, and each later
-/// notification tries anew.
+/// A line is written before the next notification of its connection is read, so that the file is always complete,
+/// also if the process is killed. If a write fails, the failure is reported once a minute, and each later notification
+/// tries again.
 final class NotificationLog: Sendable {
     private struct State {
         /// How many lines could not be written since the last one that could.
         var missingCount = 0
         var hasMissed = false
-        /// When people may be told again that it fails.
+        /// When a failure may be reported again.
         var nextReport = NIODeadline.distantPast
     }
 
-    /// How long it takes until people are told of the same again.
+    /// The interval between reports of the same failure.
     private static let reportInterval = TimeAmount.seconds(60)
-    /// How far back the last line may begin.
+    /// The maximum length of a line that is searched at the end of the file.
     private static let lineByteCountMax: off_t = 1 << 20
-    /// What each line begins with.
+    /// The beginning of each line.
     private static let lineStart = #"{"number":"#
 
     private let path: String
@@ -32,23 +32,23 @@ final class NotificationLog: Sendable {
     private let say: @Sendable (String) -> Void
     private let state = NIOLockedValueBox(State())
 
-    /// Opens a file to be appended to, which is made if missing, and holds it against other processes.
+    /// Opens a file for appending, creates it if missing, and locks it.
     ///
-    /// A last line that a process was killed in is cut off.
+    /// An incomplete last line, left by a killed process, is removed.
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - say: tells people.
-    /// - Throws: `CommandFailure` where it cannot be opened, another process holds it, or its last line is not of a
-    ///   simulator and has no end.
+    ///   - say: reports a message.
+    /// - Throws: `CommandFailure` if it cannot be opened, another process has locked it, or its last line is incomplete
+    ///   and not written by a simulator.
     init(_ path: String, say: @escaping @Sendable (String) -> Void) throws {
         self.path = path
         self.say = say
-        // Nothing that is written here may wait for somebody who reads: event loops would wait as well.
+        // A write must not block: it would block the event loop.
         let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
         self.descriptor = unsafe open(path, flags, 0o600)
         guard self.descriptor >= 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot write \(path): \(Errno(rawValue: errno)).")
+            throw CommandFailure(.cannotCreate, "cannot write \(path): \(Errno(rawValue: errno))")
         }
         var status = stat()
         guard unsafe fstat(self.descriptor, &status) == 0 else { throw self.failure("\(Errno(rawValue: errno))") }
@@ -57,29 +57,29 @@ final class NotificationLog: Sendable {
             try self.lock()
             try self.cutTornLine()
         case S_IFCHR: break
-        default: throw self.failure("it is neither a file nor a device; name a file")
+        default: throw self.failure("not a regular file")
         }
     }
 
     deinit { close(self.descriptor) }
 
-    /// Whether each line could be written.
+    /// Whether all lines were written.
     var isComplete: Bool { self.state.withLockedValue { !$0.hasMissed } }
 
     private func failure(_ reason: String) -> CommandFailure {
-        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(reason).")
+        CommandFailure(.cannotCreate, "cannot write \(self.path): \(reason)")
     }
 
     private func lock() throws(CommandFailure) {
         do throws(FileLock.Failure) {
             guard try !FileLock.take(self.descriptor) else { return }
         } catch {
-            // A disk without locks: nobody else is kept out.
+            // The file system has no locks.
             return
         }
         throw CommandFailure(
             .tryAgain,
-            "\(self.path) is in use by another process. Stop it, or give --log-notifications another file."
+            "\(self.path) is in use by another process; stop it or choose another file"
         )
     }
 
@@ -94,12 +94,12 @@ final class NotificationLog: Sendable {
         guard bytes.last != UInt8(ascii: "\n") else { return }
         let line = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[($0 + 1)...] } ?? bytes[...]
         guard line.starts(with: Self.lineStart.utf8) else {
-            throw self.failure("its last line has no end and is not a simulator's; end it, or name another file")
+            throw self.failure("its last line is incomplete and not a simulator's; choose another file")
         }
         guard ftruncate(self.descriptor, end - off_t(line.count)) == 0 else {
             throw self.failure("\(Errno(rawValue: errno))")
         }
-        self.say("\(self.path): cut off a last line of \(line.count) bytes that was not written to its end.")
+        self.say("\(self.path): removed an incomplete last line of \(line.count) bytes")
     }
 
     /// Appends a line.
@@ -110,20 +110,20 @@ final class NotificationLog: Sendable {
                 let count = state.missingCount
                 state.missingCount = 0
                 state.nextReport = .distantPast
-                return "\(self.path): notifications are logged again; \(count) are missing."
+                return "\(self.path): notifications are logged again; \(count) are missing"
             }
             state.missingCount += 1
             state.hasMissed = true
             guard state.nextReport <= .now() else { return nil }
             state.nextReport = .now() + Self.reportInterval
-            return "Cannot write \(self.path): \(Errno(rawValue: code)). Notifications are missing there until it can."
+            return "cannot write \(self.path): \(Errno(rawValue: code)); notifications are missing there until it works"
         }
         if let message { self.say(message) }
     }
 
     /// Appends bytes, all or none of them.
     ///
-    /// - Returns: what the system said; `nil` where it is done.
+    /// - Returns: the error code; `nil` on success.
     private func write(_ text: String) -> CInt? {
         let start = lseek(self.descriptor, 0, SEEK_END)
         var rest = Array(text.utf8)[...]
@@ -132,7 +132,7 @@ final class NotificationLog: Sendable {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let code = errno
-                // A device has no length, and cannot be shortened.
+                // A device cannot be truncated.
                 if start >= 0 { _ = ftruncate(self.descriptor, start) }
                 return code
             }

@@ -4,7 +4,7 @@ import ArgumentParser
 import OpenSSLTLS
 import TestCertificates
 
-/// Which certificates the simulator shows and accepts.
+/// The certificates that the simulator presents and accepts.
 struct SimulatorCertificateOptions: ParsableArguments, Sendable {
     /// The kinds of keys.
     enum KeyType: String, ExpressibleByArgument, CaseIterable, Sendable {
@@ -57,17 +57,17 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
     func validate() throws {
         _ = try TLSVersion(option: self.tlsMin)
         if self.serverCertificate == nil, self.serverKey != nil || self.serverPassphraseFile != nil {
-            throw ValidationError("--server-key and --server-passphrase-file need --server-certificate.")
+            throw ValidationError("--server-key and --server-passphrase-file need --server-certificate")
         }
         guard self.serverCertificate == nil || self.serverNames.isEmpty else {
-            throw ValidationError("--server-name is for the folder's certificate; leave out --server-certificate.")
+            throw ValidationError("--server-name cannot be combined with --server-certificate")
         }
         if let name = self.serverNames.first(where: { !SimulatorCertificates.isName($0) }) {
-            throw ValidationError("--server-name \(name): neither a host name, such as apns.example, nor an address.")
+            throw ValidationError("--server-name \(name): neither a host name, such as apns.example, nor an IP address")
         }
     }
 
-    /// The server certificate of the user, where one is named.
+    /// The user's server certificate, if one is named.
     ///
     /// - Throws: ``CommandFailure`` with the file.
     func loadServer() throws -> TLSIdentity? {
@@ -76,10 +76,13 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
             let passphrase = try self.serverPassphraseFile.map { try TLSPassphrase(contentsOf: $0) }
             return try TLSIdentity(contentsOf: path, key: self.serverKey, passphrase: passphrase)
         } catch TLSError.passphraseMissing {
-            throw CommandFailure(.configuration, "\(path): the key is encrypted. Say --server-passphrase-file FILE.")
+            throw CommandFailure(
+                .configuration,
+                "\(path): the private key is encrypted; name its passphrase file with --server-passphrase-file"
+            )
         } catch TLSError.passphraseWrong {
             let file = self.serverPassphraseFile ?? ""
-            throw CommandFailure(.configuration, "\(path): the passphrase in \(file) does not decrypt the key.")
+            throw CommandFailure(.configuration, "\(path): wrong passphrase in \(file)")
         } catch let error as TLSError {
             throw CommandFailure(.configuration, "--server-certificate \(path): \(error)")
         }
@@ -88,10 +91,10 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
     /// Makes the TLS configuration of all listeners.
     ///
     /// - Parameters:
-    ///   - server: what the server shows.
-    ///   - trust: whom it lets in unless the user says otherwise.
+    ///   - server: the server's certificate and key.
+    ///   - trust: the authorities of clients, unless `--client-authority` names others.
     /// - Returns: the configuration.
-    /// - Throws: ``CommandFailure`` where it cannot be used.
+    /// - Throws: ``CommandFailure`` if it cannot be used.
     func tls(_ server: TLSIdentity, trust: TLSTrust) throws -> TLSConfiguration {
         let version = try TLSVersion(option: self.tlsMin)
         var tls = TLSConfiguration.server(

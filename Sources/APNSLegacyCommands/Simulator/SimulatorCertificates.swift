@@ -9,26 +9,27 @@ import Glibc
 import OpenSSLTLS
 import TestCertificates
 
-/// The certificates and keys of the simulator, which are kept in its folder.
+/// The certificates and keys in the simulator's folder.
 ///
-/// What else is to be kept between starts goes into ``init(in:_:now:)``, by a call of ``SimulatorFolder``'s `keep`.
+/// Other state to keep between starts goes into ``init(in:_:now:)``, by a call of ``SimulatorFolder``'s `keep`.
 struct SimulatorCertificates {
-    /// What is wanted of them.
+    /// Their properties.
     struct Options {
         /// The app that the provider's certificate is for.
         var topic: String
-        /// Other apps, each with a certificate of its own.
+        /// Other apps, each with its own certificate.
         var otherTopics: [String] = []
-        /// The kind of new keys; what is there with the other kind stays where this is `nil`.
+        /// The kind of the keys; if `nil`, existing keys of any kind stay.
         var keyKind: TestCertificateAuthority.KeyKind?
-        /// The host names and addresses that the server's certificate has to bear at least.
+        /// The host names and addresses that the server's certificate must contain.
         var serverNames = SimulatorCertificates.serverNames
-        /// Whether the server shows a certificate of the folder.
+        /// Whether the server uses a certificate in the folder.
         var hasOwnServer = true
     }
 
-    /// What the server's certificate bears: loopback, and Apple's names, so that a client that cannot be told another
-    /// name needs only a line in `/etc/hosts`.
+    /// The names in the server's certificate: loopback, and Apple's names.
+    ///
+    /// A client with a fixed host name needs only a line in `/etc/hosts`.
     static let serverNames =
         ["localhost", "127.0.0.1", "::1"]
         + [
@@ -36,26 +37,26 @@ struct SimulatorCertificates {
             .pushService(.sandbox),
         ].map(\.host) + ["api.development.push.apple.com"]
 
-    /// The common name of the authority, by which the folder of a simulator is known.
+    /// The common name of the authority, which identifies a simulator's folder.
     private static let authorityName = "apns-legacy simulator authority"
 
     private static let day: Int64 = 86_400
-    /// How long the authority and what it issues for providers is good.
+    /// The validity of the authority and of provider certificates.
     ///
-    /// Old clients get copies of the provider's
-    /// certificate, and some check it themselves before they connect: it must not end as soon as Apple's, in 13 months.
+    /// Longer than the 13 months of Apple's certificates, since old clients get copies, and some refuse an expired
+    /// certificate before they connect.
     private static let yearsLong = 3650 * Self.day
-    /// How long the server's certificate is good.
+    /// The validity of the server's certificate.
     ///
-    /// Apple's systems refuse one that is for more than 825 days, also from
-    /// an authority of the user's. Nobody has copies, so it is easily replaced.
+    /// Apple's systems refuse more than 825 days, also from a private authority. The certificate has no copies, so it
+    /// is easily replaced.
     private static let serverDuration = 800 * Self.day
-    /// What ends sooner is made anew at the start.
+    /// A certificate that expires sooner is replaced at the start.
     private static let remainderMin = 90 * Self.day
-    /// Clocks of other machines may be slow.
+    /// The validity begins earlier, since clocks of other machines may be slow.
     private static let clockDifferenceMax = Self.day
 
-    /// What the server shows; `nil` where it has one from elsewhere.
+    /// The server's certificate and key; `nil` if the user names another one.
     let server: TLSIdentity?
     /// The authority of the folder.
     let trust: TLSTrust
@@ -64,13 +65,13 @@ struct SimulatorCertificates {
     /// Seals device tokens.
     let tokenKey: [UInt8]
 
-    /// Reads what is in a folder and makes what is missing; ``SimulatorFolder/commit()`` writes it.
+    /// Reads the files in a folder and makes those that are missing; ``SimulatorFolder/commit()`` writes them.
     ///
     /// - Parameters:
-    ///   - folder: where it is.
-    ///   - options: what is wanted.
+    ///   - folder: the folder.
+    ///   - options: the properties of the certificates.
     ///   - now: in seconds since 1970.
-    /// - Throws: ``CommandFailure`` where a file is damaged or is not of a simulator.
+    /// - Throws: ``CommandFailure`` if a file is damaged or was not made by a simulator.
     init(in folder: SimulatorFolder, _ options: Options, now: Int64) throws {
         try Self.requireOwn(folder)
         let authority = try Self.authority(in: folder, options, now: now)
@@ -98,7 +99,7 @@ struct SimulatorCertificates {
             .secret("token.key"),
             read: { bytes in
                 guard bytes.count == SimulatorConfiguration.tokenKeyByteCount else {
-                    let problem = "has \(bytes.count) bytes, and \(SimulatorConfiguration.tokenKeyByteCount) are wanted"
+                    let problem = "has \(bytes.count) bytes, expected \(SimulatorConfiguration.tokenKeyByteCount)"
                     throw SimulatorFolder.Damage(name: "token.key", problem: problem)
                 }
                 return bytes
@@ -111,7 +112,7 @@ struct SimulatorCertificates {
 
     private static let identityNames = ["authority", "server", "provider"]
 
-    /// Refuses a folder with certificates or keys of somebody else, which would be overwritten.
+    /// Refuses a folder with other certificates or keys, which would be overwritten.
     private static func requireOwn(_ folder: SimulatorFolder) throws {
         var foreignName: String?
         for name in Self.identityNames {
@@ -128,8 +129,8 @@ struct SimulatorCertificates {
         guard let foreignName else { return }
         throw CommandFailure(
             .configuration,
-            "\(folder.path)/\(foreignName) was not made by this simulator, and nothing is overwritten. Give --folder "
-                + "an empty folder, or delete the files of this one."
+            "\(folder.path)/\(foreignName) was not made by the simulator and is not overwritten; name an empty folder "
+                + "with --folder, or delete the files in this one"
         )
     }
 
@@ -150,7 +151,7 @@ struct SimulatorCertificates {
                 try Self.check(contents, "authority")
                 let authority = try TestCertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
                 guard authority.certificate.subject == "CN=" + Self.authorityName else {
-                    throw SimulatorFolder.Damage(name: "authority.pem", problem: "was not made by this simulator")
+                    throw SimulatorFolder.Damage(name: "authority.pem", problem: "was not made by the simulator")
                 }
                 return try Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
             },
@@ -173,7 +174,7 @@ struct SimulatorCertificates {
     ) throws -> TLSIdentity {
         try Self.identity("server", in: folder, options, authority, now: now) { server in
             let missing = options.serverNames.filter { !server.hostNames.contains(Self.canonicalName($0)) }
-            return missing.isEmpty ? nil : "it has to bear \(missing.joined(separator: ", "))"
+            return missing.isEmpty ? nil : "it lacks \(missing.joined(separator: ", "))"
         } issue: {
             try authority.issueServer(
                 names: options.serverNames,
@@ -186,10 +187,10 @@ struct SimulatorCertificates {
         }.identity
     }
 
-    /// What PKCS#12 files are encrypted with; it keeps no secret, but old programs insist on one.
+    /// The passphrase of PKCS#12 files; it protects nothing, but old programs require one.
     private static let usualPassphrase = "simulator"
 
-    /// Reads a PKCS#12 file, and blames the passphrase's file where only that has changed.
+    /// Reads a PKCS#12 file; if only the passphrase file has changed, the error names that file.
     private static func identity(
         pkcs12 content: [UInt8],
         _ name: String,
@@ -223,9 +224,9 @@ struct SimulatorCertificates {
         )
     }
 
-    /// Keeps a provider's certificate, and the forms of it that old and new clients read.
+    /// Keeps a provider's certificate in the formats that old and new clients read.
     ///
-    /// `name` is what the names of the files begin with.
+    /// `name` is the prefix of the file names.
     private static func keepProvider(
         _ name: String,
         of topic: String,
@@ -279,7 +280,7 @@ struct SimulatorCertificates {
         )
     }
 
-    /// An IPv6 address as a certificate's names have it, in its shortest form; anything else as it is.
+    /// An IPv6 address in its shortest form, as in certificates; any other name unchanged.
     private static func canonicalName(_ name: String) -> String {
         var address = [UInt8](repeating: 0, count: 16)
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -289,15 +290,15 @@ struct SimulatorCertificates {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Whether a certificate can bear a name: a host name, whose first label may be an asterisk, or an address.
+    /// Whether a certificate can contain a name: a host name, whose first label may be an asterisk, or an address.
     static func isName(_ text: String) -> Bool {
-        // As long as the longer one of both.
+        // Large enough for both kinds of addresses.
         var address = [UInt8](repeating: 0, count: 16)
         guard unsafe inet_pton(AF_INET, text, &address) != 1, unsafe inet_pton(AF_INET6, text, &address) != 1 else {
             return true
         }
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
-        // What ends in a number is a misspelled address.
+        // A name that ends in a number is a misspelled address.
         guard text.utf8.count <= 253, labels.last.map({ UInt64($0) == nil }) == true else { return false }
         return labels.enumerated().allSatisfy { index, label in
             if label == "*" { return index == 0 && labels.count > 1 }
@@ -314,7 +315,7 @@ struct SimulatorCertificates {
 
     /// Keeps a certificate of the authority in NAME.pem and its key in NAME.key.pem.
     ///
-    /// `problem` says why a certificate does not fit although it is in order, and `issue` makes one.
+    /// `problem` returns why a valid certificate does not fit, and `issue` makes a new one.
     private static func identity(
         _ name: String,
         in folder: SimulatorFolder,
@@ -347,23 +348,23 @@ struct SimulatorCertificates {
         )
     }
 
-    /// Checks that a certificate and a key can be read and belong together, and names the file where not.
+    /// Checks that a certificate and a key can be read and belong together; the error names the file.
     private static func check(_ contents: [[UInt8]], _ name: String) throws {
         do {
             _ = try Self.certificate(contents[0])
         } catch {
-            throw SimulatorFolder.Damage(name: name + ".pem", problem: "has no certificate that can be read")
+            throw SimulatorFolder.Damage(name: name + ".pem", problem: "has no readable certificate")
         }
         do {
             _ = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
         } catch let error as TLSError where error == .keyMismatch {
             throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
         } catch {
-            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "has no key that can be read")
+            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "has no readable private key")
         }
     }
 
-    /// Checks that a file has the certificate of a provider, whose own file is called so.
+    /// Checks that a file contains the same certificate as the provider's own file.
     private static func check(
         _ name: String,
         _ identity: TLSIdentity,
@@ -371,11 +372,11 @@ struct SimulatorCertificates {
         _ providerName: String
     ) throws {
         guard identity.certificate == provider.identity.certificate else {
-            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than \(providerName).pem")
+            throw SimulatorFolder.Damage(name: name, problem: "contains another certificate than \(providerName).pem")
         }
     }
 
-    /// Whether a certificate is good for long enough.
+    /// Whether a certificate is valid for long enough.
     private static func finding<Value>(
         _ value: Value,
         _ certificate: TLSCertificate,
@@ -386,13 +387,13 @@ struct SimulatorCertificates {
         guard certificate.notBefore <= now else {
             throw CommandFailure(
                 .configuration,
-                "\(folder.path)/\(name) is not valid before \(TimeText(seconds: certificate.notBefore).text), and the "
-                    + "clock of this machine says \(TimeText(seconds: now).text). Set the clock, or give --folder "
-                    + "another folder."
+                "\(folder.path)/\(name) is not valid before \(TimeText(seconds: certificate.notBefore).text), but this "
+                    + "machine's clock shows \(TimeText(seconds: now).text); set the clock, or name another folder "
+                    + "with --folder"
             )
         }
         let isOver = certificate.isExpired(at: now)
         guard certificate.notAfter - now < Self.remainderMin else { return .good(value) }
-        return .outdated("\(name) \(isOver ? "ended" : "ends") on \(TimeText(seconds: certificate.notAfter).text)")
+        return .outdated("\(name) \(isOver ? "expired" : "expires") on \(TimeText(seconds: certificate.notAfter).text)")
     }
 }

@@ -12,7 +12,7 @@ import SimulatorService
 import TestCertificates
 import UnixSignals
 
-/// `apns-legacy simulator`: a local APNs until it is stopped.
+/// `apns-legacy simulator`: runs a local APNs.
 public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
@@ -124,28 +124,28 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Makes a command to be parsed.
     public init() {}
 
-    /// Checks what can be checked before anything is made.
+    /// Checks the options before any file is created.
     ///
-    /// - Throws: a sentence for people.
+    /// - Throws: `ValidationError`.
     public func validate() throws {
         for port in [self.gatewayPort, self.feedbackPort, self.http2Port] where !(0...65535).contains(port) {
-            throw ValidationError("A port is a number from 0 to 65535.")
+            throw ValidationError("invalid port: expected a number from 0 to 65535")
         }
         for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
-            throw ValidationError("--device and --dead-device take a token: 2 to 200 hexadecimal digits.")
+            throw ValidationError("--device, --dead-device: invalid device token: expected 2 to 200 hexadecimal digits")
         }
         for topic in self.topics where !PushServerConfiguration.isTopic(topic) || topic.hasPrefix(".") {
-            throw ValidationError("--topic takes letters, digits, hyphens, periods and underscores.")
+            throw ValidationError("--topic: expected letters, digits, hyphens, periods and underscores")
         }
         if Set(self.topics).count < self.topics.count {
-            throw ValidationError("Give each --topic once.")
+            throw ValidationError("--topic: the same topic is given twice")
         }
         for text in [self.keyId, self.teamId] where !Self.isIdentifier(text) {
-            throw ValidationError("--key-id and --team-id have 10 letters and digits.")
+            throw ValidationError("--key-id, --team-id: expected 10 letters and digits")
         }
     }
 
-    /// Whether this is what Apple gives keys and teams as identifiers.
+    /// Whether a text has the format of Apple's key and team identifiers.
     private static func isIdentifier(_ text: String) -> Bool {
         text.utf8.count == 10
             && text.utf8.allSatisfy {
@@ -153,15 +153,15 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             }
     }
 
-    /// How long connections have to end in order.
+    /// How long to wait for connections to end.
     private static let shutdownDuration = Duration.seconds(3)
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        // The record is made on the threads of the connections, and each would keep as much as the record ever took.
+        // The record is filled by the threads of connections; without this, each would keep its own memory for it.
         _ = share_memory_between_threads()
         let console = environment.console
-        // Before anything is made: whoever reads the file is not to find the ports of an earlier run.
+        // Before anything else, so that nobody reads the ports of an earlier run.
         let announcement = try self.control.announce.map { try Announcement($0) }
         defer { withExtendedLifetime(announcement) {} }
         let folder = try self.folder ?? Self.defaultFolder(environment)
@@ -182,29 +182,29 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let manager = ServiceManager(environment.variables)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
-                // Before the line, at which somebody may already send one.
+                // Before the line is printed, after which a signal may come.
                 let signals = await environment.signals([.sigint, .sigterm])
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try announcement?.write(line)
-                console.say("Certificates and key are in \(folder). Stop with SIGTERM or Ctrl-C.")
-                console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
+                console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
+                console.say("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
-                manager.tell(.stopping(status: "Ending", durationMax: Self.shutdownDuration * 2))
+                manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
             }
         }
         return log?.isComplete == false ? .ioError : .success
     }
 
-    /// Where everything listens, in one line of JSON.
+    /// The ports, as one line of JSON.
     private func line(_ simulator: Simulator, controlPort: Int) -> String {
         #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
             + #""http2_port":\#(simulator.pushPort),"control_port":\#(controlPort),"#
             + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
     }
 
-    /// The same for people.
+    /// The ports, for the service manager's status.
     private func addresses(_ simulator: Simulator, controlPort: Int) -> String {
         let ports = [
             ("gateway", simulator.gatewayPort), ("feedback", simulator.feedbackPort), ("HTTP/2", simulator.pushPort),
@@ -213,7 +213,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         return ports.map { "\($0) port \($1)" }.joined(separator: ", ")
     }
 
-    /// Waits for a signal, or for somebody who asks the control API for the end.
+    /// Waits for a signal, or for a shutdown request to the control API.
     static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
         await withTaskGroup { group in
             group.addTask { for await _ in signals { break } }
@@ -223,10 +223,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         }
     }
 
-    /// Says that a notification came.
+    /// Logs a notification.
     ///
-    /// The logs of a provider name no device token, since it is private. Those of a simulator are read by testers who
-    /// look for one of their own, so its first digits are there. The whole of it and the payload are in the record.
+    /// Other logs contain no device tokens, since they are private. Testers search the simulator's log for their own
+    /// tokens, so it contains the first digits.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
         let outcome =
             notification.isUnanswered
@@ -244,7 +244,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         )
     }
 
-    /// Says that a fault happened.
+    /// Logs an applied fault.
     private static func log(_ change: SimulatorChange, to logger: Logger) {
         guard case .faultApplied(let application) = change else { return }
         logger.info(
@@ -258,24 +258,24 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         )
     }
 
-    /// Where certificates and keys are kept if nobody says where; the folders above it are created.
+    /// The default folder of certificates and keys, which is created if missing.
     private static func defaultFolder(_ environment: CommandEnvironment) throws -> String {
-        // XDG Base Directory Specification: a path that is not absolute is as if it were not set.
+        // XDG Base Directory Specification: a relative path is ignored.
         let states = environment.variables["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment.variables["HOME"].flatMap { $0.isEmpty ? nil : $0 }
         guard let states = states ?? home.map({ $0 + "/.local/state" }) else {
-            throw CommandFailure(.usage, "HOME is not set; specify --folder.")
+            throw CommandFailure(.usage, "HOME is not set; name a folder with --folder")
         }
         let folder = states + "/apns-legacy/simulator"
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
-            throw CommandFailure(.cannotCreate, "Cannot make \(folder). Say by --folder where certificates are kept.")
+            throw CommandFailure(.cannotCreate, "cannot create \(folder); name another folder with --folder")
         }
         return folder
     }
 
-    /// Reads or makes what is kept in the folder, and says what is new.
+    /// Reads or makes the files in the folder, and reports what is new.
     private func openFolder(
         _ path: String,
         _ environment: CommandEnvironment,
@@ -284,8 +284,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var options = SimulatorCertificates.Options(topic: self.topic, keyKind: self.certificates.keyType?.kind)
         options.otherTopics = Array(self.topics.dropFirst())
         options.hasOwnServer = hasOwnServer
-        // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
-        // stands in no certificate.
+        // A wildcard address has no name of its own, and the zone of an address cannot be in a certificate.
         let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
         for name in (isName ? [self.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
         where !options.serverNames.contains(name) {
@@ -304,14 +303,14 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let ownServer = try self.certificates.loadServer()
         let set = try await self.openFolder(folder, environment, hasOwnServer: ownServer == nil)
         guard let server = ownServer ?? set.server else {
-            throw CommandFailure(.software, "There is no server certificate.")
+            throw CommandFailure(.software, "no server certificate; this is a defect of apns-legacy")
         }
         var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
         // RFC 9113, 9.2: HTTP/2 needs TLS 1.2.
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
         configuration.tokenKey = set.tokenKey
-        // Nobody asks for these numbers here, and a million tokens take more memory than the record.
+        // These counts are not shown here, and a million tokens need more memory than the record.
         configuration.countedTokenCountMax = 0
         configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
@@ -324,7 +323,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.listener.port = self.gatewayPort
         configuration.feedback.host = self.host
         configuration.feedback.port = self.feedbackPort
-        // Nobody waits long for the end of a service that is for tests.
+        // A test service must stop quickly.
         configuration.listener.shutdownDuration = Self.shutdownDuration
         configuration.feedback.shutdownDuration = Self.shutdownDuration
         configuration.push.shutdownDuration = Self.shutdownDuration

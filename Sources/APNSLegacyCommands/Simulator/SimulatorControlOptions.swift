@@ -97,8 +97,8 @@ struct SimulatorControlOptions: ParsableArguments {
         guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
             throw CommandFailure(
                 .configuration,
-                "The first line of \(path) is not a valid token: it needs \(Self.tokenCharacterCountMin) or more "
-                    + "characters, letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
+                "\(path): invalid token in the first line: expected \(Self.tokenCharacterCountMin) or more letters, "
+                    + "digits or punctuation marks; to make one: openssl rand -hex 32 > \(path)"
             )
         }
         configuration.token = line

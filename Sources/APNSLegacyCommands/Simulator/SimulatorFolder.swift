@@ -5,46 +5,45 @@ import FoundationEssentials
 import Glibc
 import SystemPackage
 
-/// The folder in which the simulator keeps files between its starts, and into which a new gateway's are written.
+/// A folder whose files are replaced together: the simulator's state, or the files of a new gateway.
 ///
-/// New files are written into the folder `.new` in it. When all of them are on the disk, that is renamed to `.ready`,
-/// and each file is moved from there to its place. A process that is killed before the renaming has changed nothing,
-/// and the next one removes `.new`. One that is killed after it leaves `.ready`, and the next one moves what is left
-/// there. So files that belong together are replaced together.
+/// New files are written to the subfolder `.new`. When all are on the disk, `.new` is renamed to `.ready`, and each
+/// file is moved from there to its place. If the process is killed before the renaming, nothing has changed, and the
+/// next one removes `.new`. If it is killed later, the next one moves the files left in `.ready`.
 final class SimulatorFolder {
-    /// A file by its name, and who may read it.
+    /// The name and mode of a file.
     struct KeptFile {
         let name: String
         let mode: mode_t
-        /// Whether the file gets the mode whatever the process takes away from new files (umask).
+        /// Whether the mode is set regardless of the umask.
         var isExact = false
-        /// Whose group may read it; `nil` for that of new files.
+        /// The group of the file; `nil` for the default.
         var group: gid_t?
 
-        /// A file of exactly this mode.
+        /// A file with exactly this mode.
         static func exact(_ name: String, mode: mode_t, group: gid_t? = nil) -> KeptFile {
             KeptFile(name: name, mode: mode, isExact: true, group: group)
         }
 
-        /// A file that everybody may read.
+        /// A file that all users may read.
         static func shared(_ name: String) -> KeptFile { KeptFile(name: name, mode: 0o644) }
 
         /// A file that only its owner may read.
         static func secret(_ name: String) -> KeptFile { KeptFile(name: name, mode: 0o600) }
     }
 
-    /// What a look at files that are there finds.
+    /// The result of reading existing files.
     enum Finding<Value> {
         /// They can be used.
         case good(Value)
-        /// They have to be made anew, for this reason.
+        /// They must be replaced, for this reason.
         case outdated(String)
     }
 
-    /// A file that is there and is not what it should be.
+    /// A file with invalid content.
     struct Damage: Error {
         var name: String
-        /// The rest of a sentence that begins with the file.
+        /// The predicate of a sentence whose subject is the file.
         var problem: String
     }
 
@@ -54,18 +53,18 @@ final class SimulatorFolder {
         var reason: String
     }
 
-    /// The longest file that is read, in bytes.
+    /// The maximum size of a file, in bytes.
     private static let byteCountMax = 1 << 20
-    /// How long another process may take to make its files: RSA keys take a slow machine seconds.
+    /// How long to wait for another process: a slow machine needs seconds to make RSA keys.
     private static let waitMax = Duration.seconds(30)
     private static let waitInterval = Duration.milliseconds(20)
 
     let path: String
-    /// `nil` where there can be none, such as on a disk that cannot be written to.
+    /// `nil` if it cannot be locked, such as on a read-only file system.
     private let lock: FileLock?
     /// Why there is no lock.
     private let lockProblem: String
-    /// Whether files that are there are replaced.
+    /// Whether existing files are replaced.
     private let replaces: Bool
     private let willChange: () throws -> Void
     private var newFiles: [NewFile] = []
@@ -73,14 +72,14 @@ final class SimulatorFolder {
     private var incompletePath: String { self.path + "/.new" }
     private var completePath: String { self.path + "/.ready" }
 
-    /// Opens a folder, which is created if missing, and holds it against other processes until this object goes.
+    /// Opens a folder, creates it if missing, and locks it until this object is released.
     ///
     /// - Parameters:
     ///   - path: the folder.
-    ///   - replaces: whether files that are there are replaced; where they are not, a new one beside them is an error.
-    ///   - willChange: is called before each change of the disk; a test throws an error from it in place of a kill.
+    ///   - replaces: whether existing files are replaced; if not, a new file of the same name is an error.
+    ///   - willChange: called before each change of the disk; a test throws an error from it to simulate a kill.
     /// - Returns: the folder.
-    /// - Throws: ``CommandFailure``, also where another process does not let go of it.
+    /// - Throws: ``CommandFailure``, also if another process keeps it locked.
     static func open(
         _ path: String,
         replaces: Bool = true,
@@ -88,14 +87,14 @@ final class SimulatorFolder {
     ) async throws -> SimulatorFolder {
         try willChange()
         guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
-            throw CommandFailure(.cannotCreate, "Cannot make \(path): \(Errno(rawValue: errno)).")
+            throw CommandFailure(.cannotCreate, "cannot create \(path): \(Errno(rawValue: errno))")
         }
         var status = stat()
         guard unsafe stat(path, &status) == 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot read \(path): \(Errno(rawValue: errno)).")
+            throw CommandFailure(.cannotCreate, "cannot read \(path): \(Errno(rawValue: errno))")
         }
         guard status.st_mode & S_IFMT == S_IFDIR else {
-            throw CommandFailure(.cannotCreate, "\(path) is not a folder. Give --folder another path.")
+            throw CommandFailure(.cannotCreate, "\(path) is not a folder; name another one with --folder")
         }
         let deadline = ContinuousClock.now + Self.waitMax
         while true {
@@ -109,12 +108,12 @@ final class SimulatorFolder {
                     let process = holder.map { "process \($0)" } ?? "another process"
                     throw CommandFailure(
                         .tryAgain,
-                        "\(path) is in use by \(process), which makes certificates in it. Wait for it to end, or give "
-                            + "--folder another folder."
+                        "\(path) is in use by \(process), which creates certificates in it; wait for it to end, or "
+                            + "name another folder with --folder"
                     )
                 }
             case .failure(.system(_, let code)):
-                // A folder that has everything serves all the same.
+                // A complete folder needs no lock.
                 return SimulatorFolder(
                     path,
                     lock: nil,
@@ -147,14 +146,14 @@ final class SimulatorFolder {
 
     // MARK: Keeping
 
-    /// Reads what is kept in a file, or makes it.
+    /// Reads a file, or makes it.
     ///
     /// - Parameters:
-    ///   - file: where it is.
-    ///   - change: why it has to be made anew whatever is there; `nil` where that depends on what is there.
-    ///   - read: makes it of the file's bytes; throws where they are damaged.
-    ///   - make: makes the file's bytes.
-    /// - Returns: what `read` returns.
+    ///   - file: the file.
+    ///   - change: why it must be replaced; `nil` if that depends on its content.
+    ///   - read: parses the content; throws if it is damaged.
+    ///   - make: makes new content.
+    /// - Returns: the result of `read`.
     /// - Throws: ``CommandFailure``.
     func keep<Value>(
         _ file: KeptFile,
@@ -165,14 +164,14 @@ final class SimulatorFolder {
         try self.keep([file], changedBy: change, read: { .good(try read($0[0])) }, make: { [try make()] })
     }
 
-    /// Reads what is kept in several files, or makes all of them.
+    /// Reads several files, or makes all of them.
     ///
     /// - Parameters:
-    ///   - files: where it is.
-    ///   - change: why it has to be made anew whatever is there; `nil` where that depends on what is there.
-    ///   - read: makes it of the files' bytes; throws where they are damaged.
-    ///   - make: makes the files' bytes.
-    /// - Returns: what `read` returns.
+    ///   - files: the files.
+    ///   - change: why they must be replaced; `nil` if that depends on their content.
+    ///   - read: parses the contents; throws if one is damaged.
+    ///   - make: makes new contents.
+    /// - Returns: the result of `read`.
     /// - Throws: ``CommandFailure``.
     func keep<Value>(
         _ files: [KeptFile],
@@ -187,18 +186,21 @@ final class SimulatorFolder {
         }
         let contents = try make()
         guard case .good(let value) = try read(contents) else {
-            throw CommandFailure(.software, "What was made for \(self.path)/\(files[0].name) cannot be used.")
+            throw CommandFailure(
+                .software,
+                "the new \(self.path)/\(files[0].name) cannot be used; this is a defect of apns-legacy"
+            )
         }
         self.newFiles += zip(files, contents).map { NewFile(file: $0, content: $1, reason: reason) }
         return value
     }
 
-    /// Writes a file at the next ``commit()``, whatever is there.
+    /// Writes a file at the next ``commit()``.
     func add(_ file: KeptFile, _ content: [UInt8]) {
         self.newFiles.append(NewFile(file: file, content: content, reason: "added"))
     }
 
-    /// Why a file is made anew; `nil` where it stays.
+    /// Why a file is replaced; `nil` if it stays.
     func reason(for name: String) -> String? { self.newFiles.first { $0.file.name == name }?.reason }
 
     private func finding<Value>(
@@ -210,7 +212,7 @@ final class SimulatorFolder {
         guard contents.count == files.count else {
             let missing = zip(files, found).filter { $1 == nil }.map(\.0.name)
             let isSome = !contents.isEmpty
-            return .outdated(isSome ? "\(missing.joined(separator: " and ")) was missing" : "not there before")
+            return .outdated(isSome ? "\(missing.joined(separator: " and ")) was missing" : "did not exist")
         }
         do {
             return try read(contents)
@@ -226,22 +228,22 @@ final class SimulatorFolder {
     private func failure(_ damage: Damage) -> CommandFailure {
         CommandFailure(
             .configuration,
-            "\(self.path)/\(damage.name) \(damage.problem). Delete it to have a new one made, or give --folder another "
-                + "folder."
+            "\(self.path)/\(damage.name) \(damage.problem); delete it to have it replaced, or name another folder with "
+                + "--folder"
         )
     }
 
-    /// The bytes of a file; `nil` where there is none.
+    /// The content of a file; `nil` if it does not exist.
     func content(of name: String) throws -> [UInt8]? {
-        // What is no file, such as a pipe, is not waited for.
+        // O_NONBLOCK: opening a pipe must not wait for a writer.
         let descriptor = unsafe Glibc.open("\(self.path)/\(name)", O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT { return nil }
-            throw CommandFailure(.configuration, "Cannot read \(self.path)/\(name): \(Errno(rawValue: errno)).")
+            throw CommandFailure(.configuration, "cannot read \(self.path)/\(name): \(Errno(rawValue: errno))")
         }
         defer { close(descriptor) }
         guard let identity = FileIdentity(descriptor: descriptor), identity.isRegular else {
-            throw self.failure(Damage(name: name, problem: "is not a file"))
+            throw self.failure(Damage(name: name, problem: "is not a regular file"))
         }
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 16_384)
@@ -249,7 +251,7 @@ final class SimulatorFolder {
             let count = unsafe Glibc.read(descriptor, &piece, piece.count)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else {
-                throw CommandFailure(.configuration, "Cannot read \(self.path)/\(name): \(Errno(rawValue: errno)).")
+                throw CommandFailure(.configuration, "cannot read \(self.path)/\(name): \(Errno(rawValue: errno))")
             }
             if count == 0 { return bytes }
             bytes += piece[..<count]
@@ -261,18 +263,18 @@ final class SimulatorFolder {
 
     // MARK: Writing
 
-    /// Puts all that is new into the folder.
+    /// Writes all new files.
     ///
-    /// - Returns: a line for people for each reason, with the files that are new for it.
+    /// - Returns: a message for each reason, with its new files.
     /// - Throws: ``CommandFailure``; then nothing has changed, or the next start finishes it.
     func commit() throws -> [String] {
         guard !self.newFiles.isEmpty else { return [] }
         guard self.lock != nil else {
             let names = self.newFiles.map(\.file.name).joined(separator: ", ")
-            throw CommandFailure(.cannotCreate, "Cannot write \(names) in \(self.path): \(self.lockProblem).")
+            throw CommandFailure(.cannotCreate, "cannot write \(names) in \(self.path): \(self.lockProblem)")
         }
         do {
-            try self.change("make \(self.incompletePath)") { unsafe mkdir(self.incompletePath, 0o700) }
+            try self.change("create \(self.incompletePath)") { unsafe mkdir(self.incompletePath, 0o700) }
             for new in self.newFiles { try self.write(new) }
             try self.synchronize(self.incompletePath)
         } catch {
@@ -288,13 +290,13 @@ final class SimulatorFolder {
         for new in self.newFiles where !reasons.contains(new.reason) { reasons.append(new.reason) }
         let lines = reasons.map { reason in
             let names = self.newFiles.filter { $0.reason == reason }.map(\.file.name).joined(separator: ", ")
-            return "New in \(self.path), \(reason): \(names)"
+            return "Created in \(self.path) (\(reason)): \(names)"
         }
         self.newFiles = []
         return lines
     }
 
-    /// Removes or finishes what a process left that was killed.
+    /// Removes or completes what a killed process left.
     private func finishInterrupted() throws(CommandFailure) {
         do {
             if FileManager.default.fileExists(atPath: self.incompletePath) { try self.remove(self.incompletePath) }
@@ -305,7 +307,7 @@ final class SimulatorFolder {
     }
 
     private func moveComplete() throws {
-        // A configuration names others, so that it comes last.
+        // The configuration is last, since it names the other files.
         let names = try FileManager.default.contentsOfDirectory(atPath: self.completePath)
         for name in names.filter({ !$0.hasSuffix(".yaml") }) + names.filter({ $0.hasSuffix(".yaml") }) {
             let (new, path) = ("\(self.completePath)/\(name)", "\(self.path)/\(name)")
@@ -317,18 +319,18 @@ final class SimulatorFolder {
             do throws(Errno) {
                 try AtomicFile.moveWithoutReplacing(new, to: path)
             } catch .fileExists {
-                // A process that was killed here may have given the new file its place already.
+                // A process killed here may have linked the new file already.
                 if FileIdentity(path: new) == FileIdentity(path: path) {
                     try self.change("remove \(new)") { unsafe unlink(new) }
                     continue
                 }
                 throw CommandFailure(
                     .cannotCreate,
-                    "\(path) is there already, and was kept. The new one is \(new). Move one of the two away, and run "
-                        + "this again."
+                    "\(path) already exists and was kept; the new file is \(new); move one of them away and run this "
+                        + "again"
                 )
             } catch {
-                throw CommandFailure(.cannotCreate, "Cannot make \(path): \(error).")
+                throw CommandFailure(.cannotCreate, "cannot create \(path): \(error)")
             }
         }
         try self.synchronize(self.path)
@@ -345,7 +347,7 @@ final class SimulatorFolder {
     private func write(_ new: NewFile) throws {
         let path = "\(self.incompletePath)/\(new.file.name)"
         var descriptor: CInt = -1
-        try self.change("make \(path)") {
+        try self.change("create \(path)") {
             descriptor = unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, new.file.mode)
             return descriptor
         }
@@ -365,14 +367,14 @@ final class SimulatorFolder {
         try self.change("write \(path)", status: .ioError) { fsync(descriptor) }
     }
 
-    /// Waits until the names in a folder are on the disk.
+    /// Flushes the entries of a folder to the disk.
     private func synchronize(_ folder: String) throws {
         let descriptor = unsafe Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { if descriptor >= 0 { close(descriptor) } }
         try self.change("write \(folder)", status: .ioError) { fsync(descriptor) }
     }
 
-    /// Makes a system call that changes the disk; again where a signal came in between.
+    /// Makes a system call that changes the disk, and repeats it if a signal interrupts it.
     private func change(_ what: String, status: ExitStatus = .cannotCreate, _ call: () -> CInt) throws {
         try self.willChange()
         while call() < 0 {
@@ -381,8 +383,8 @@ final class SimulatorFolder {
             let isFull = code == ENOSPC || code == EDQUOT
             throw CommandFailure(
                 isFull ? .ioError : status,
-                "Cannot \(what): \(Errno(rawValue: code)). "
-                    + (isFull ? "Make room, or give --folder another folder." : "Give --folder a folder to write to.")
+                "cannot \(what): \(Errno(rawValue: code)); "
+                    + (isFull ? "free some space or name" : "name") + " another folder with --folder"
             )
         }
     }

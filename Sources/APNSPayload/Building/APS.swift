@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The `aps` object of a payload: what the system reads; all else is the app's.
+/// The `aps` object of a payload, which the system reads; the other keys belong to the app.
 ///
-/// A property that is `nil`, or `false`, is left out. What each key does depends on the version of the system that
-/// receives it; one that does not know a key ignores it.
+/// A property that is `nil` or `false` is omitted. The effect of a key depends on the system version of the device;
+/// unknown keys are ignored.
 ///
 /// ```swift
 /// let aps = APS(alert: "Your train leaves in ten minutes", badge: 1, sound: .default)
@@ -12,44 +12,45 @@
 /// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's
 ///   documentation.
 public struct APS: Hashable, Sendable {
-    /// `alert`: what is shown.
+    /// `alert`: the text to show.
     ///
     /// Since 2009.
     public var alert: Alert?
 
-    /// `badge`: the number on the app's icon; 0 takes it away.
+    /// `badge`: the number on the app's icon; 0 removes it.
     ///
     /// Since 2009.
     ///
-    /// Up to 2012 the guide said that a missing number takes it away, too; since then a missing one changes nothing.
+    /// Until 2012, the guide specified that a missing number also removes the badge; since then it leaves the badge
+    /// unchanged.
     public var badge: Int?
 
-    /// `sound`: what is played.
+    /// `sound`: the sound to play.
     ///
     /// Since 2009; critical ones since iOS 12.
     public var sound: Sound?
 
-    /// `content-available`, as 1: the app is woken in the background.
+    /// `content-available`, as 1: wakes the app in the background.
     ///
     /// Since iOS 5 for Newsstand, iOS 7 for all.
     public var isContentAvailable = false
 
-    /// `mutable-content`, as 1: an extension of the app may change what is shown.
+    /// `mutable-content`, as 1: an app extension may change the content before it is shown.
     ///
     /// Since iOS 10.
     public var isMutableContent = false
 
-    /// `category`: which actions are offered.
+    /// `category`: determines the actions of the notification.
     ///
     /// Since iOS 8.
     public var category: String?
 
-    /// `thread-id`: notifications with the same one are grouped.
+    /// `thread-id`: notifications with the same value are grouped.
     ///
     /// Since iOS 10, grouped since iOS 12.
     public var threadID: String?
 
-    /// `url-args`: what fills the address that a website's notification opens.
+    /// `url-args`: the values for the placeholders of the URL that a website's notification opens.
     ///
     /// Since OS X 10.9, for Safari.
     public var urlArguments: [String]?
@@ -59,12 +60,12 @@ public struct APS: Hashable, Sendable {
     /// Not documented by Apple.
     public var accountID: String?
 
-    /// `target-content-id`: which window is brought to the front.
+    /// `target-content-id`: the window to bring to the front.
     ///
     /// Since iOS 13.
     public var targetContentID: String?
 
-    /// `interruption-level`: how much it may disturb.
+    /// `interruption-level`: how much the notification may interrupt the user.
     ///
     /// Since iOS 15.
     public var interruptionLevel: InterruptionLevel?
@@ -74,7 +75,7 @@ public struct APS: Hashable, Sendable {
     /// Since iOS 15.
     public var relevanceScore: Double?
 
-    /// `filter-criteria`: decides whether it is shown in the present Focus.
+    /// `filter-criteria`: determines whether it is shown in the current Focus.
     ///
     /// Since iOS 16.
     public var filterCriteria: String?
@@ -84,24 +85,24 @@ public struct APS: Hashable, Sendable {
     /// Since iOS 16.1.
     public var liveActivity: LiveActivity?
 
-    /// `summary-arg`: what the summary of a group says of this one.
+    /// `summary-arg`: the text for this notification in the summary of its group.
     ///
     /// Since iOS 12, ignored since iOS 15.
     ///
-    /// Other senders write it into the alert, see ``Alert/summaryArgument``.
+    /// Other senders put it into the alert, see ``Alert/summaryArgument``.
     public var summaryArgument: String?
 
-    /// `summary-arg-count`: for how many it counts in the summary of a group.
+    /// `summary-arg-count`: how many items it counts as in the summary of its group.
     ///
     /// Since iOS 12, ignored since iOS 15.
     public var summaryArgumentCount: Int?
 
-    /// Makes an `aps` object of the keys that are used most; the others are properties.
+    /// Makes an `aps` object from the most common keys; the others are properties.
     ///
     /// - Parameters:
-    ///   - alert: what is shown; nothing by default.
+    ///   - alert: the text to show; none by default.
     ///   - badge: the number on the app's icon; unchanged by default.
-    ///   - sound: what is played; none by default.
+    ///   - sound: the sound to play; none by default.
     public init(alert: Alert? = nil, badge: Int? = nil, sound: Sound? = nil) {
         self.alert = alert
         self.badge = badge
@@ -115,23 +116,23 @@ public struct APS: Hashable, Sendable {
         return aps
     }()
 
-    /// How much a notification may disturb.
+    /// How much a notification may interrupt the user.
     public struct InterruptionLevel: RawRepresentable, Hashable, Sendable, Encodable {
-        /// As it stands in the payload.
+        /// The value in the payload.
         public var rawValue: String
 
-        /// Takes a level.
+        /// Makes a level.
         ///
-        /// - Parameter rawValue: as it stands in the payload.
+        /// - Parameter rawValue: the value in the payload.
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// It goes to the list without a sound.
+        /// Adds the notification to the list without a sound.
         public static let passive = InterruptionLevel(rawValue: "passive")
-        /// It is shown at once; what the system does by default.
+        /// Shows the notification immediately; the system's default.
         public static let active = InterruptionLevel(rawValue: "active")
-        /// It is shown at once, also in a Focus that lets such ones through.
+        /// Shows the notification immediately, also in a Focus that permits time-sensitive ones.
         public static let timeSensitive = InterruptionLevel(rawValue: "time-sensitive")
-        /// It is shown at once and plays its sound in any case; needs an entitlement.
+        /// Shows the notification immediately and always plays its sound; needs an entitlement.
         public static let critical = InterruptionLevel(rawValue: "critical")
     }
 }
@@ -152,10 +153,10 @@ extension APS: Encodable {
         case summaryArgumentCount = "summary-arg-count"
     }
 
-    /// Writes the object.
+    /// Encodes the object.
     ///
-    /// - Parameter encoder: writes it.
-    /// - Throws: what the encoder throws.
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encodeIfPresent(self.alert, forKey: .alert)

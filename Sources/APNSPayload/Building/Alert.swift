@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension APS {
-    /// What is shown: `alert` of the `aps` object.
+    /// The text to show: `alert` of the `aps` object.
     ///
-    /// One that has a plain body and nothing else is written as a string, the oldest and shortest form.
+    /// An alert with only a plain body is encoded as a string, the oldest and shortest form.
     public struct Alert: Hashable, Sendable {
         /// `title`, or `title-loc-key` with `title-loc-args`.
         ///
@@ -20,7 +20,7 @@ extension APS {
         /// Since 2009.
         public var body: AlertText?
 
-        /// `launch-image`: what is shown while the app starts.
+        /// `launch-image`: the image shown while the app starts.
         ///
         /// Since iOS 4.
         public var launchImage: String?
@@ -35,21 +35,21 @@ extension APS {
         /// Since OS X 10.9, for Safari.
         public var action: String?
 
-        /// `summary-arg`: what the summary of a group says of this one.
+        /// `summary-arg`: the text for this notification in the summary of its group.
         ///
         /// Since iOS 12, ignored since iOS 15.
         public var summaryArgument: String?
 
-        /// `summary-arg-count`: for how many it counts in the summary of a group.
+        /// `summary-arg-count`: how many items it counts as in the summary of its group.
         ///
         /// Since iOS 12, ignored since iOS 15.
         public var summaryArgumentCount: Int?
 
-        /// Makes an alert of the keys that are used most; the others are properties.
+        /// Makes an alert from the most common keys; the others are properties.
         ///
         /// - Parameters:
         ///   - title: a short line above the body; none by default.
-        ///   - subtitle: a line between title and body; none by default.
+        ///   - subtitle: a line between the title and the body; none by default.
         ///   - body: the text; none by default.
         public init(title: AlertText? = nil, subtitle: AlertText? = nil, body: AlertText? = nil) {
             self.title = title
@@ -57,7 +57,7 @@ extension APS {
             self.body = body
         }
 
-        /// Makes an alert with a body alone.
+        /// Makes an alert with only a body.
         ///
         /// - Parameter body: the text.
         public init(_ body: String) { self.init(body: .plain(body)) }
@@ -66,31 +66,31 @@ extension APS {
     /// A text of an alert.
     @frozen
     public enum AlertText: Hashable, Sendable {
-        /// This text.
+        /// Literal text.
         case plain(String)
-        /// What the app has under this key in its `Localizable.strings`, filled with the arguments in order.
+        /// The text for this key in the app's `Localizable.strings`, with the arguments inserted in order.
         case localized(key: String, arguments: [String] = [])
     }
 
     /// The button of an alert that opens the app, on systems that show one.
     @frozen
     public enum ActionButton: Hashable, Sendable {
-        /// What the app has under this key in its `Localizable.strings`.
+        /// The text for this key in the app's `Localizable.strings`.
         case localized(key: String)
-        /// None, but one that closes the alert; written as `null`.
+        /// Only the button that closes the alert; encoded as `null`.
         case none
     }
 }
 
 extension APS.Alert: ExpressibleByStringLiteral {
-    /// Makes an alert with a body alone.
+    /// Makes an alert with only a body.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self.init(value) }
 }
 
 extension APS.AlertText: ExpressibleByStringLiteral {
-    /// Takes a plain text.
+    /// Makes literal text.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self = .plain(value) }
@@ -111,10 +111,10 @@ extension APS.Alert: Encodable {
         case summaryArgumentCount = "summary-arg-count"
     }
 
-    /// Writes a string or an object.
+    /// Encodes a string or an object.
     ///
-    /// - Parameter encoder: writes it.
-    /// - Throws: what the encoder throws.
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         if case .plain(let text) = self.body, self == APS.Alert(text) {
             var container = encoder.singleValueContainer()

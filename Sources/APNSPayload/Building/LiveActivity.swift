@@ -1,74 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension APS {
-    /// The keys of the `aps` object that start, change or end a Live Activity.
+    /// The keys of the `aps` object that start, update or end a Live Activity.
     ///
     /// Since iOS 16.1.
     ///
-    /// All moments are whole seconds since 1970 (UTC).
+    /// All times are whole seconds since 1970 (UTC).
     public struct LiveActivity: Hashable, Sendable {
-        /// `event`: what becomes of the activity.
+        /// `event`: what happens to the activity.
         public var event: Event
 
-        /// `timestamp`: when the state was as it is told here; an older one than the device has is left out.
+        /// `timestamp`: the time of this state; the device ignores a state that is older than its own.
         public var timestamp: Int
 
-        /// `content-state`: what the activity shows, as its type in the app reads it.
+        /// `content-state`: the content of the activity, decoded by its type in the app.
         public var contentState: JSONValue?
 
-        /// `stale-date`: from when on it counts as out of date.
+        /// `stale-date`: the time from which the content is out of date.
         public var staleDate: Int?
 
-        /// `dismissal-date`: when an activity that has ended goes away.
+        /// `dismissal-date`: the time when an ended activity is removed.
         public var dismissalDate: Int?
 
         /// `attributes-type`: the name of the activity's type in the app; for ``Event/start``.
         public var attributesType: String?
 
-        /// `attributes`: what does not change while the activity runs; for ``Event/start``.
+        /// `attributes`: the data that does not change while the activity runs; for ``Event/start``.
         public var attributes: JSONValue?
 
-        /// `input-push-token`, as 1: the device makes a token for the activity that starts.
+        /// `input-push-token`, as 1: the device creates a push token for the activity that starts.
         ///
-        /// Since iOS 18; not in
-        /// Apple's documentation.
+        /// Since iOS 18; not in Apple's documentation.
         public var wantsPushToken = false
 
         /// `input-push-channel`: the broadcast channel of the activity that starts.
         ///
-        /// Since iOS 18; not in Apple's
-        /// documentation.
+        /// Since iOS 18; not in Apple's documentation.
         public var pushChannel: String?
 
         /// Makes the keys that every event has; the others are properties.
         ///
         /// - Parameters:
-        ///   - event: what becomes of the activity.
-        ///   - timestamp: when the state was as it is told here, in seconds since 1970 (UTC).
-        ///   - contentState: what it shows; nothing by default.
+        ///   - event: what happens to the activity.
+        ///   - timestamp: the time of the state, in seconds since 1970 (UTC).
+        ///   - contentState: the content of the activity; none by default.
         public init(_ event: Event, timestamp: Int, contentState: JSONValue? = nil) {
             self.event = event
             self.timestamp = timestamp
             self.contentState = contentState
         }
 
-        /// What becomes of an activity.
+        /// What happens to an activity.
         public struct Event: RawRepresentable, Hashable, Sendable, Encodable {
-            /// As it stands in the payload.
+            /// The value in the payload.
             public var rawValue: String
 
-            /// Takes an event.
+            /// Makes an event.
             ///
-            /// - Parameter rawValue: as it stands in the payload.
+            /// - Parameter rawValue: the value in the payload.
             public init(rawValue: String) { self.rawValue = rawValue }
 
-            /// It starts.
+            /// Starts the activity.
             ///
             /// Since iOS 17.2.
             public static let start = Event(rawValue: "start")
-            /// It changes.
+            /// Updates the activity.
             public static let update = Event(rawValue: "update")
-            /// It ends.
+            /// Ends the activity.
             public static let end = Event(rawValue: "end")
         }
     }
@@ -85,10 +83,10 @@ extension APS.LiveActivity: Encodable {
         case inputPushChannel = "input-push-channel"
     }
 
-    /// Writes the keys.
+    /// Encodes the keys.
     ///
-    /// - Parameter encoder: writes them.
-    /// - Throws: what the encoder throws.
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.timestamp, forKey: .timestamp)

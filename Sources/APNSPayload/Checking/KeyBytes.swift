@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The bytes of a key, to be compared with the known ones.
+/// The bytes of a key, for comparison with the known keys.
 @safe
 struct KeyBytes: ~Copyable {
     private let start: UnsafeRawPointer
     let count: Int
 
-    /// - Parameter bytes: not empty; they must outlive this value.
+    /// - Parameter bytes: at least one; they must outlive this value.
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress else { return nil }
         unsafe self.start = start
         self.count = bytes.count
     }
 
-    /// Whether the bytes are those of a literal.
+    /// Whether the bytes equal those of a literal.
     ///
-    /// Words that overlap cover every length above three without a loop, and one side of each comparison is a constant.
+    /// Overlapping words cover every length above three without a loop, and one side of each comparison is a constant.
     @inline(__always)
     func spell(_ literal: StaticString) -> Bool {
         let count = literal.utf8CodeUnitCount

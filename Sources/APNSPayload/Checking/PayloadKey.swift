@@ -5,7 +5,7 @@
 /// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's
 ///   documentation.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum PayloadKey: UInt8, Hashable, Sendable, CaseIterable {
     /// `aps`: an object.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How long a payload is that passed its check.
+/// The length of a payload that passed its check.
 public struct PayloadMeasure: Hashable, Sendable {
-    /// The bytes of the payload as it is.
+    /// The bytes of the payload as given.
     public let byteCount: Int
-    /// The bytes of the payload without the white space between its tokens.
+    /// The bytes of the payload without white space between its tokens.
     public let minifiedByteCount: Int
 
     package init(byteCount: Int, minifiedByteCount: Int) {

@@ -4,9 +4,9 @@
 enum PayloadObject {
     case root, aps, alert, sound
 
-    /// Finds the known key that some bytes spell.
+    /// Finds a known key by its bytes.
     ///
-    /// The length picks the few keys that it could be, and those are compared by words: a perfect hash written out.
+    /// The length selects a few candidates, which are compared word by word: a hand-written perfect hash.
     @inline(__always)
     func key(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch self {

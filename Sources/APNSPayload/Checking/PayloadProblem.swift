@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a payload is refused, and where.
+/// Why a payload is invalid, and where.
 ///
-/// The description names known keys only; what else a payload says never appears in it.
+/// The description contains known keys only, and nothing else of the payload.
 public struct PayloadProblem: Error, Hashable, Sendable {
     /// What is wrong.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// The bytes are no JSON.
+        /// The bytes are not JSON.
         case syntax(JSONFault)
-        /// The payload is JSON, and no object.
+        /// The payload is JSON, but not an object.
         case notAnObject(JSONKind)
-        /// The payload is longer than its protocol takes; both numbers are bytes.
+        /// The payload is longer than the protocol allows; both numbers are in bytes.
         case tooLong(byteCount: Int, byteCountMax: Int)
-        /// A known key stands twice in its object, so that one of its values would be lost.
+        /// A known key is repeated in its object, so one of its values would be lost.
         case duplicateKey(PayloadKey)
-        /// The value of a known key is of a type that it cannot have.
+        /// The value of a known key has the wrong type.
         case wrongKind(PayloadKey, found: JSONKind, allowed: JSONKinds)
-        /// An element in the array of a known key is no string.
+        /// An element in the array of a known key is not a string.
         case wrongElementKind(PayloadKey, found: JSONKind)
 
-        /// The known key at fault; `nil` where the fault is none of a key's.
+        /// The known key at fault; `nil` if the problem is not about a known key.
         public var key: PayloadKey? {
             switch self {
             case .syntax, .notAnObject, .tooLong: nil
@@ -33,22 +33,21 @@ public struct PayloadProblem: Error, Hashable, Sendable {
 
     /// What is wrong.
     public let kind: Kind
-    /// The offset of the first byte at fault, counted from 0; it is the byte count when something is missing at the
-    /// end.
+    /// The offset of the first byte at fault; the number of bytes if something is missing at the end.
     public let byteOffset: Int
-    /// The line, counted from 1; LF, CR LF and a lone CR end a line.
+    /// The line, counted from 1; LF, CR LF and a single CR end a line.
     public let line: Int
     /// The column, counted from 1, in Unicode code points.
     public let column: Int
 
-    /// Finds the line and the column of what a scanner found.
+    /// Determines the line and column of a scanner's failure.
     package init(_ failure: ScanFailure, in bytes: UnsafeRawBufferPointer) {
         self.kind = failure.kind
         self.byteOffset = failure.byteOffset
         (self.line, self.column) = unsafe Self.place(of: failure.byteOffset, in: bytes)
     }
 
-    /// Counts lines and code points up to an offset; only a refused payload pays for it.
+    /// Counts lines and code points up to an offset; this costs time only for invalid payloads.
     private static func place(of byteOffset: Int, in bytes: UnsafeRawBufferPointer) -> (line: Int, column: Int) {
         var line = 1
         var column = 1
@@ -100,11 +99,11 @@ extension PayloadProblem.Kind: CustomStringConvertible {
     }
 }
 
-/// What is wrong at which byte, before anybody asks for line and column.
+/// What is wrong and at which byte; its line and column are computed only if needed.
 package struct ScanFailure: Error, Hashable, Sendable {
     /// What is wrong.
     package let kind: PayloadProblem.Kind
-    /// The offset of the first byte at fault, counted from the first byte that the scanner was given.
+    /// The offset of the first byte at fault from the start of the scanner's bytes.
     package let byteOffset: Int
 
     package init(kind: PayloadProblem.Kind, byteOffset: Int) {

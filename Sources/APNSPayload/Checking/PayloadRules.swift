@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a payload is checked against.
+/// The rules that a payload must comply with.
 public struct PayloadRules: Hashable, Sendable {
-    /// The deepest nesting of objects and arrays that is read, counting the payload itself.
+    /// The maximum nesting of objects and arrays, including the payload itself.
     ///
-    /// Real payloads have three to six levels. The limit lets the scanner keep its whole stack in one 64-bit word.
+    /// Real payloads have three to six levels. The limit lets the scanner store its stack in one 64-bit word.
     public static let depthMax = 64
 
     /// The longest payload of the binary protocol before the server change of 2014, in bytes.
@@ -25,25 +25,25 @@ public struct PayloadRules: Hashable, Sendable {
     /// The rules of VoIP pushes over HTTP/2: 5,120 bytes.
     public static let voip = Self(byteCountMax: voipByteCountMax)
 
-    /// The longest payload that passes, in bytes.
+    /// The maximum length of a payload, in bytes.
     public var byteCountMax: Int
 
     /// Whether the values of known `aps` keys must have their known types; the default is `true`.
     ///
-    /// Unknown keys pass in either case. Without it, a payload is any JSON object that has no second `aps`.
+    /// Unknown keys are valid in either case. If it is `false`, a payload is any JSON object with at most one `aps`.
     public var checksKnownKeys: Bool
 
-    /// Whether white space between the tokens is left out of the length; the default is `false`.
+    /// Whether the length excludes white space between tokens; the default is `false`.
     ///
-    /// Set it where the payload is minified before it is sent.
+    /// Set it if the payload is minified before it is sent.
     public var measuresMinified: Bool
 
     /// Makes rules.
     ///
     /// - Parameters:
-    ///   - byteCountMax: the longest payload that passes, in bytes.
+    ///   - byteCountMax: the maximum length of a payload, in bytes.
     ///   - checksKnownKeys: whether the values of known `aps` keys must have their known types.
-    ///   - measuresMinified: whether white space between the tokens is left out of the length.
+    ///   - measuresMinified: whether the length excludes white space between tokens.
     public init(byteCountMax: Int, checksKnownKeys: Bool = true, measuresMinified: Bool = false) {
         self.byteCountMax = byteCountMax
         self.checksKnownKeys = checksKnownKeys

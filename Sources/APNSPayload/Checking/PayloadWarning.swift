@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a payload may say, and is hardly what its writer meant.
+/// Something in a payload that is valid, but probably a mistake.
 ///
-/// Unlike ``PayloadProblem``, its description has the name of a key as the payload writes it, since that is what is to
-/// be looked for; at most ``nameCharacterCountMax`` characters of it, and none that a terminal would obey.
+/// Unlike that of ``PayloadProblem``, the description contains the name of a key as in the payload, so that you can
+/// search for it: at most ``nameCharacterCountMax`` characters, without control characters.
 public struct PayloadWarning: Hashable, Sendable {
-    /// What is odd.
+    /// What is suspicious.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// A key stands beside `aps`, and the system looks for it in there.
+        /// A key is next to `aps`, but the system expects it inside.
         case outsideAPS(PayloadKey)
-        /// A key that the system does not know has nearly the name of one that it knows.
+        /// An unknown key has almost the name of a known one.
         case misspelt(PayloadKey)
-        /// The value of a known key is not one that it can have; `expected` says which it can have.
+        /// The value of a known key is invalid; `expected` describes the valid values.
         case unexpectedValue(expected: String)
-        /// Arguments for a localized text stand there without the key of the text.
+        /// Arguments for a localized text without the key of the text.
         case argumentsWithoutKey(PayloadKey)
-        /// A text has no characters.
+        /// A text is empty.
         case emptyText
-        /// Nothing in the payload is for the system to show, to play or to wake an app for.
+        /// The payload contains nothing to show or play, and does not wake the app.
         case noEffect
     }
 
-    /// How many characters of a name are shown.
+    /// The maximum number of characters of a name in the description.
     public static let nameCharacterCountMax = 40
 
-    /// Where it is: the names of the keys from the outermost one on, with periods between them; empty for the payload
-    /// as a whole.
+    /// The path: the names of the keys from the outermost one, separated by periods; empty for the payload itself.
     public let path: String
-    /// What is odd.
+    /// What is suspicious.
     public let kind: Kind
 
     init(_ kind: Kind, at path: String = "") {
@@ -40,20 +39,20 @@ public struct PayloadWarning: Hashable, Sendable {
 }
 
 extension PayloadWarning: CustomStringConvertible {
-    /// The place and what is odd, as in `aps.bagde is not known; aps.badge is`.
+    /// The path and the problem, as in `aps.bagde is unknown; did you mean aps.badge?`.
     public var description: String {
         let place = Self.plain(self.path)
         return switch self.kind {
-        case .outsideAPS(let key): "\(place) is outside aps, where no device looks for it; it should be \(key)"
-        case .misspelt(let key): "\(place) is not known; \(key) is"
+        case .outsideAPS(let key): "\(place) is outside aps and has no effect; did you mean \(key)?"
+        case .misspelt(let key): "\(place) is unknown; did you mean \(key)?"
         case .unexpectedValue(let expected): "\(place) should be \(expected)"
-        case .argumentsWithoutKey(let key): "\(place) is of no use without \(key)"
+        case .argumentsWithoutKey(let key): "\(place) has no effect without \(key)"
         case .emptyText: "\(place) is empty"
-        case .noEffect: "there is no alert, badge or sound in aps, nor content-available: a device does nothing"
+        case .noEffect: "the payload has no effect: aps has no alert, badge, sound or content-available"
         }
     }
 
-    /// A name that a terminal can show.
+    /// A name without control characters.
     private static func plain(_ name: String) -> String {
         let shown = name.unicodeScalars.prefix(Self.nameCharacterCountMax).map { scalar in
             switch scalar.properties.generalCategory {
@@ -67,11 +66,11 @@ extension PayloadWarning: CustomStringConvertible {
 }
 
 extension Payload {
-    /// Looks for what is legal in the payload and is hardly what its writer meant, such as an `alert` outside of `aps`.
+    /// Finds what is valid in the payload but probably a mistake, such as an `alert` outside `aps`.
     ///
-    /// - Returns: what was found, in the order of the payload's levels and of the names in each; empty for nothing.
-    /// - Throws: ``PayloadProblem`` for what is no JSON object. Whether the payload passes ``check(rules:)`` is not
-    ///   looked at.
+    /// - Returns: the warnings, ordered by level and then by name; empty if there are none.
+    /// - Throws: ``PayloadProblem`` if the payload is not a JSON object. This does not check the payload against
+    ///   ``PayloadRules``.
     public func warnings() throws(PayloadProblem) -> [PayloadWarning] {
         try self.check(rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))
         guard case .object(let members) = try self.value() else { return [] }
@@ -79,11 +78,11 @@ extension Payload {
     }
 }
 
-/// Collects what is odd in a payload.
+/// Collects the warnings about a payload.
 private struct PayloadWarnings {
     private(set) var found: [PayloadWarning] = []
 
-    /// Keys that mean what they mean in `aps` for every app; others, such as `category`, may be an app's own.
+    /// Keys that only `aps` has; others, such as `category`, may be an app's own.
     private static let unmistakable: [PayloadKey] = [
         .alert, .badge, .sound, .contentAvailable, .mutableContent, .threadID, .interruptionLevel,
     ]
@@ -91,7 +90,7 @@ private struct PayloadWarnings {
     init(_ members: [String: JSONValue]) {
         self.lookOutside(members)
         guard case .object(let aps)? = members["aps"] else {
-            // Wallet sends an empty object, and device management one of its own.
+            // Wallet sends an empty object, and device management its own.
             let hasOther = self.found.isEmpty && !members.isEmpty && members["mdm"] == nil
             if hasOther { self.add(.noEffect) }
             return
@@ -115,7 +114,7 @@ private struct PayloadWarnings {
         self.found.append(PayloadWarning(kind, at: path))
     }
 
-    /// Looks beside `aps`.
+    /// Checks the keys next to `aps`.
     private mutating func lookOutside(_ members: [String: JSONValue]) {
         for name in members.keys.sorted() where name != "aps" {
             if let key = Self.unmistakable.first(where: { $0.name == name }), members["aps"]?[name] == nil {
@@ -126,7 +125,7 @@ private struct PayloadWarnings {
         }
     }
 
-    /// Looks for names in an object that are nearly those of known keys.
+    /// Finds names in an object that are similar to those of known keys.
     private mutating func lookForMisspelt(_ members: [String: JSONValue], in path: String) {
         let keys = PayloadKey.allCases.filter { $0.description.hasPrefix(path + ".") && $0.enclosing == path }
         for name in members.keys.sorted() where !keys.contains(where: { $0.name == name }) {
@@ -179,7 +178,7 @@ private struct PayloadWarnings {
 
     // MARK: Names
 
-    /// A name as it is compared: without what people leave out or write in another way.
+    /// A name in the form for comparisons: in lower case, without hyphens and underscores.
     private static func folded(_ name: String) -> String {
         String(name.lowercased().filter { $0 != "-" && $0 != "_" })
     }
@@ -188,16 +187,16 @@ private struct PayloadWarnings {
         self.folded(name).editDistance(to: self.folded(known))
     }
 
-    /// Whether a name is nearly a known one: by one character where that is short, by two where it is long.
+    /// Whether a name is similar to a known one: one edit for short names, two for long ones.
     private static func isNear(_ name: String, _ known: String) -> Bool {
-        // No longer name is near, and peers should not choose how long this takes.
+        // Longer names are not similar, and input must not determine the run time.
         guard name.utf8.count <= known.utf8.count + 4 else { return false }
         return self.distance(name, known) <= (known.count > 5 ? 2 : 1)
     }
 }
 
 extension PayloadKey {
-    /// The last part of the path: the name that stands in the payload.
+    /// The last part of the path: the name in the payload.
     fileprivate var name: String { String(self.description.split(separator: ".").last ?? "") }
 
     /// The path without its last part.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Lets values write themselves as JSON.
+/// An encoder that writes values as JSON.
 ///
-/// Foundation has an encoder, too; a module that a provider of one file may import does without Foundation.
+/// It replaces Foundation's, so that a module for small providers does not need Foundation.
 struct JSONEncoding: Encoder {
     let node: JSONNode
-    /// Whether a number that JSON does not have is an error; otherwise it becomes `null`.
+    /// Whether a number without a JSON representation is an error; otherwise it becomes `null`.
     var refusesNonFinite = true
     var codingPath: [any CodingKey] = []
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -16,13 +16,13 @@ struct JSONEncoding: Encoder {
         return node
     }
 
-    /// Writes an `aps` object, in which a number that JSON does not have becomes `null`.
+    /// Encodes an `aps` object; numbers without a JSON representation become `null`.
     static func encode(_ aps: APS) -> JSONNode {
         let node = JSONNode()
         do {
             try JSONEncoding(node: node, refusesNonFinite: false).write(aps)
         } catch {
-            preconditionFailure("Only numbers that are not finite can fail to be written.")
+            preconditionFailure("Only numbers that are not finite can fail to be encoded.")
         }
         return node
     }
@@ -35,7 +35,7 @@ struct JSONEncoding: Encoder {
 
     func singleValueContainer() -> any SingleValueEncodingContainer { Single(encoding: self) }
 
-    /// Writes what JSON has a form for; lets all else write itself.
+    /// Writes the types that JSON has; other values encode themselves.
     fileprivate func write<Value: Encodable>(_ value: Value) throws {
         switch value {
         case let value as String: self.node.content = .string(value)
@@ -50,7 +50,7 @@ struct JSONEncoding: Encoder {
     private func write(_ number: JSONNumber?, of value: Any) throws {
         guard let number else {
             guard self.refusesNonFinite else { return self.node.content = .scalar("null") }
-            let text = "JSON has no infinities, and no value that is not a number."
+            let text = "JSON cannot represent infinity or NaN."
             throw EncodingError.invalidValue(value, .init(codingPath: self.codingPath, debugDescription: text))
         }
         self.node.content = .scalar(number.text)
@@ -74,7 +74,7 @@ struct JSONEncoding: Encoder {
     }
 }
 
-/// The place of an element in an array, or `super`.
+/// The key of an array element, or `super`.
 private struct ElementKey: CodingKey {
     var stringValue: String
     var intValue: Int?
@@ -93,7 +93,7 @@ private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
     init(encoding: JSONEncoding) {
         self.encoding = encoding
-        // An object without members is an object all the same.
+        // An object without members is still an object.
         if case .object = encoding.node.content { return }
         encoding.node.content = .object([])
     }

@@ -1,60 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What keeps some bytes from being JSON, without the place and without a word of what they say.
+/// Why bytes are not JSON, without their place or content.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 ///
 /// - SeeAlso: RFC 8259.
 @nonexhaustive
 public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
-    /// There is nothing, or nothing but white space.
+    /// There are no bytes other than white space.
     case empty
     /// The bytes end inside the value.
     case unexpectedEnd
-    /// The bytes begin with U+FEFF, which JSON forbids to add.
+    /// The bytes begin with U+FEFF, which JSON forbids.
     case byteOrderMark
-    /// A NUL byte stands outside of a string.
+    /// A NUL byte is outside a string.
     case nul
-    /// No value begins where one must.
+    /// A value is missing.
     case missingValue
-    /// No key begins where one must.
+    /// A key is missing.
     case missingKey
-    /// No colon follows a key.
+    /// The colon after a key is missing.
     case missingColon
-    /// Neither a comma nor a closing brace follows a member of an object.
+    /// A comma or closing brace is missing after a member of an object.
     case missingCommaOrBrace
-    /// Neither a comma nor a closing bracket follows an element of an array.
+    /// A comma or closing bracket is missing after an element of an array.
     case missingCommaOrBracket
     /// A comma is followed by the end of its object or array.
     case trailingComma
     /// A string has no closing quote.
     case unterminatedString
-    /// A character below U+0020 stands in a string without an escape.
+    /// A character below U+0020 is not escaped in a string.
     case controlCharacter
-    /// A backslash begins none of the escapes of JSON.
+    /// A backslash does not begin a valid escape.
     case invalidEscape
-    /// An escape names one half of a surrogate pair, and the other half is missing.
+    /// An escape is one half of a surrogate pair without the other half.
     case loneSurrogate
-    /// The bytes in a string are no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut short, or never legal.
+    /// The bytes of a string are not UTF-8: overlong, a surrogate, above U+10FFFF, truncated, or never valid.
     case invalidUTF8
-    /// A number has a zero before its other digits.
+    /// A number has a leading zero.
     case leadingZero
     /// A number lacks a digit.
     case missingDigit
-    /// A word begins like a literal and is none.
+    /// A word that is not a literal.
     case invalidLiteral
-    /// Objects and arrays are nested beyond ``PayloadRules/depthMax``.
+    /// Objects and arrays are nested deeper than ``PayloadRules/depthMax``.
     case tooDeep
-    /// Something follows the value.
+    /// The value is followed by other content.
     case trailingContent
 }
 
 extension JSONFault: CustomStringConvertible {
-    /// What is wrong, in a few words.
+    /// What is wrong, as part of a sentence.
     public var description: String {
         switch self {
-        case .empty: "no JSON value"
-        case .unexpectedEnd: "unexpected end of JSON"
+        case .empty: "no JSON value found"
+        case .unexpectedEnd: "unexpected end of the JSON"
         case .byteOrderMark: "unexpected byte order mark"
         case .nul: "NUL byte outside a string"
         case .missingValue: "expected a value"
@@ -65,14 +65,14 @@ extension JSONFault: CustomStringConvertible {
         case .trailingComma: "trailing comma"
         case .unterminatedString: "unterminated string"
         case .controlCharacter: "unescaped control character in a string"
-        case .invalidEscape: "invalid escape sequence in a string"
+        case .invalidEscape: "invalid escape in a string"
         case .loneSurrogate: "unpaired surrogate in a string"
         case .invalidUTF8: "invalid UTF-8 in a string"
-        case .leadingZero: "number with a leading zero"
-        case .missingDigit: "number with a missing digit"
-        case .invalidLiteral: "invalid literal: expected true, false or null"
-        case .tooDeep: "objects and arrays are nested more than \(PayloadRules.depthMax) levels deep"
-        case .trailingContent: "unexpected text after the end of the JSON value"
+        case .leadingZero: "leading zero in a number"
+        case .missingDigit: "expected a digit in a number"
+        case .invalidLiteral: "expected true, false or null"
+        case .tooDeep: "objects and arrays are nested deeper than \(PayloadRules.depthMax) levels"
+        case .trailingContent: "unexpected content after the end of the JSON"
         }
     }
 }

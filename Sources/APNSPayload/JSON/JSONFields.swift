@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The strings and numbers of a small JSON object, such as an answer of the service; what else it has is left out.
+/// The strings and numbers of a small JSON object, such as an answer of the service; other values are ignored.
 ///
-/// Of members with the same name, the last one counts.
+/// If members have the same name, the last one counts.
 package struct JSONFields {
     private var strings: [String: String] = [:]
     private var numbers: [String: String] = [:]
 
-    /// Reads an object; `nil` for what is no JSON object.
+    /// Parses an object; `nil` if the bytes are not a JSON object.
     ///
     /// - Parameter bytes: the whole text.
     package init?(_ bytes: [UInt8]) {
@@ -15,10 +15,10 @@ package struct JSONFields {
         guard isRead else { return nil }
     }
 
-    /// The string of a name; `nil` where there is none.
+    /// The string of a member; `nil` if there is none.
     package func string(_ name: String) -> String? { self.strings[name] }
 
-    /// The number of a name; `nil` where there is none, or one that is no such integer.
+    /// The number of a member; `nil` if there is none, or if it does not fit the type.
     package func integer<Value: FixedWidthInteger>(_ name: String) -> Value? {
         guard let text = self.numbers[name] else { return nil }
         return Value(text) ?? Double(text).flatMap { Value(exactly: $0) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The kind of a JSON value, as its first byte tells it.
+/// The kind of a JSON value, determined by its first byte.
 ///
 /// - SeeAlso: RFC 8259, section 3.
 @frozen
@@ -36,16 +36,16 @@ extension JSONKind: CustomStringConvertible {
 /// A set of kinds that a key may have.
 @frozen
 public struct JSONKinds: OptionSet, Hashable, Sendable {
-    /// One bit for each ``JSONKind``, at the place of its raw value.
+    /// One bit for each ``JSONKind``, at the position of its raw value.
     public let rawValue: UInt8
 
-    /// Makes the set of the kinds whose bits are set.
+    /// Makes a set from bits.
     @inlinable
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
-    /// Makes the set that holds one kind.
+    /// Makes a set of one kind.
     @inlinable
     public init(_ kind: JSONKind) {
         self.rawValue = 1 << kind.rawValue

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A JSON value that is being built; the members of an object stay in the order in which they were added.
+/// A mutable JSON value; the members of an object keep the order in which they were added.
 final class JSONNode {
     enum Content {
-        /// Nothing was written here, which reads as an empty object.
+        /// Nothing was written; it is encoded as an empty object.
         case empty
-        /// `null`, a boolean or a number, as it is written.
+        /// The text of `null`, a boolean or a number.
         case scalar(String)
         case string(String)
         case array([JSONNode])
@@ -16,7 +16,7 @@ final class JSONNode {
 
     init(_ content: Content = .empty) { self.content = content }
 
-    /// Adds a member to an object; one of the same name is replaced.
+    /// Adds a member to an object; a member of the same name is replaced.
     func add(_ name: String) -> JSONNode {
         let node = JSONNode()
         var members: [(name: String, node: JSONNode)] = []
@@ -73,7 +73,7 @@ final class JSONNode {
         }
     }
 
-    /// What was built.
+    /// The resulting value.
     var value: JSONValue {
         switch self.content {
         case .empty: .object([:])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A pull scanner for JSON in memory: it checks every byte it passes, builds nothing and allocates nothing.
+/// A pull scanner for JSON in memory: it validates every byte that it skips, and neither builds a value nor allocates.
 ///
-/// The caller asks for what it expects next. Nesting takes no recursion: what ``skipValue(enclosedBy:)`` passes is kept
-/// in one bit for each level, so input decides neither the depth of the stack nor an allocation.
+/// The caller requests the token that it expects next. Nesting does not recurse: ``skipValue(enclosedBy:)`` stores one
+/// bit for each level, so the input determines neither the stack depth nor an allocation.
 ///
 /// - SeeAlso: RFC 8259; RFC 3629 for UTF-8.
 @safe
@@ -12,16 +12,15 @@ package struct JSONScanner {
     private let end: UnsafeRawPointer
     private var position: UnsafeRawPointer
 
-    /// The bytes of white space between tokens that were passed so far.
+    /// The number of white space bytes between tokens so far.
     package private(set) var whiteSpaceByteCount = 0
 
-    /// How many mistakes in known keys are still to be passed over before one is thrown, see
-    /// ``Payload/problems(rules:countMax:)``.
+    /// How many more mistakes in known keys to skip before one is thrown, see ``Payload/problems(rules:countMax:)``.
     package var passedFailureCount = 0
 
-    /// Makes a scanner that stands before the first byte.
+    /// Makes a scanner at the first byte.
     ///
-    /// - Parameter bytes: must stay where they are as long as the scanner is used.
+    /// - Parameter bytes: the text; it must stay valid as long as the scanner is used.
     package init(_ bytes: UnsafeRawBufferPointer) {
         let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(StaticString("").utf8Start)
         unsafe self.start = start
@@ -40,7 +39,7 @@ package struct JSONScanner {
         unsafe self.position < self.end ? self.position.load(as: UInt8.self) : nil
     }
 
-    /// The bytes of a string, as they are written.
+    /// The raw bytes of a string.
     package func bytes(of string: JSONString) -> UnsafeRawBufferPointer {
         unsafe UnsafeRawBufferPointer(start: self.start + string.byteOffset, count: string.byteCount)
     }
@@ -50,7 +49,7 @@ package struct JSONScanner {
         unsafe self.position += byteCount
     }
 
-    /// Makes the error for the next byte, or for the end; a NUL is named where it is the reason.
+    /// Makes the error for the next byte, or for the end; NUL has its own error.
     @inline(never)
     package func failure(_ fault: JSONFault) -> ScanFailure {
         let fault: JSONFault =
@@ -66,7 +65,7 @@ package struct JSONScanner {
 // MARK: - White space and the ends
 
 extension JSONScanner {
-    /// Passes white space.
+    /// Skips white space.
     @inline(__always)
     package mutating func skipWhiteSpace() {
         guard let byte = self.next, byte <= 0x20 else { return }
@@ -81,7 +80,7 @@ extension JSONScanner {
         unsafe self.whiteSpaceByteCount += self.position - before
     }
 
-    /// Passes what may stand before a text: white space, and no byte order mark.
+    /// Skips white space before a text; a byte order mark is an error.
     package mutating func begin() throws(ScanFailure) {
         self.skipWhiteSpace()
         guard let byte = self.next else { throw self.failure(.empty) }
@@ -95,7 +94,7 @@ extension JSONScanner {
         }
     }
 
-    /// Passes what may stand behind a text: white space only.
+    /// Skips white space after a text; anything else is an error.
     package mutating func finish() throws(ScanFailure) {
         self.skipWhiteSpace()
         guard self.next == nil else { throw self.failure(.trailingContent) }
@@ -104,7 +103,7 @@ extension JSONScanner {
     /// The kind of the value that begins at the next byte.
     @inline(__always)
     package func kind() throws(ScanFailure) -> JSONKind {
-        // NUL stands for the end here, since neither begins a value.
+        // NUL represents the end here, since neither begins a value.
         switch self.next ?? 0 {
         case UInt8(ascii: "\""): return .string
         case UInt8(ascii: "{"): return .object
@@ -120,11 +119,11 @@ extension JSONScanner {
 // MARK: - Objects and arrays
 
 extension JSONScanner {
-    /// Passes the key that comes next in an object, its colon, and white space.
+    /// Skips the next key of an object, its colon, and white space.
     ///
-    /// - Parameter isFirst: `true` for the first call behind the opening brace, which the caller has passed with
-    ///   ``enter()``; set to `false`.
-    /// - Returns: the key, or `nil` at the closing brace, which is passed too.
+    /// - Parameter isFirst: `true` for the first call after the opening brace, which the caller skips with ``enter()``;
+    ///   set to `false`.
+    /// - Returns: the key, or `nil` at the closing brace, which is skipped.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     @inline(__always)
     package mutating func nextKey(isFirst: inout Bool) throws(ScanFailure) -> JSONString? {
@@ -144,10 +143,10 @@ extension JSONScanner {
         return try self.key()
     }
 
-    /// Passes what separates an element of an array from the one before.
+    /// Skips the separator before the next element of an array.
     ///
-    /// - Parameter isFirst: `true` for the first call behind the opening bracket; set to `false`.
-    /// - Returns: `false` at the closing bracket, which is passed too.
+    /// - Parameter isFirst: `true` for the first call after the opening bracket; set to `false`.
+    /// - Returns: `false` at the closing bracket, which is skipped.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     package mutating func nextElement(isFirst: inout Bool) throws(ScanFailure) -> Bool {
         self.skipWhiteSpace()
@@ -166,13 +165,13 @@ extension JSONScanner {
         return true
     }
 
-    /// Passes the opening brace or bracket whose kind was just told by ``kind()``.
+    /// Skips the opening brace or bracket that ``kind()`` returned.
     @inline(__always)
     package mutating func enter() {
         self.advance()
     }
 
-    /// Passes a key, its colon and the white space around it.
+    /// Skips a key, its colon and the white space around it.
     @inline(__always)
     private mutating func key() throws(ScanFailure) -> JSONString {
         guard self.next == UInt8(ascii: "\"") else { throw self.failure(.missingKey) }
@@ -184,9 +183,9 @@ extension JSONScanner {
         return key
     }
 
-    /// Passes one value of any kind.
+    /// Skips one value of any kind.
     ///
-    /// - Parameter depth: how many objects and arrays the value stands in; they count towards
+    /// - Parameter depth: the number of objects and arrays around the value; they count towards
     ///   ``PayloadRules/depthMax``.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     package mutating func skipValue(enclosedBy depth: Int) throws(ScanFailure) {
@@ -231,7 +230,7 @@ extension JSONScanner {
 // MARK: - Strings, numbers and literals
 
 extension JSONScanner {
-    /// Passes a number of any length.
+    /// Skips a number of any length.
     package mutating func skipNumber() throws(ScanFailure) {
         if self.next == UInt8(ascii: "-") { self.advance() }
         if self.next == UInt8(ascii: "0") {
@@ -266,12 +265,12 @@ extension JSONScanner {
         byte &- UInt8(ascii: "0") < 10
     }
 
-    /// Passes `true`, `false` or `null`.
+    /// Skips `true`, `false` or `null`.
     package mutating func skipLiteral() throws(ScanFailure) {
         let byteCount = self.next == UInt8(ascii: "f") ? 5 : 4
         let offset = byteCount - 4
         guard unsafe self.end - self.position >= byteCount else { throw self.failure(.invalidLiteral) }
-        // The last four bytes tell the words apart, since the first byte of `false` is known.
+        // The last four bytes distinguish the words, since the first byte of `false` is known.
         let word = unsafe UInt32(bigEndian: self.position.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
         let expected: UInt32 =
             switch self.next {
@@ -283,7 +282,7 @@ extension JSONScanner {
         self.advance(by: byteCount)
     }
 
-    /// Passes a string, whose opening quote is the next byte.
+    /// Skips a string; its opening quote is the next byte.
     package mutating func string() throws(ScanFailure) -> JSONString {
         let first = unsafe self.position + 1
         let stop = unsafe self.endOfPlainWords(from: first)
@@ -295,7 +294,7 @@ extension JSONScanner {
         return JSONString(byteOffset: unsafe first - self.start, byteCount: unsafe stop - first, hasEscapes: false)
     }
 
-    /// Passes what is left of a string behind its plain beginning.
+    /// Skips the rest of a string after its plain beginning.
     @inline(never)
     private mutating func restOfString(from first: UnsafeRawPointer) throws(ScanFailure) -> JSONString {
         var hasEscapes = false
@@ -324,10 +323,10 @@ extension JSONScanner {
         throw ScanFailure(kind: .syntax(.unterminatedString), byteOffset: unsafe first - self.start - 1)
     }
 
-    /// Finds the first byte that is not plain, eight at a time, or where fewer than eight are left.
+    /// Finds the first byte that is not plain, eight at a time, or stops when fewer than eight are left.
     ///
-    /// Bit 7 of each byte of `stop` is set where a quote, a backslash, a control character or a byte above 0x7F
-    /// stands. A borrow may set it wrongly, but only above a byte that set it rightly, and the lowest one counts.
+    /// Bit 7 of each byte of `stop` is set for a quote, a backslash, a control character or a byte above 0x7F. A borrow
+    /// may set it incorrectly, but only above a byte that set it correctly, and only the lowest one is used.
     @inline(__always)
     private func endOfPlainWords(from first: UnsafeRawPointer) -> UnsafeRawPointer {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -344,7 +343,7 @@ extension JSONScanner {
         return unsafe cursor
     }
 
-    /// Passes an escape, whose backslash is the next byte.
+    /// Skips an escape; its backslash is the next byte.
     private mutating func skipEscape() throws(ScanFailure) {
         let rest = unsafe self.end - self.position
         guard rest >= 2 else { throw self.failureAtEnd() }
@@ -377,7 +376,7 @@ extension JSONScanner {
         ScanFailure(kind: .syntax(.unexpectedEnd), byteOffset: unsafe self.end - self.start)
     }
 
-    /// Reads the four digits of a `\u` escape that begins so far behind the next byte; `nil` if the bytes end in it.
+    /// Reads the four digits of the `\u` escape at an offset from the next byte; `nil` if the bytes end inside it.
     private func escapedUnit(at offset: Int) throws(ScanFailure) -> UInt16? {
         var unit: UInt16 = 0
         for index in (offset + 2)..<(offset + 6) {
@@ -400,9 +399,9 @@ extension JSONScanner {
         }
     }
 
-    /// Passes characters of two to four bytes until one of a single byte comes.
+    /// Skips characters of two to four bytes up to the next one of a single byte.
     ///
-    /// - SeeAlso: RFC 3629, section 4, whose table of well-formed sequences this is.
+    /// - SeeAlso: RFC 3629, section 4: the table of well-formed sequences.
     private mutating func skipMultiByteCharacters() throws(ScanFailure) {
         while let lead = self.next, lead >= 0x80 {
             let rest = unsafe self.end - self.position
@@ -433,17 +432,17 @@ extension JSONScanner {
 // MARK: - Payloads
 
 extension JSONScanner {
-    /// Passes a payload, and checks it against rules; white space around it is the caller's.
+    /// Skips a payload and checks it against rules; the caller skips white space around it.
     ///
     /// - Returns: the length of the payload.
-    /// - Throws: ``ScanFailure`` for the first byte at fault. A payload that is only too long is found out last.
+    /// - Throws: ``ScanFailure`` for the first byte at fault. The length is checked last.
     @discardableResult
     package mutating func skipPayload(_ rules: borrowing PayloadRules) throws(ScanFailure) -> PayloadMeasure {
         let byteOffset = self.byteOffset
         let whiteSpaceByteCount = self.whiteSpaceByteCount
         let kind = try self.kind()
         guard kind == .object else {
-            // Its first letter alone does not make a value of it.
+            // The first letter alone does not make it a literal.
             try self.skipValue(enclosedBy: 0)
             throw ScanFailure(kind: .notAnObject(kind), byteOffset: byteOffset)
         }
@@ -455,7 +454,7 @@ extension JSONScanner {
         )
     }
 
-    /// Passes an object that has known keys; it calls itself for those nested in it, which are two at most.
+    /// Skips an object that has known keys; recursive for at most two nested ones.
     private mutating func skipObject(
         _ object: PayloadObject,
         enclosedBy depth: Int,
@@ -509,7 +508,7 @@ extension JSONScanner {
         }
     }
 
-    /// Passes the array of a key whose elements must be strings.
+    /// Skips the array of a key whose elements must be strings.
     private mutating func skipStrings(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
         self.enter()
         var isFirst = true
@@ -526,13 +525,13 @@ extension JSONScanner {
         }
     }
 
-    /// Throws a mistake behind which the value can be passed, unless it is one of those to be passed over.
+    /// Throws a mistake, unless the mistakes to skip include it; the scanner can continue after it.
     private mutating func passOrThrow(_ failure: ScanFailure) throws(ScanFailure) {
         guard self.passedFailureCount > 0 else { throw failure }
         self.passedFailureCount -= 1
     }
 
-    /// Finds out which known key a string is, also when it is written with escapes.
+    /// Determines which known key a string is, even if it is written with escapes.
     @inline(__always)
     private func known(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
         guard !name.hasEscapes else { return self.knownEscaped(name, in: object) }
@@ -542,7 +541,7 @@ extension JSONScanner {
 
     @inline(never)
     private func knownEscaped(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
-        // No known key is longer, and a longer one that does not fit is none of them.
+        // No known key is longer, so a string that does not fit is unknown.
         var decoded = InlineArray<24, UInt8>(repeating: 0)
         var span = decoded.mutableSpan
         return unsafe span.withUnsafeMutableBytes { target in
@@ -554,12 +553,11 @@ extension JSONScanner {
     }
 }
 
-// MARK: - What a string means
+// MARK: - Values of strings
 
 extension JSONScanner {
-    /// What a scanned string means.
-    ///
-    /// - Parameter string: a string that this scanner has passed.
+    /// The value of a scanned string.
+    /// - Parameter string: a string that this scanner has skipped.
     /// - Returns: the text, without quotes and escapes.
     package func text(of string: JSONString) -> String {
         guard string.hasEscapes else { return unsafe String(decoding: self.bytes(of: string), as: UTF8.self) }
@@ -569,18 +567,18 @@ extension JSONScanner {
         }
     }
 
-    /// What was passed from an offset on, as it is written.
+    /// The raw text from an offset to the current position.
     package func text(from byteOffset: Int) -> String {
         let bytes = unsafe UnsafeRawBufferPointer(start: self.start + byteOffset, count: self.byteOffset - byteOffset)
         return unsafe String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Writes what a scanned string means, as UTF-8, into the caller's memory.
+    /// Writes the value of a scanned string, as UTF-8, into the caller's memory.
     ///
     /// - Parameters:
-    ///   - string: a string that this scanner has passed.
-    ///   - target: where the bytes go; ``JSONString/byteCount`` bytes always suffice.
-    /// - Returns: the count of bytes written, or `nil` when `target` is too small.
+    ///   - string: a string that this scanner has skipped.
+    ///   - target: the memory for the bytes; ``JSONString/byteCount`` bytes are always enough.
+    /// - Returns: the number of bytes written, or `nil` if `target` is too small.
     package func decode(_ string: JSONString, into target: UnsafeMutableRawBufferPointer) -> Int? {
         var output = 0
         var index = 0
@@ -595,7 +593,7 @@ extension JSONScanner {
                 isEscaped = true
             }
             index += byteCount
-            // A byte that is not escaped goes out as it is, also when it is a part of a longer character.
+            // A byte that is not escaped is copied, even if it is part of a longer character.
             let width = isEscaped ? Self.byteCountUTF8(scalar) : 1
             guard output + width <= target.count else { return nil }
             if width == 1 {
@@ -612,7 +610,7 @@ extension JSONScanner {
         return output
     }
 
-    /// Reads the escape at the beginning of some bytes that were checked before.
+    /// Decodes an escape at the start of bytes that are already validated.
     private static func escape(_ bytes: Slice<UnsafeRawBufferPointer>) -> (scalar: UInt32, byteCount: Int)? {
         let first = unsafe bytes.startIndex
         guard unsafe bytes.count >= 2 else { return nil }

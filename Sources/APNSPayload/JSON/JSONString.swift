@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Where a string that was scanned lies, without its quotes.
+/// The position of a scanned string, without its quotes.
 package struct JSONString: Hashable, Sendable {
-    /// The offset of the byte behind the opening quote, counted from the first byte that the scanner was given.
+    /// The offset of the byte after the opening quote, from the start of the scanner's bytes.
     package let byteOffset: Int
-    /// The count of bytes up to the closing quote, escapes as they are written.
+    /// The number of raw bytes up to the closing quote.
     package let byteCount: Int
-    /// Whether there is a backslash among the bytes, so that they are not the string itself.
+    /// Whether the bytes contain a backslash, so that they must be decoded.
     package let hasEscapes: Bool
 
     @inline(__always)

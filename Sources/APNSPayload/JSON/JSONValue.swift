@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A JSON value, for what a payload has beside the keys that are known.
+/// A JSON value, for payload keys other than the known ones.
 ///
-/// Written as a literal where that is known:
+/// A literal is the shortest form:
 ///
 /// ```swift
 /// let custom: [String: JSONValue] = ["order": 1234, "items": ["tea", "milk"], "paid": true]
@@ -19,21 +19,21 @@ public enum JSONValue: Hashable, Sendable {
     case string(String)
     /// An array.
     case array([JSONValue])
-    /// An object; its members are written in the order of their names.
+    /// An object; its members are encoded in the order of their names.
     case object([String: JSONValue])
 }
 
-/// A JSON number, kept as it is written, so that nothing is rounded.
+/// A JSON number, stored as text, so that nothing is rounded.
 public struct JSONNumber: Hashable, Sendable {
-    /// The number as it is written.
+    /// The text of the number.
     public let text: String
 
-    /// Takes an integer.
+    /// Makes a number from an integer.
     ///
     /// - Parameter value: the integer.
     public init(_ value: some BinaryInteger) { self.text = String(value) }
 
-    /// Takes a number; `nil` for infinities and for what is not a number, which JSON does not have.
+    /// Makes a number from a floating-point value; `nil` for infinity and NaN, which JSON cannot represent.
     ///
     /// - Parameter value: the number.
     public init?(_ value: some BinaryFloatingPoint & LosslessStringConvertible) {
@@ -41,10 +41,10 @@ public struct JSONNumber: Hashable, Sendable {
         self.text = value.description
     }
 
-    /// Takes what a scanner has found to be a number.
+    /// Makes a number from text that a scanner has validated.
     init(scanned text: String) { self.text = text }
 
-    /// The number as an integer; `nil` where it is none.
+    /// The number as an integer; `nil` if it is not one.
     public var integer: Int? { Int(self.text) ?? Double(self.text).flatMap { Int(exactly: $0) } }
 }
 
@@ -54,59 +54,59 @@ extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, E
     /// Makes `null`.
     public init(nilLiteral: ()) { self = .null }
 
-    /// Takes `true` or `false`.
+    /// Makes `true` or `false`.
     ///
-    /// - Parameter value: which of them.
+    /// - Parameter value: the boolean.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
 
-    /// A number.
+    /// Makes a number.
     ///
     /// - Parameter value: the number.
     public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
 
-    /// A number.
+    /// Makes a number.
     ///
-    /// - Parameter value: the number; one that is too great for a `Double` becomes `null`.
+    /// - Parameter value: the number; an infinite one becomes `null`.
     public init(floatLiteral value: Double) { self = JSONNumber(value).map { .number($0) } ?? .null }
 
-    /// A string.
+    /// Makes a string.
     ///
     /// - Parameter value: the string.
     public init(stringLiteral value: String) { self = .string(value) }
 
-    /// An array.
+    /// Makes an array.
     ///
     /// - Parameter elements: its elements.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
 
-    /// An object.
+    /// Makes an object.
     ///
-    /// - Parameter elements: its members; of those with the same name, the last one counts.
+    /// - Parameter elements: its members; if several have the same name, the last one counts.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         self = .object(Dictionary(elements) { _, last in last })
     }
 }
 
 extension JSONValue: Encodable {
-    /// Takes what a type of the app's writes.
+    /// Makes a value by encoding a value of another type.
     ///
-    /// - Parameter value: is asked to write itself. A `Date`, a `URL` and `Data` write what their own type says, which
-    ///   is not what most apps read: write text or seconds in their place.
-    /// - Throws: what `value` throws; `EncodingError` for a number that is not finite.
+    /// - Parameter value: the value to encode. `Date`, `URL` and `Data` use their own encoding, which most apps do not
+    ///   expect: use text or seconds instead.
+    /// - Throws: the errors of `value`; `EncodingError` for a number that is not finite.
     public init(encoding value: some Encodable) throws {
         self = try JSONEncoding.encode(value).value
     }
 
-    /// Writes the value.
+    /// Encodes the value.
     ///
-    /// - Parameter encoder: writes it.
-    /// - Throws: what the encoder throws.
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         guard let encoding = encoder as? JSONEncoding else { return try self.encodeGenerally(to: encoder) }
         encoding.node.content = self.node.content
     }
 
-    /// For encoders of others, which have no way to be given a number as text.
+    /// For other encoders, which do not accept a number as text.
     private func encodeGenerally(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -126,10 +126,10 @@ extension JSONValue: Encodable {
 }
 
 extension JSONValue {
-    /// Reads a JSON text.
+    /// Parses a JSON text.
     ///
     /// - Parameter bytes: the whole text, in UTF-8.
-    /// - Throws: ``PayloadProblem`` for the first byte at fault, also where objects and arrays are nested deeper than
+    /// - Throws: ``PayloadProblem`` for the first byte at fault, also if objects and arrays are nested deeper than
     ///   ``PayloadRules/depthMax``.
     public init(parsing bytes: [UInt8]) throws(PayloadProblem) {
         self = try unsafe bytes.span.withUnsafeBytes { bytes throws(PayloadProblem) -> JSONValue in
@@ -152,7 +152,7 @@ extension JSONValue {
         return bytes
     }
 
-    /// The member of an object; `nil` where this is no object, or has no such member.
+    /// The member of an object; `nil` if this is not an object or has no such member.
     ///
     /// - Parameter name: the name of the member.
     public subscript(name: String) -> JSONValue? {
@@ -160,13 +160,13 @@ extension JSONValue {
         return members[name]
     }
 
-    /// The string; `nil` where this is none.
+    /// The string; `nil` if this is not a string.
     public var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// The elements of an array; `nil` where this is none.
+    /// The elements of an array; `nil` if this is not an array.
     public var elements: [JSONValue]? {
         guard case .array(let elements) = self else { return nil }
         return elements
@@ -209,7 +209,7 @@ extension JSONValue {
         }
     }
 
-    /// The value as a node that can be written.
+    /// The value as a mutable node.
     var node: JSONNode {
         switch self {
         case .null: JSONNode(.scalar("null"))

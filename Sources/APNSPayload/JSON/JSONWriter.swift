@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes JSON into memory of the caller's, who knows that there is room.
+/// Writes JSON into the caller's memory, which must be large enough.
 ///
-/// A quote and a backslash are written behind a backslash, and a control character as `\u00` and two digits.
+/// A quote and a backslash are escaped by a backslash, and a control character as `\u00` and two digits.
 @safe @usableFromInline
 package struct JSONWriter {
     @usableFromInline let target: UnsafeMutableRawBufferPointer
 
     @usableFromInline var storedByteCount = 0
 
-    /// How many bytes were written.
+    /// The number of bytes written.
     @inlinable package var byteCount: Int { self.storedByteCount }
 
-    /// The most bytes that one byte of a string can take: `\u001f`.
+    /// The maximum number of bytes for one byte of a string: `\u001f`.
     @inlinable package static var escapeByteCountMax: Int { 6 }
 
     /// Makes a writer.
     ///
-    /// - Parameter target: is written to from its first byte on; must stay valid as long as the writer is used.
+    /// - Parameter target: the memory to fill; it must stay valid as long as the writer is used.
     @inlinable
     package init(_ target: UnsafeMutableRawBufferPointer) {
         unsafe self.target = target
     }
 
-    /// What is written.
+    /// The written bytes.
     @inlinable package var bytes: UnsafeRawBufferPointer {
         unsafe UnsafeRawBufferPointer(rebasing: self.target[..<self.byteCount])
     }
 
-    /// Writes a byte as it is.
+    /// Writes a byte without escaping.
     @inlinable @inline(__always)
     package mutating func append(_ byte: UInt8) {
         unsafe self.target[self.byteCount] = byte
         self.storedByteCount += 1
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes without escaping.
     @inlinable @inline(__always)
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         guard let source = bytes.baseAddress, let base = unsafe self.target.baseAddress else { return }
-        unsafe precondition(bytes.count <= self.target.count - self.byteCount, "The caller knows that there is room.")
+        unsafe precondition(bytes.count <= self.target.count - self.byteCount, "The memory must be large enough.")
         unsafe (base + self.byteCount).copyMemory(from: source, byteCount: bytes.count)
         self.storedByteCount += bytes.count
     }
 
-    /// Writes a text as it is.
+    /// Writes a text without escaping.
     @inlinable @inline(__always)
     package mutating func append(_ literal: StaticString) {
         unsafe self.append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
-    /// Writes a number that is not negative.
+    /// Writes a non-negative number.
     @inlinable
     package mutating func append(_ number: Int) {
-        precondition(number >= 0, "Counts and line numbers have no sign.")
+        precondition(number >= 0, "Counts and line numbers are not negative.")
         var digitCount = 1
         var rest = number
         while rest >= 10 {
@@ -85,7 +85,7 @@ extension JSONWriter {
         }
     }
 
-    /// A character as it stands in a JSON string.
+    /// A character as escaped in a JSON string.
     package static func escaped(_ scalar: Unicode.Scalar) -> String {
         guard let byte = UInt8(exactly: scalar.value), scalar.isASCII else { return String(Character(scalar)) }
         return unsafe String(unsafeUninitializedCapacity: Self.escapeByteCountMax) { target in
@@ -139,7 +139,7 @@ extension JSONWriter {
     package mutating func appendHexadecimal(_ bytes: UnsafeRawBufferPointer) {
         unsafe precondition(
             2 * bytes.count <= self.target.count - self.byteCount,
-            "The caller knows that there is room."
+            "The memory must be large enough."
         )
         var index = 0
         while index + 4 <= bytes.count {
@@ -169,7 +169,7 @@ extension JSONWriter {
         lanes = (lanes | lanes << 16) & 0x0000_FFFF_0000_FFFF
         lanes = (lanes | lanes << 8) & 0x00FF_00FF_00FF_00FF
         let values = (lanes >> 4 | lanes << 8) & (ones &* 0x0F)
-        // Adding six carries into bit 4 from ten on.
+        // Adding six carries into bit 4 for values from ten.
         let areLetters = ((values &+ ones &* 6) >> 4) & ones
         let lettersAfterDigits = UInt64(UInt8(ascii: "a") - UInt8(ascii: "0") - 10)
         return values &+ ones &* UInt64(UInt8(ascii: "0")) &+ areLetters &* lettersAfterDigits

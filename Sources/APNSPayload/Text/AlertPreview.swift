@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An alert as its reader will see it.
+/// An alert as the user sees it.
 public struct AlertPreview: Hashable, Sendable {
-    /// The line above the body; `nil` for none.
+    /// The line above the body; `nil` if there is none.
     public var title: String?
-    /// The line between title and body; `nil` for none.
+    /// The line between the title and the body; `nil` if there is none.
     public var subtitle: String?
-    /// The text; `nil` for none.
+    /// The text; `nil` if there is none.
     public var body: String?
-    /// The name of the button that opens the app; `nil` for the system's, or none.
+    /// The name of the button that opens the app; `nil` for the system's default, or if there is none.
     public var action: String?
-    /// The keys for which the app has no text; they stand where their texts would.
+    /// The keys for which the app has no text; the preview shows them instead.
     public var missingKeys: [String] = []
 }
 
 extension Payload {
-    /// Shows the alert of the payload.
+    /// Previews the alert of the payload.
     ///
-    /// - Parameter strings: the texts that the app has in the language of the reader.
-    /// - Returns: the alert; `nil` where the payload shows none.
-    /// - Throws: ``PayloadProblem`` for what is no JSON.
+    /// - Parameter strings: the app's texts in the user's language.
+    /// - Returns: the alert; `nil` if the payload has none.
+    /// - Throws: ``PayloadProblem`` if the payload is not JSON.
     public func alertPreview(_ strings: LocalizedStrings = [:]) throws(PayloadProblem) -> AlertPreview? {
         guard let alert = try self.value()["aps"]?["alert"] else { return nil }
         var preview = AlertPreview()
@@ -36,7 +36,7 @@ extension Payload {
 }
 
 extension AlertPreview {
-    /// A text of an alert: what the app has under a key, or else what the payload says.
+    /// A text of an alert: the app's text for a key, otherwise the payload's text.
     fileprivate mutating func text(
         _ alert: JSONValue,
         _ name: String,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension StringProtocol {
-    /// How many characters have to be added, removed, replaced or swapped with their neighbor to make another text of
-    /// this one.
+    /// The number of insertions, deletions, replacements and swaps of adjacent characters that turn this text into
+    /// another.
     ///
-    /// - Parameter other: the other text. Both should be as short as names are: the time is their lengths multiplied.
-    /// - Returns: the count; 0 where they are equal.
+    /// - Parameter other: the other text. Both should be short: the run time is proportional to the product of their
+    ///   lengths.
+    /// - Returns: the number; 0 if they are equal.
     package func editDistance(to other: some StringProtocol) -> Int {
         let (mine, its) = (Array(self), Array(other))
         guard !mine.isEmpty, !its.isEmpty else { return mine.count + its.count }

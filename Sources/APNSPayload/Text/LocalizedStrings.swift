@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The texts that an app has in one language, as its `Localizable.strings` lists them by their keys.
+/// The texts of an app in one language, by key, as in its `Localizable.strings`.
 ///
-/// With them, a localized alert can be shown as its reader will see it, see ``Payload/alertPreview(_:)``.
+/// They are used to preview a localized alert, see ``Payload/alertPreview(_:)``.
 public struct LocalizedStrings: Hashable, Sendable {
-    /// The texts by their keys.
+    /// The texts by key.
     public var texts: [String: String]
 
-    /// Takes texts.
+    /// Makes localized strings from texts.
     ///
-    /// - Parameter texts: the texts by their keys.
+    /// - Parameter texts: the texts by key.
     public init(_ texts: [String: String]) { self.texts = texts }
 
-    /// Reads a `.strings` file, or a JSON object whose values are the texts.
+    /// Parses a `.strings` file, or a JSON object whose values are the texts.
     ///
-    /// - Parameter bytes: the whole file, in UTF-8, or in UTF-16 with a byte order mark. Of several texts with the same
-    ///   key, the last one counts.
+    /// - Parameter bytes: the whole file, in UTF-8, or in UTF-16 with a byte order mark. If a key is repeated, the last
+    ///   text counts.
     /// - Throws: ``LocalizedStringsProblem`` for the first line at fault.
     public init(parsing bytes: [UInt8]) throws(LocalizedStringsProblem) {
         let text = try Self.text(bytes)
@@ -50,7 +50,7 @@ public struct LocalizedStrings: Hashable, Sendable {
         while let name = try scanner.nextKey(isFirst: &isFirst) {
             let kind = try scanner.kind()
             guard kind == .string else {
-                // Any kind but one of syntax: the caller wants the place alone.
+                // The caller uses only the position, so any kind other than a syntax error will do.
                 throw ScanFailure(kind: .notAnObject(kind), byteOffset: scanner.byteOffset)
             }
             texts[scanner.text(of: name)] = scanner.text(of: try scanner.string())
@@ -59,31 +59,31 @@ public struct LocalizedStrings: Hashable, Sendable {
         return texts
     }
 
-    /// The longest text that ``filled(_:with:)`` makes, in bytes: more than any screen shows.
+    /// The maximum length of the result of ``filled(_:with:)``, in bytes: more than any screen shows.
     ///
-    /// A format may name an argument any number of times.
+    /// A format may use an argument any number of times.
     public static let filledByteCountMax = 65_536
 
-    /// The text of a key, with the arguments filled in.
+    /// The text for a key, with arguments inserted.
     ///
     /// - Parameters:
     ///   - key: the key.
-    ///   - arguments: what is filled in, see ``filled(_:with:)``.
-    /// - Returns: the text; `nil` where the app has none under this key.
+    ///   - arguments: the arguments, see ``filled(_:with:)``.
+    /// - Returns: the text; `nil` if the app has none for this key.
     public func text(of key: String, arguments: [String] = []) -> String? {
         self.texts[key].map { Self.filled($0, with: arguments) }
     }
 
-    /// Fills arguments into a text.
+    /// Inserts arguments into a text.
     ///
-    /// `%@` stands for the next argument, `%2$@` for the second one, and `%%` for a percent sign. Where an argument is
-    /// missing its place stays as it is written; arguments without a place are left out. Apple documents neither.
-    /// What is longer than ``filledByteCountMax`` ends there, in ``Payload/truncationMark``.
+    /// `%@` is replaced by the next argument, `%2$@` by the second one, and `%%` by a percent sign. A placeholder
+    /// without an argument is kept; arguments without a placeholder are ignored. Apple documents neither. The result is
+    /// truncated at ``filledByteCountMax``, with ``Payload/truncationMark`` at the end.
     ///
     /// - Parameters:
     ///   - format: the text.
-    ///   - arguments: what is filled in.
-    /// - Returns: the text to be shown.
+    ///   - arguments: the arguments.
+    /// - Returns: the text to show.
     public static func filled(_ format: String, with arguments: [String]) -> String {
         var result = ""
         var rest = Substring(format)
@@ -143,9 +143,9 @@ public struct LocalizedStrings: Hashable, Sendable {
 }
 
 extension LocalizedStrings: ExpressibleByDictionaryLiteral {
-    /// Takes texts.
+    /// Makes localized strings from texts.
     ///
-    /// - Parameter elements: the texts by their keys; of several with the same key, the last one counts.
+    /// - Parameter elements: the texts by key; if a key is repeated, the last text counts.
     public init(dictionaryLiteral elements: (String, String)...) {
         self.init(Dictionary(elements) { _, last in last })
     }
@@ -155,18 +155,18 @@ extension LocalizedStrings: ExpressibleByDictionaryLiteral {
 public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The file is neither UTF-8 nor UTF-16 with a byte order mark.
         case notUnicode
-        /// A key or a text is expected.
+        /// A key or a text is missing.
         case missingString
-        /// A sign is expected: `=` behind a key, `;` behind a text.
+        /// A character is missing: `=` after a key, `;` after a text.
         case missing(Character)
-        /// A string or a comment does not end.
+        /// A string or a comment is not terminated.
         case unterminated
-        /// The file begins as JSON does, and is none.
+        /// The file begins like JSON, but is invalid.
         case json(JSONFault)
     }
 
@@ -180,21 +180,21 @@ public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringCo
         self.line = line
     }
 
-    /// The line and the reason, as in `line 3: ";" is expected`.
+    /// The line and the reason, as in `line 3: expected ";"`.
     public var description: String {
         let text =
             switch self.kind {
             case .notUnicode: "the file is neither UTF-8 nor UTF-16 with a byte order mark"
-            case .missingString: "a key or a text is expected"
-            case .missing(let sign): "\"\(sign)\" is expected"
-            case .unterminated: "a string or a comment does not end"
+            case .missingString: "expected a key or a text"
+            case .missing(let sign): "expected \"\(sign)\""
+            case .unterminated: "unterminated string or comment"
             case .json(let fault): fault.description
             }
         return "line \(self.line): \(text)"
     }
 }
 
-/// Reads the lines `"key" = "text";` of a `.strings` file, and passes comments.
+/// Parses the lines `"key" = "text";` of a `.strings` file, and skips comments.
 private struct LocalizedStringsParser {
     private let scalars: [Unicode.Scalar]
     private var index = 0
@@ -207,7 +207,7 @@ private struct LocalizedStringsParser {
         while try self.skipSpace() {
             let key = try self.string()
             var text = key
-            // A key alone stands for itself.
+            // A key without a text is its own text.
             if try self.skipSpace(), self.next == "=" {
                 self.advance()
                 guard try self.skipSpace() else { throw self.problem(.missingString) }
@@ -235,9 +235,9 @@ private struct LocalizedStringsParser {
         self.scalars[self.index...].starts(with: text.unicodeScalars)
     }
 
-    /// Passes white space and comments.
+    /// Skips white space and comments.
     ///
-    /// - Returns: whether something follows.
+    /// - Returns: whether anything follows.
     private mutating func skipSpace() throws(LocalizedStringsProblem) -> Bool {
         while let scalar = self.next {
             if scalar.properties.isWhitespace {
@@ -256,7 +256,7 @@ private struct LocalizedStringsParser {
         return false
     }
 
-    /// Passes a string in quotes, or a word without.
+    /// Parses a quoted string, or an unquoted word.
     private mutating func string() throws(LocalizedStringsProblem) -> String {
         guard self.next == "\"" else { return try self.word() }
         let problem = self.problem(.unterminated)
@@ -282,7 +282,7 @@ private struct LocalizedStringsParser {
         return String(String.UnicodeScalarView(self.scalars[start..<self.index]))
     }
 
-    /// What stands for an escape whose backslash was passed, in UTF-16, since two of them can make one character.
+    /// Decodes an escape after its backslash, as UTF-16, since two escapes can form one character.
     private mutating func escape() -> [UInt16] {
         guard let scalar = self.next else { return [] }
         self.advance()

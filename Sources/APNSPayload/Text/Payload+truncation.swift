@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension Payload {
-    /// What stands at the end of a text that was shortened, by default: an ellipsis, 3 bytes in UTF-8.
+    /// The default end of a truncated text: an ellipsis, 3 bytes in UTF-8.
     public static let truncationMark = "…"
 
-    /// The payload in at most so many bytes.
+    /// Shortens the payload to a maximum length.
     ///
-    /// One that is short enough stays as it is. Otherwise the white space between its tokens goes; then escapes of the
-    /// alert's text that JSON does not need, such as `\u00e9`; then the end of that text, which is the string
-    /// `aps.alert` or else `aps.alert.body`. It is cut between characters as people see them, and between words where
-    /// that costs no more than half of what would be left. The rest of the payload is not touched.
+    /// A payload that is short enough is unchanged. Otherwise this removes, as far as needed: the white space between
+    /// tokens; escapes in the alert's text that JSON does not need, such as `\u00e9`; and the end of that text, which
+    /// is the string `aps.alert` or `aps.alert.body`. It cuts between user-visible characters, and between words if
+    /// that keeps at least half of the remaining text. The rest of the payload is unchanged.
     ///
     /// - Parameters:
-    ///   - byteCountMax: the longest payload, in bytes.
-    ///   - mark: stands at the end of a text that was shortened; ``truncationMark`` by default.
-    /// - Returns: the payload, not longer than that.
-    /// - Throws: ``PayloadProblem`` for what is no JSON object, and where the payload is too long without the text.
+    ///   - byteCountMax: the maximum length of the payload, in bytes.
+    ///   - mark: the end of a truncated text; ``truncationMark`` by default.
+    /// - Returns: the shortened payload.
+    /// - Throws: ``PayloadProblem`` if the payload is not a JSON object, or if it is too long even without the text.
     public func truncated(
         to byteCountMax: Int,
         mark: String = Payload.truncationMark
@@ -40,9 +40,9 @@ extension Payload {
         }
     }
 
-    /// The beginning of a text that takes no more than so many bytes as JSON, the mark included.
+    /// The beginning of a text with at most this many bytes as JSON, including the mark.
     ///
-    /// - Returns: `nil` where nothing would be left.
+    /// - Returns: `nil` if nothing would be left.
     private static func shortened(_ text: String, to byteCountMax: Int, mark: String) -> String? {
         let room = byteCountMax - JSONWriter.escapedByteCount(mark)
         var byteCount = 0
@@ -61,7 +61,7 @@ extension Payload {
         return text[...last] + mark
     }
 
-    /// The text of the alert, and where it stands without its quotes; `nil` where there is none.
+    /// The text of the alert and its position without quotes; `nil` if there is none.
     private static func alertText(of bytes: [UInt8]) -> (text: String, range: Range<Int>)? {
         unsafe bytes.withUnsafeBytes { bytes in
             var scanner = unsafe JSONScanner(bytes)
@@ -75,7 +75,7 @@ extension Payload {
                 let range = string.byteOffset..<(string.byteOffset + string.byteCount)
                 return (scanner.text(of: string), range)
             } catch {
-                // The payload was checked before.
+                // The payload is already checked.
                 return nil
             }
         }
@@ -83,10 +83,10 @@ extension Payload {
 }
 
 extension JSONScanner {
-    /// Goes to the value of a member, where an object comes next that has it.
+    /// Advances to the value of a member, if the next value is an object that has it.
     ///
-    /// - Parameter name: the name of the member; of several, the first one counts.
-    /// - Returns: whether the value comes next.
+    /// - Parameter name: the name of the member; if it is repeated, the first one counts.
+    /// - Returns: whether the value is next.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     fileprivate mutating func descend(to name: String) throws(ScanFailure) -> Bool {
         guard try self.kind() == .object else { return false }
@@ -101,17 +101,17 @@ extension JSONScanner {
 }
 
 extension JSONWriter {
-    /// How many bytes a text takes within the quotes of a JSON string.
+    /// The length of a text inside the quotes of a JSON string, in bytes.
     fileprivate static func escapedByteCount(_ text: some StringProtocol) -> Int {
         text.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
     }
 
-    /// How many bytes a character takes within the quotes of a JSON string.
+    /// The length of a character inside the quotes of a JSON string, in bytes.
     fileprivate static func escapedByteCount(_ character: Character) -> Int {
         character.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
     }
 
-    /// How many bytes ``appendEscaped(_:)-(UInt8)`` writes.
+    /// The number of bytes that ``appendEscaped(_:)-(UInt8)`` writes.
     private static func escapedByteCount(_ byte: UInt8) -> Int {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2

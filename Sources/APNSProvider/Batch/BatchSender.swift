@@ -5,22 +5,22 @@ public import Logging
 public import NIOCore
 public import NIOPosix
 
-/// Sends all that a source gives, and proves what became of each.
+/// Sends all notifications of a source, and reports the verified outcome of each.
 ///
-/// This is the fast way to send: the source is asked on the event loops of the connections. See ``PushClient`` for the
-/// convenient way.
+/// This is the fast interface: the source is called on the event loops of the connections. ``PushClient`` is the
+/// convenient one.
 public struct BatchSender: Sendable {
     private let transport: any ProviderTransport
     private let group: any EventLoopGroup
 
-    /// Prepares to send over the binary protocol.
+    /// Makes a sender for the binary protocol.
     ///
     /// - Parameters:
-    ///   - configuration: where and how.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - logger: gets debug messages; the current task's logger by default.
-    ///   - onFailure: is told of every connection that fails, on its event loop; by default nobody is.
-    /// - Throws: ``ProviderError/Kind/configuration`` for values out of their range, ``ProviderError/Kind/tls(_:)`` for
+    ///   - configuration: the gateway and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - logger: receives debug messages; the current task's logger by default.
+    ///   - onFailure: is called for every connection that fails, on its event loop; by default nothing is.
+    /// - Throws: ``ProviderError/Kind/configuration`` for values out of range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
         _ configuration: ProviderConfiguration,
@@ -33,26 +33,26 @@ public struct BatchSender: Sendable {
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
     }
 
-    /// Prepares to send.
+    /// Makes a sender.
     ///
     /// - Parameters:
-    ///   - transport: carries the notifications.
-    ///   - eventLoopGroup: the threads that do it.
+    ///   - transport: the transport for the notifications.
+    ///   - eventLoopGroup: the event loops.
     package init(over transport: any ProviderTransport, eventLoopGroup: any EventLoopGroup) {
         self.transport = transport
         self.group = eventLoopGroup
     }
 
-    /// Counts what is sent.
+    /// The metrics of this sender.
     var observer: DeliveryObserver { self.transport.observer }
 
-    /// Sends until the source says that nothing more comes and everything is settled.
+    /// Sends until the source reports that it has ended and everything is settled.
     ///
-    /// When the task is cancelled, sending stops at once: what may have been processed is indeterminate, the rest
-    /// unsent. Ask the source to end for an orderly stop.
+    /// When the task is cancelled, sending stops immediately: what may have been processed is indeterminate, the rest
+    /// unsent. For an orderly stop, end the source.
     ///
-    /// - Parameter source: gives the notifications and takes their outcomes.
-    /// - Throws: why not everything was tried. All that the source gave has its outcome by then, too.
+    /// - Parameter source: provides the notifications and receives their outcomes.
+    /// - Throws: why not everything was attempted. All notifications of the source have their outcome then, too.
     public func run(_ source: any NotificationSource) async throws(ProviderError) {
         let pool = WorkerPool(count: self.transport.workerCount, on: self.group, self.transport.begin(source))
         source.start { pool.wake() }
@@ -63,9 +63,9 @@ public struct BatchSender: Sendable {
 }
 
 extension BatchSender: CustomStringConvertible, CustomReflectable {
-    /// Always the same text.
+    /// A constant text.
     public var description: String { "batch sender" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-/// Where a source writes the notifications that go out next, framed and numbered as they are appended.
+/// A buffer to which a source appends its next notifications, which are framed and numbered immediately.
 public struct NotificationBatch: ~Copyable {
     @usableFromInline var encoder: FrameEncoder
     @usableFromInline let command: Command
@@ -10,7 +10,7 @@ public struct NotificationBatch: ~Copyable {
     @usableFromInline let countMax: Int
     @usableFromInline var marks = NotificationMarks()
 
-    /// The tag that needs no mark, while no notification has a note; none at the beginning.
+    /// The next tag that needs no run of its own, as long as no notification has a note; initially none.
     @usableFromInline var plainTag: UInt64?
 
     init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
@@ -20,13 +20,13 @@ public struct NotificationBatch: ~Copyable {
         self.countMax = countMax
     }
 
-    /// The longest payload that fits a batch in any command and with any token, in bytes.
+    /// The longest payload that fits into a batch with any command and any token, in bytes.
     public static let payloadByteCountMax = 65_407
 
-    /// How many notifications were appended.
+    /// The number of appended notifications.
     public var count: Int { self.encoder.frameCount }
 
-    /// How many more may be appended, if there is room for their bytes.
+    /// How many more may be appended, if their bytes fit.
     public var countFree: Int { self.countMax - self.encoder.frameCount }
 
     var byteCount: Int { self.encoder.byteCount }
@@ -34,15 +34,14 @@ public struct NotificationBatch: ~Copyable {
     /// Appends one notification.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - payload: JSON text in UTF-8, 1 to ``payloadByteCountMax`` bytes, which is the caller's to check.
-    ///   - expiry: until when it is kept; by default as long as the service keeps any.
-    ///   - priority: 10, 5, or `nil` for not said.
-    ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
-    ///     cost nothing.
-    ///   - note: bytes that the source wants back when the notification is settled; none by default.
-    /// - Returns: whether there was room. If not, nothing was appended, and the same notification is due at the next
-    ///   filling.
+    ///   - token: the recipient.
+    ///   - payload: JSON text in UTF-8, 1 to ``payloadByteCountMax`` bytes, which the caller must check.
+    ///   - expiry: how long it is stored; by default as long as the service stores any.
+    ///   - priority: 10, 5, or `nil` to omit it.
+    ///   - tag: a number that identifies the notification when it is settled. Consecutive tags use no memory.
+    ///   - note: bytes that the source receives back when the notification is settled; none by default.
+    /// - Returns: whether it fit. If not, nothing was appended, and the source should append the same notification to
+    ///   the next batch.
     @inlinable
     public mutating func append(
         token: borrowing DeviceToken,
@@ -79,9 +78,9 @@ public struct NotificationBatch: ~Copyable {
         self.plainTag = self.marks.hasNotes ? nil : tag &+ 1
     }
 
-    /// Appends frames that lie one behind the other already, as many as there is room for.
+    /// Appends as many of the given consecutive frames as fit.
     ///
-    /// - Returns: how many were appended, and how many bytes they have.
+    /// - Returns: the number of appended frames and of their bytes.
     mutating func append(
         frames: UnsafeRawBufferPointer,
         count: Int,
@@ -119,7 +118,7 @@ public struct NotificationBatch: ~Copyable {
     }
 }
 
-/// The tags and notes of notifications that lie one behind the other.
+/// The tags and notes of consecutive notifications.
 @usableFromInline
 struct NotificationMarks: Sendable {
     private struct Run: Sendable {
@@ -152,10 +151,10 @@ struct NotificationMarks: Sendable {
         self.nextTag = tags.upperBound
     }
 
-    /// Bytes of memory that grow with the number of notifications.
+    /// The size of the memory that grows with the number of notifications.
     var byteCount: Int { self.runs.count * MemoryLayout<Run>.stride + self.notes.count + self.noteEnds.count * 4 }
 
-    /// The tags of some notifications, as ranges.
+    /// Calls a closure with the ranges of tags of some notifications.
     func forEachTagRange(in indices: Range<Int>, _ body: (Range<UInt64>) -> Void) {
         for (position, run) in self.runs.enumerated() {
             let end = position + 1 < self.runs.count ? self.runs[position + 1].index : Int.max
@@ -167,7 +166,7 @@ struct NotificationMarks: Sendable {
         }
     }
 
-    /// Lends the note of one notification.
+    /// Calls a closure with the note of one notification.
     func withNote<Value>(at index: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         unsafe self.notes.withUnsafeBytes { notes in
             guard index < self.noteEnds.count else { return unsafe body(UnsafeRawBufferPointer(start: nil, count: 0)) }

@@ -4,11 +4,11 @@ package import APNSSession
 package import APNSWire
 package import NIOCore
 
-/// Notifications that a source gave in one call, for transports that send and settle each by itself.
+/// Notifications from one call of a source, for transports that send and settle each individually.
 ///
-/// They stay in the memory that the source wrote them to, until the last of them is settled.
+/// They stay in the memory that the source wrote, until the last of them is settled.
 package final class NotificationChunk: Sendable {
-    /// Where one of the notifications lies.
+    /// The position of one of the notifications.
     package struct Position: Sendable {
         fileprivate let index: Int
         fileprivate let offset: Int
@@ -22,28 +22,28 @@ package final class NotificationChunk: Sendable {
         self.source = source
     }
 
-    /// How many notifications there are.
+    /// The number of notifications.
     package var count: Int { self.chunk.count }
 
-    /// Takes new notifications from a source.
+    /// Requests new notifications from a source.
     ///
     /// - Parameters:
-    ///   - source: gives them, and is told what becomes of them.
-    ///   - countMax: how many at most.
-    /// - Returns: the notifications, `nil` where there are none now; and what the source says of more.
+    ///   - source: provides the notifications, and receives their outcomes.
+    ///   - countMax: the maximum number.
+    /// - Returns: the notifications, `nil` if there are none now; and whether the source may have more.
     package static func take(
         from source: any NotificationSource,
         countMax: Int
     ) -> (chunk: NotificationChunk?, supply: ProviderSupply) {
-        // A store of one chunk, which sees to it that a few notifications do not hold the memory of many.
+        // A store of one chunk, which avoids that a few notifications keep the memory of many.
         var store = FrameStore()
         let taken = store.take(from: source, number: 0, countMax: countMax, command: .items, identifier: 1)
         return (store.removeFirst().map { NotificationChunk($0, of: source) }, taken.supply)
     }
 
-    /// Lends each notification, in the order in which the source gave them.
+    /// Calls a closure with each notification, in the order of the source.
     ///
-    /// - Parameter body: is given what the source appended; the payload is a part of the chunk's memory.
+    /// - Parameter body: receives what the source appended; the payload is a slice of the chunk's memory.
     package func forEach(
         _ body: (
             _ position: Position, _ token: DeviceToken, _ payload: ByteBuffer, _ expiry: UInt32?, _ priority: UInt8?
@@ -57,7 +57,7 @@ package final class NotificationChunk: Sendable {
             var offset = 0
             for index in 0..<self.chunk.count {
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
-                // Our own frames are whole, and within the limits.
+                // Our own frames are complete, and within the limits.
                 guard let layout = try? unsafe FrameLayout(parsing: rest, limits: limits),
                     let token = try? unsafe DeviceToken(
                         bytes: UnsafeRawBufferPointer(
@@ -68,18 +68,18 @@ package final class NotificationChunk: Sendable {
                         at: frames.readerIndex + offset + layout.payloadOffset,
                         length: layout.payloadByteCount
                     )
-                else { preconditionFailure("A frame of our own cannot be read.") }
+                else { preconditionFailure("A frame of this process cannot be parsed.") }
                 body(Position(index: index, offset: offset), token, payload, layout.expiry, layout.priority)
                 offset += layout.byteCount
             }
         }
     }
 
-    /// Tells the source what became of a notification.
+    /// Reports the outcome of a notification to the source.
     ///
     /// - Parameters:
-    ///   - position: which one.
-    ///   - report: what became of it.
+    ///   - position: the notification.
+    ///   - report: its outcome.
     package func settle(_ position: Position, _ report: DeliveryReport) {
         self.source.settle(
             SettledNotifications(

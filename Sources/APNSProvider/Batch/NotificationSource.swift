@@ -4,53 +4,53 @@ public import APNSSession
 public import APNSWire
 import NIOCore
 
-/// Gives notifications in batches, and takes what became of them.
+/// Provides notifications in batches, and receives their outcomes.
 ///
-/// Its methods are called on the event loops of the connections, for several connections at the same time: they must
-/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``PushClient``
-/// is the convenient one.
+/// Its methods are called on the event loops of the connections, concurrently for several connections: they must not
+/// block, and must protect shared state. Their run time limits the throughput. This is the fast interface;
+/// ``PushClient`` is the convenient one.
 public protocol NotificationSource: Sendable {
     /// Appends notifications until the batch is full or there are no more.
     ///
-    /// - Parameter batch: is appended to.
+    /// - Parameter batch: the batch to append to.
     /// - Returns: whether there may be more.
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply
 
-    /// Takes what became of notifications that followed one another in a batch.
+    /// Receives the outcomes of consecutive notifications of a batch.
     ///
-    /// - Parameter settled: which ones, and what became of them; not to be kept.
+    /// - Parameter settled: the notifications and their outcomes; only valid during the call.
     func settle(_ settled: borrowing SettledNotifications)
 
-    /// Is told how to say that there is something after ``fill(_:)`` said that it is waiting.
+    /// Provides the closure to call when there are notifications again after ``fill(_:)`` returned that it is waiting.
     ///
-    /// - Parameter wake: may be called from anywhere, as often as one likes.
+    /// - Parameter wake: can be called on any thread, any number of times.
     func start(wake: @escaping @Sendable () -> Void)
 
-    /// Whether nothing more comes, so that no connection is opened to ask for it; `false` by default.
+    /// Whether there are no more notifications, so that no connection is opened to request them; `false` by default.
     ///
-    /// It is looked at when the source wakes the connections.
+    /// It is read after the source calls the wake closure.
     var isEnded: Bool { get }
 
-    /// Whether it was told to end before everything was sent; `false` by default.
+    /// Whether the source was stopped before everything was sent; `false` by default.
     ///
-    /// What it gave is still sent, but a transport that bounds how long that may take does so from then on. It is
-    /// looked at when the source wakes the connections, and when one of them fails.
+    /// Its notifications are still sent, but from then on a transport that limits the time for that applies the limit.
+    /// It is read after the source calls the wake closure, and when a connection fails.
     var isStopped: Bool { get }
 
-    /// Is told that connections fail, and why, or that they work again; by default it does nothing about that.
+    /// Called when connections begin to fail, or work again; does nothing by default.
     ///
-    /// - Parameter failure: the last failure; `nil` where the service works.
+    /// - Parameter failure: the last failure; `nil` if the service works.
     func connectionsChanged(_ failure: ConnectionFailure?)
 
-    /// Is told that no connection will take notifications any more.
+    /// Called when no connection accepts notifications any more.
     func stop()
 }
 
 extension NotificationSource {
-    /// Never, before ``fill(_:)`` has said so.
+    /// `false`: only ``fill(_:)`` reports the end.
     public var isEnded: Bool { false }
 
-    /// Never.
+    /// `false`.
     public var isStopped: Bool { false }
 
     /// Does nothing.
@@ -63,32 +63,32 @@ extension NotificationSource {
     public func stop() {}
 }
 
-/// Notifications that followed one another in a batch and have the same outcome.
+/// Consecutive notifications of a batch that have the same outcome.
 public struct SettledNotifications: ~Copyable {
-    /// What became of each, and how.
+    /// The outcome of each, with details.
     public let report: DeliveryReport
 
     let chunk: FrameStore.Chunk
     let indices: Range<Int>
-    /// Where the first of them lies, where that is known.
+    /// The position of the first of them, if it is known.
     var firstOffset: Int?
 
-    /// What became of each, without how.
+    /// The outcome of each, without details.
     public var outcome: DeliveryOutcome { self.report.outcome }
 
-    /// How many they are.
+    /// The number of notifications.
     public var count: Int { self.indices.count }
 
-    /// Their tags, as ranges in the order in which they were appended.
+    /// Calls a closure with the ranges of their tags, in the order in which they were appended.
     ///
-    /// - Parameter body: is given each range.
+    /// - Parameter body: receives each range.
     public borrowing func forEachTagRange(_ body: (Range<UInt64>) -> Void) {
         self.chunk.marks.forEachTagRange(in: self.indices, body)
     }
 
-    /// Each of them with its tag, the bytes of its token, and its note.
+    /// Calls a closure with each tag, the bytes of the token, and the note.
     ///
-    /// - Parameter body: is given bytes that must not leave it.
+    /// - Parameter body: receives bytes that it must not let escape.
     public borrowing func forEach(
         _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
     ) {

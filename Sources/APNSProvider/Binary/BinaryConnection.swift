@@ -15,7 +15,7 @@ final class BinaryConnection: ChannelInboundHandler {
     private weak var worker: BinaryConnectionWorker?
     private let observer: DeliveryObserver
     private var context: ChannelHandlerContext?
-    /// Every channel that was opened for this connection and has not closed, also before this is in its pipeline.
+    /// All open channels of this connection, including those whose pipeline does not contain it yet.
     private var channels: [ObjectIdentifier: any Channel] = [:]
     private var received = ByteBuffer()
     private var failure: (any Error)?
@@ -24,10 +24,10 @@ final class BinaryConnection: ChannelInboundHandler {
     private var hasAnswer = false
     private var isClosing = false
 
-    /// Since when the channel takes nothing, and how much it had taken by then.
+    /// Since when the channel accepts no bytes, and how many it had accepted until then.
     var stall: (byteCountLeft: Int, since: Duration)?
 
-    /// The TLS below, once the channel has it.
+    /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
 
     init(number: ConnectionNumber, worker: BinaryConnectionWorker, observer: DeliveryObserver) {
@@ -36,13 +36,13 @@ final class BinaryConnection: ChannelInboundHandler {
         self.worker = worker
     }
 
-    /// Whether the channel takes more bytes now.
+    /// Whether the channel is writable.
     var isWritable: Bool { self.context?.channel.isWritable ?? false }
 
-    /// How many bytes of what was written lie in records that the kernel has taken whole.
+    /// The number of written bytes in TLS records that the kernel accepted completely.
     var byteCountLeft: Int { self.tls?.byteCountLeft ?? 0 }
 
-    /// Whether something was written and not flushed.
+    /// Whether written data must be flushed.
     private(set) var isFlushDue = false
 
     func write(_ frames: ByteBuffer) {
@@ -57,7 +57,7 @@ final class BinaryConnection: ChannelInboundHandler {
         context.flush()
     }
 
-    /// Closes; nothing is reported any more but that it has closed.
+    /// Closes the connection; afterwards it reports nothing but that it has closed.
     ///
     /// - Returns: whether there is a channel, which will report that.
     func close() -> Bool {
@@ -68,9 +68,9 @@ final class BinaryConnection: ChannelInboundHandler {
         return true
     }
 
-    /// Takes a channel that is about to be connected.
+    /// Attaches a channel that is about to be connected.
     ///
-    /// - Throws: where the connection is no longer wanted; the channel is then closed.
+    /// - Throws: an error if the connection is no longer needed; the channel is then closed.
     func adopt(_ channel: any Channel) throws {
         guard !self.isOver else { throw ChannelError.ioOnClosedChannel }
         self.channels[ObjectIdentifier(channel)] = channel
@@ -131,7 +131,7 @@ final class BinaryConnection: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.failure = self.failure ?? error
-        // TLS closes the channel after its errors; others may leave it open.
+        // TLS closes the channel after its errors; other handlers may leave it open.
         context.close(promise: nil)
     }
 

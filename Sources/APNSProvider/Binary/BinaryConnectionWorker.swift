@@ -7,9 +7,9 @@ import Logging
 import NIOCore
 import OpenSSLTLS
 
-/// Carries out what one provider session decides, on one event loop.
+/// Performs the steps of one provider session, on one event loop.
 ///
-/// Not thread-safe: made and used on its event loop.
+/// Not thread-safe: created and used on its event loop.
 final class BinaryConnectionWorker: ConnectionWorker {
     private let configuration: ProviderConfiguration
     private let transport: BinaryTransport
@@ -28,15 +28,15 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private var ending: ProviderEnding?
     private var closingCount = 0
     private var lastFailure: ConnectionFailure?
-    /// What was last told of the connections.
+    /// The last reported state of the connections.
     private var outage: ConnectionFailure?
     private var isCautious = false
     private let start = NIODeadline.now()
 
-    /// How many batches are written before other work of the event loop has its turn.
+    /// The number of batches to write before other work of the event loop gets its turn.
     private static let writesInARowMax = 32
 
-    /// How many batches go to the socket at a time.
+    /// The number of batches per flush.
     private static let writesAtOnceMax = 2
 
     init(
@@ -59,22 +59,22 @@ final class BinaryConnectionWorker: ConnectionWorker {
 
     private var jitter: Double { Double.random(in: 0...1) }
 
-    /// Begins, unless the source says that there is nothing to do.
+    /// Starts, unless the source has ended.
     func begin() {
         guard !self.isFinished else { return }
         if self.askSource() == .ended { self.session.supply(.ended) }
         self.drive()
     }
 
-    /// The source may have something.
+    /// Checks the source for notifications.
     func wake() {
         guard !self.isFinished else { return }
-        // No connection is opened only to learn that nothing more comes.
+        // Do not open a connection only to learn that there are no more notifications.
         self.session.supply(self.source.isEnded ? .ended : self.session.isAtRest ? self.askSource() : .available)
         self.drive()
     }
 
-    /// What the source knows of notifications to come, without taking any.
+    /// Asks the source whether more notifications are available, without requesting any.
     private func askSource() -> ProviderSupply {
         self.store.take(
             from: self.source,
@@ -85,20 +85,20 @@ final class BinaryConnectionWorker: ConnectionWorker {
         ).supply
     }
 
-    /// Proves what was taken, and what the source has for now.
+    /// Makes a checkpoint for what was sent and what the source has now.
     func checkpoint() {
         guard !self.isFinished else { return }
         if self.session.settled < self.session.taken || self.askSource() == .available { self.session.checkpoint() }
         self.wake()
     }
 
-    /// Stops at once.
+    /// Stops immediately.
     func abandon() {
         self.session.abandon()
         self.drive()
     }
 
-    /// Does what the session says until that is to wait.
+    /// Performs the steps of the session until one is to wait.
     func drive() {
         guard !self.isFinished else { return }
         guard !self.isDriving else {
@@ -121,7 +121,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         if writes >= BinaryConnectionWorker.writesInARowMax { self.driveLater() }
     }
 
-    /// Tells of what changes for a session that is a service.
+    /// Logs and reports changes of the state of a service.
     private func reportTrouble() {
         let outage = self.session.outage
         if outage != self.outage {
@@ -131,19 +131,19 @@ final class BinaryConnectionWorker: ConnectionWorker {
         guard self.session.isCautious != self.isCautious else { return }
         self.isCautious = self.session.isCautious
         if self.isCautious {
-            let text = "many tokens in a row are invalid; until one is accepted, notifications are sent one at a time"
+            let text = "too many consecutive invalid tokens, sending one notification at a time until one is accepted"
             self.transport.logger.warning("\(text)")
         } else {
-            self.transport.logger.notice("a notification was accepted; sending goes on as usual")
+            self.transport.logger.notice("a notification was accepted, resuming normal sending")
         }
     }
 
-    /// Sends what was written.
+    /// Flushes what was written.
     private func flush() {
         for connection in self.connections.values where connection.isFlushDue { connection.flush() }
     }
 
-    /// - Returns: whether to ask for the next step at once.
+    /// - Returns: whether to request the next step immediately.
     private func carryOutStep(_ writes: inout Int) -> Bool {
         switch self.session.step(now: self.now) {
         case .connect(let number): self.connect(number)
@@ -199,7 +199,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private func probe(_ identifier: UInt32) -> ByteBuffer {
         var frame = ByteBuffer()
         let probe = NotificationFrame.probe(identifier: identifier, command: self.configuration.command)
-        // A probe has no payload whose length could be refused.
+        // A probe has no payload, so encoding cannot fail.
         try? probe.write(into: &frame)
         return frame
     }
@@ -209,7 +209,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
             self.store.byteCount + FrameStore.chunkByteCount > self.storeByteCountMax && self.store.byteCount > 0
     }
 
-    /// Hands outcomes on.
+    /// Reports outcomes.
     private func deliver() {
         guard self.session.hasSettlements else { return }
         for settlement in self.session.takeSettlements() {
@@ -232,7 +232,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.eventLoop.execute { bound.value.drive() }
     }
 
-    /// A connection that takes nothing for as long as an answer may take is given up.
+    /// Gives up a connection that accepts no bytes for the maximum time of an answer.
     private func awaitWritability(_ number: ConnectionNumber) {
         guard let connection = self.connections[number] else { return }
         let now = self.now
@@ -246,7 +246,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         let failure = ConnectionFailure.stalled(self.configuration.limits.answerDelayMax)
         self.lastFailure = failure
         self.transport.observer.failed(failure)
-        // What waits in the channel may still leave it.
+        // The channel may still send what it has buffered.
         self.session.left(number, before: .max)
         self.session.closed(number, failure: failure, now: now, jitter: self.jitter)
         self.driveLater()
@@ -295,18 +295,18 @@ extension BinaryConnectionWorker {
     }
 
     private func closing(_ connection: BinaryConnection) {
-        // Counted first, since it may close at once.
+        // Counted first, since it may close immediately.
         self.closingCount += 1
         if !connection.close() { self.closingCount -= 1 }
     }
 
-    /// A connection that was told to close has closed.
+    /// A connection has closed on request.
     func hasClosed(_ connection: BinaryConnection) {
         self.closingCount -= 1
         if let ending = self.ending { self.finish(ending) }
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     func connected(_ connection: BinaryConnection) {
         guard self.connections[connection.number] != nil else { return }
         let metadata: Logger.Metadata = [
@@ -331,7 +331,7 @@ extension BinaryConnectionWorker {
         self.drive()
     }
 
-    /// The connection is at its end.
+    /// The connection ended.
     func ended(_ connection: BinaryConnection, wasConnected: Bool, failure error: (any Error)?) {
         guard self.connections.removeValue(forKey: connection.number) != nil else { return }
         var metadata: Logger.Metadata = [LogKey.connection: "\(connection.number.rawValue)"]
@@ -357,12 +357,12 @@ extension BinaryConnectionWorker {
         self.drive()
     }
 
-    /// Something more can be written.
+    /// The channel is writable again.
     func becameWritable() {
         self.drive()
     }
 
-    /// Tells the session how many frames are whole in the kernel.
+    /// Reports to the session how many frames the kernel accepted completely.
     private func noteLeft(_ connection: BinaryConnection) {
         let base = self.session.settled
         let count = self.store.count(from: base, withinBytes: connection.byteCountLeft)

@@ -5,7 +5,7 @@ import APNSTransport
 import Logging
 import NIOCore
 
-/// Carries notifications over the legacy binary protocol.
+/// The transport for the legacy binary protocol.
 struct BinaryTransport: ProviderTransport {
     let configuration: ProviderConfiguration
     let opener: ConnectionOpener
@@ -38,7 +38,7 @@ struct BinaryTransport: ProviderTransport {
     }
 
     func failure(of endings: [WorkerEnding]) -> ProviderError? {
-        // A worker that could not connect has done no harm where the others have sent everything.
+        // A worker that could not connect does not matter if the others have sent everything.
         if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) {
             return nil
         }
@@ -52,18 +52,18 @@ struct BinaryTransport: ProviderTransport {
         guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
             let limit = ProviderConfiguration.connectionCountMax
             throw .configuration(
-                "There may be 1 to \(limit) connections, not \(configuration.connectionCount)."
+                "invalid connection count \(configuration.connectionCount), expected 1 to \(limit)"
             )
         }
         guard (1...65535).contains(configuration.endpoint.port) else {
-            throw .configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")
+            throw .configuration("invalid port \(configuration.endpoint.port), expected 1 to 65535")
         }
         guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
-            throw .configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
+            throw .configuration("invalid window \(configuration.limits.windowCount), expected 1 to 2147483648")
         }
         guard (1...NotificationBatch.payloadByteCountMax).contains(configuration.payloadByteCountMax) else {
             let (count, limit) = (configuration.payloadByteCountMax, NotificationBatch.payloadByteCountMax)
-            throw .configuration("The longest payload is 1 to \(limit) bytes, not \(count).")
+            throw .configuration("invalid payload limit of \(count) bytes, expected 1 to \(limit)")
         }
     }
 }

@@ -4,9 +4,9 @@ import APNSSession
 import APNSWire
 import NIOCore
 
-/// The frames of one session that are not settled, in the order of their numbers, to be sent again where that is due.
+/// The unsettled frames of one session, in the order of their numbers, for sending them again if necessary.
 struct FrameStore {
-    /// Frames one behind the other.
+    /// Consecutive frames.
     struct Chunk: Sendable {
         var frames: ByteBuffer
         var firstNumber: UInt64
@@ -18,23 +18,23 @@ struct FrameStore {
         var byteCount: Int { self.frames.capacity + self.marks.byteCount }
     }
 
-    /// How many bytes of frames a chunk has at most: about what one turn of writing takes.
+    /// The maximum number of bytes of a chunk: about the size of one write.
     static let chunkByteCount = 65_536
 
-    /// So much memory is kept for reuse: about as much as a full window of usual notifications takes.
+    /// The number of chunks to keep for reuse: about a full window of typical notifications.
     private static let spareCountMax = 256
 
     private var chunks = CircularBuffer<Chunk>()
-    /// Memory of chunks that are settled, warm in the processor's cache, the last one first.
+    /// Memory of settled chunks for reuse, most recent first, since it is still in the processor's cache.
     private var spare: [ByteBuffer] = []
     private let allocator = ByteBufferAllocator()
 
-    /// Bytes of memory that the frames take.
+    /// The bytes of memory used by the frames.
     private(set) var byteCount = 0
 
-    /// Takes new notifications from a source.
+    /// Requests new notifications from a source.
     ///
-    /// - Returns: their frames, and what the source says of more.
+    /// - Returns: their frames, and whether the source may have more.
     mutating func take(
         from source: any NotificationSource,
         number: UInt64,
@@ -61,7 +61,7 @@ struct FrameStore {
             return batch.byteCount
         }
         if frames.readableBytes < FrameStore.chunkByteCount / 2 {
-            // A trickle must not hold a whole chunk of memory for each notification.
+            // Occasional notifications must not use a whole chunk each.
             self.spare.append(frames)
             frames = self.allocator.buffer(buffer: frames)
         }
@@ -78,9 +78,9 @@ struct FrameStore {
         return (frames, count, supply)
     }
 
-    /// Frames that were taken before, with the identifiers of another connection.
+    /// Frames that were already taken, with the identifiers of another connection.
     ///
-    /// - Returns: the frames from `number` on, as far as they lie together.
+    /// - Returns: the frames from `number`, as far as they are contiguous.
     mutating func frames(from number: UInt64, countMax: UInt64, identifier: UInt32) -> (frames: ByteBuffer, count: Int)
     {
         guard let position = self.position(of: number) else { return (ByteBuffer(), 0) }
@@ -104,7 +104,7 @@ struct FrameStore {
         return (part, count)
     }
 
-    /// How many of the frames from `number` on lie whole within so many bytes.
+    /// The number of complete frames from `number` within this many bytes.
     func count(from number: UInt64, withinBytes byteCount: Int) -> UInt64 {
         var count: UInt64 = 0
         var left = byteCount
@@ -132,7 +132,7 @@ struct FrameStore {
         return count
     }
 
-    /// Hands on what was settled, and forgets it.
+    /// Reports settled notifications to the source, and removes them.
     mutating func settle(_ settlement: Settlement, to source: any NotificationSource) {
         var next = settlement.numbers.lowerBound
         while next < settlement.numbers.upperBound, let chunk = self.chunks.first {
@@ -153,7 +153,7 @@ struct FrameStore {
         }
     }
 
-    /// Gives the first chunk away.
+    /// Removes and returns the first chunk.
     mutating func removeFirst() -> Chunk? { self.chunks.popFirst() }
 
     private mutating func reuse(_ frames: ByteBuffer) {
@@ -161,7 +161,7 @@ struct FrameStore {
         self.spare.append(frames)
     }
 
-    /// The chunk with a number, found by halving.
+    /// The position of the chunk with a number, by binary search.
     private func position(of number: UInt64) -> CircularBuffer<Chunk>.Index? {
         var low = 0
         var high = self.chunks.count

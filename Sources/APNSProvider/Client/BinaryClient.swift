@@ -6,7 +6,7 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Carries what a client is given over the legacy binary protocol.
+/// A client transport for the legacy binary protocol.
 struct BinaryClient: ClientTransport {
     private enum Phase {
         case new
@@ -61,13 +61,13 @@ struct BinaryClient: ClientTransport {
 
     func checkpoint() { self.pool?.checkpoint() }
 
-    /// A service proves in time, and keeps its proofs apart, also where many short sequences end.
+    /// A service makes checkpoints in time anyway, and keeps their interval even if many short sequences end.
     func endSequence() { if self.transport.configuration.limits.life == .batch { self.checkpoint() } }
 
     func finish() { self.queue.finish() }
 
     func stop() {
-        // Also what waits while nothing runs.
+        // This also settles what waits while nothing runs.
         self.queue.stop()
         self.pool?.abandon()
     }

@@ -6,17 +6,18 @@ import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Checks payloads on the caller's thread.
+/// A client transport that checks payloads on the caller's thread.
 struct CheckingClient: ClientTransport {
     private let transport: any ClientTransport
 
-    /// The payload that passed last: many notifications have the same one, and to compare takes a tenth of the check.
+    /// The last valid payload: many notifications have the same one, and a comparison takes a tenth of the time of a
+    /// check.
     private let lastValid = NIOLockedValueBox(ByteBuffer())
 
-    /// - Parameter transport: carries what passes.
+    /// - Parameter transport: the transport for valid notifications.
     init(_ transport: any ClientTransport) { self.transport = transport }
 
-    /// The transport has limits of its own for the length.
+    /// The transport has its own limits for the length.
     private static let rules = PayloadRules(byteCountMax: .max)
 
     var observer: DeliveryObserver { self.transport.observer }
@@ -35,7 +36,7 @@ struct CheckingClient: ClientTransport {
         key: UInt64
     ) -> SubmissionReceipt { self.transport.submit(notification, receiver, key: key) }
 
-    /// What is wrong with a payload; `nil` also where it is empty, which the transport says in a word.
+    /// The problem of a payload; `nil` if it is empty, which the transport reports.
     private static func problem(of payload: ByteBuffer) -> PayloadProblem? {
         guard payload.readableBytes > 0 else { return nil }
         return unsafe payload.withUnsafeReadableBytes { bytes in

@@ -3,77 +3,77 @@
 package import APNSSession
 package import APNSWire
 
-/// Carries what a client is given, one by one, over one protocol.
+/// A client's transport for single notifications over one protocol.
 @usableFromInline
 package protocol ClientTransport: Sendable {
-    /// Counts what is sent.
+    /// The metrics of the client.
     var observer: DeliveryObserver { get }
 
-    /// What becomes of a notification that is not to be sent; `nil` where it may be.
+    /// The outcome of a notification that must not be sent; `nil` if it may be sent.
     ///
-    /// It depends on nothing but the notification, so that it is asked once, however often there is no room.
+    /// It depends only on the notification, so it is computed once, even if there is repeatedly no room.
     func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome?
 
-    /// Takes a notification without waiting.
+    /// Submits a notification without waiting.
     ///
     /// - Parameters:
-    ///   - notification: what to send.
-    ///   - receiver: is told what becomes of it, where it is taken.
-    ///   - key: by which the receiver knows it.
-    /// - Returns: whether it was taken.
+    ///   - notification: the notification.
+    ///   - receiver: receives its outcome, if it was submitted.
+    ///   - key: identifies the notification for the receiver.
+    /// - Returns: whether it was submitted.
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt
 
-    /// Takes a notification that is not to be sent, and tells its receiver at once.
+    /// Submits a notification that must not be sent, and reports its outcome immediately.
     ///
     /// - Parameters:
-    ///   - outcome: what becomes of it.
-    ///   - receiver: is told that, where it is taken.
-    ///   - key: by which the receiver knows it.
-    /// - Returns: whether it was taken.
+    ///   - outcome: its outcome.
+    ///   - receiver: receives the outcome, if it was submitted.
+    ///   - key: identifies the notification for the receiver.
+    /// - Returns: whether it was submitted.
     func settleHere(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt
 
-    /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
+    /// Waits until there may be room, submissions have ended, or the task is cancelled.
     func waitForRoom() async
 
-    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     ///
-    /// - Returns: why nothing more comes; `nil` where the task is cancelled.
+    /// - Returns: why they ended; `nil` if the task is cancelled.
     func waitForEnd() async -> DeliveryOutcome.Reason?
 
-    /// Proves what was taken, as soon as that can be done.
+    /// Verifies what was sent as soon as possible.
     func checkpoint()
 
-    /// Nothing more comes of a sequence: proves it, where time alone would not do so soon.
+    /// Ends a sequence: verifies its outcomes, unless the configured delay does so soon anyway.
     func endSequence()
 
-    /// Sends to a token again that was rejected.
+    /// Permits sending to a rejected token again.
     func allow(_ token: DeviceToken)
 
-    /// Keeps the connections until ``finish()`` was called and everything is settled; once.
+    /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
     ///
     /// - Throws: why sending ended early.
     func run() async throws(ProviderError)
 
-    /// Nothing more comes: what was taken gets its outcome.
+    /// Ends submissions: what was submitted still gets its outcome.
     func finish()
 
-    /// Nothing more is sent: what was taken gets its outcome at once.
+    /// Stops sending: what was submitted gets its outcome immediately.
     func stop()
 }
 
 extension ClientTransport {
-    /// All may be sent.
+    /// Permits sending all notifications.
     package func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? { nil }
 
-    /// Whether somebody measures how long outcomes take.
+    /// Whether a metrics system measures the time to outcomes.
     @usableFromInline
     package var measuresTime: Bool { self.observer.startTime != nil }
 }

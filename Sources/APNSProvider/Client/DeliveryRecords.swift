@@ -6,29 +6,29 @@ public import DequeModule
 public import NIOConcurrencyHelpers
 public import NIOCore
 
-/// What became of one notification of a sequence.
+/// The outcome of one notification of a sequence.
 public struct DeliveryRecord<ID: Sendable>: Sendable {
-    /// The caller's own identifier of it.
+    /// The caller's identifier of the notification.
     public var id: ID
 
-    /// What became of it, and how.
+    /// The outcome, with details.
     public var report: DeliveryReport
 
     /// Makes a record.
     ///
     /// - Parameters:
-    ///   - id: the caller's own identifier.
-    ///   - report: what became of the notification, and how.
+    ///   - id: the caller's identifier of the notification.
+    ///   - report: the outcome, with details.
     @inlinable
     public init(id: ID, report: DeliveryReport) {
         self.id = id
         self.report = report
     }
 
-    /// What became of it.
+    /// The outcome.
     public var outcome: DeliveryOutcome { self.report.outcome }
 
-    /// On how many connections, or over HTTP/2 on how many streams, it was written.
+    /// The number of connections, or over HTTP/2 of streams, on which it was written.
     public var attempts: Int { self.report.attempts }
 
     /// Whether it may have reached its device more than once.
@@ -43,13 +43,13 @@ extension DeliveryRecord: CustomStringConvertible {
     public var description: String { "\(self.id): \(self.report)" }
 }
 
-/// The keys are those of a line of the command's results.
+/// The keys are those of the command's results lines.
 extension DeliveryRecord: Encodable where ID: Encodable {
     private enum CodingKeys: String, CodingKey {
         case id
     }
 
-    /// Writes `id`, and what the report writes.
+    /// Encodes `id`, and the keys of the report.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.id, forKey: .id)
@@ -57,31 +57,31 @@ extension DeliveryRecord: Encodable where ID: Encodable {
     }
 }
 
-/// Of which notifications of a sequence there are records.
+/// Selects the notifications of a sequence for which there are records.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum DeliveryFilter: Hashable, Sendable {
-    /// Of each.
+    /// All notifications.
     case all
-    /// Of each that was not accepted, or may have arrived more than once.
+    /// Notifications that were not accepted, or may have arrived more than once.
     case exceptions
 }
 
-/// What became of the notifications of a sequence, in the order in which that was proved; for one loop.
+/// The outcomes of the notifications of a sequence, in the order in which they are verified; for a single loop.
 ///
-/// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
-/// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no
-/// more are taken, and what was taken is still sent as long as the client runs.
+/// Iteration drives the sending: starting with the request for the first record, notifications are read from the
+/// sequence as long as no more than ``openCountMax`` of them are without an outcome or have unread records. If the loop
+/// is left early, no more are read, but those already read are still sent as long as the client runs.
 ///
-/// Where the client ends before the sequence, no more are taken either: the loop ends with an error, once each that was
-/// taken has its record. So what has no record was never taken, whatever the filter.
+/// If the client ends before the sequence, no more are read either: the loop ends with an error, after the records of
+/// all that were read. So a notification without a record was never read, with any filter.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
 where Rows.Element == (id: ID, notification: PushNotification) {
-    /// What became of one notification.
+    /// The outcome of one notification.
     public typealias Element = DeliveryRecord<ID>
 
-    /// How many notifications may be without an outcome, or have one that is unread: more than a full window of proofs.
+    /// The maximum number of notifications without an outcome or with an unread record: more than a full window.
     public static var openCountMax: Int { 131_072 }
 
     @usableFromInline let rows: Rows
@@ -94,11 +94,11 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         self.transport = transport
     }
 
-    /// Begins; nothing is taken from the sequence yet.
+    /// Starts the iteration; nothing is read from the sequence yet.
     @inlinable
     public func makeAsyncIterator() -> Iterator { Iterator(self) }
 
-    /// Reads the records.
+    /// An iterator over the records.
     public struct Iterator: AsyncIteratorProtocol {
         @usableFromInline let records: DeliveryRecords
         @usableFromInline var feed: RecordsFeed<ID>?
@@ -106,11 +106,11 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         @inlinable
         init(_ records: DeliveryRecords) { self.records = records }
 
-        /// The next record; `nil` where the sequence has ended and all of it has its outcome.
+        /// The next record; `nil` if the sequence has ended and all of its notifications have their outcome.
         ///
-        /// - Throws: what the sequence throws, and ``ProviderError`` where the client takes nothing any more, once the
-        ///   records of all that was taken before have been read. `CancellationError` where the task is cancelled: what
-        ///   has no record then was not taken, or its outcome is not known yet.
+        /// - Throws: the errors of the sequence; ``ProviderError`` if the client has ended, after the records of all
+        ///   notifications read before; `CancellationError` if the task is cancelled: a notification without a record
+        ///   was then not read, or its outcome is not known yet.
         @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
@@ -121,7 +121,7 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     }
 }
 
-/// Takes notifications from a sequence, until the loop over their records is left.
+/// Reads notifications from a sequence and submits them, until the loop over their records is left.
 @usableFromInline
 final class RecordsFeed<ID: Sendable>: Sendable {
     @usableFromInline let batch: OpenBatch<ID>
@@ -139,7 +139,7 @@ final class RecordsFeed<ID: Sendable>: Sendable {
     deinit { self.task.cancel() }
 }
 
-/// Hands outcomes to code that was made for the caller's type of identifier.
+/// Passes outcomes to code that is specialized for the caller's type of identifier.
 @usableFromInline
 final class RecordsReceiver: SubmissionReceiver {
     private let body: @Sendable (Range<UInt64>, DeliveryReport) -> Void
@@ -151,22 +151,22 @@ final class RecordsReceiver: SubmissionReceiver {
     package func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.body(keys, report) }
 }
 
-/// The notifications of a sequence that have no outcome, and the records that nobody has read.
+/// The notifications of a sequence without an outcome, and the unread records.
 ///
-/// What is done for each notification is inlinable, since it takes three times as long where the compiler does not know
-/// the type of the identifiers.
+/// The code that runs for each notification is inlinable, since it takes three times as long if the compiler does not
+/// know the type of the identifiers.
 @usableFromInline
 final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline
     struct State: Sendable {
-        /// The key of the first of the identifiers.
+        /// The key of the first identifier.
         @usableFromInline var firstKey: UInt64 = 0
         /// `nil` for those that have their outcome.
         @usableFromInline var identifiers = Deque<ID?>()
-        /// When each of them was sent; empty where nobody measures that.
+        /// When each of them was sent; empty if no metrics system measures it.
         @usableFromInline var startTimes = Deque<NIODeadline>()
         @usableFromInline var records = Deque<DeliveryRecord<ID>>()
-        /// What the sequence ended with.
+        /// The result of the sequence.
         @usableFromInline var end: Result<Void, any Error>?
         @usableFromInline var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
         @usableFromInline var feeder: CheckedContinuation<Void, Never>?
@@ -174,10 +174,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @inlinable
         init() {}
 
-        /// How many have no outcome, or one that nobody has read.
+        /// The number of notifications without an outcome or with an unread record.
         @inlinable var openCount: Int { self.identifiers.count + self.records.count }
 
-        /// Forgets the first ones, which have their outcome.
+        /// Removes the leading identifiers that have their outcome.
         @inlinable
         mutating func removeFirst(_ count: Int) {
             self.identifiers.removeFirst(count)
@@ -200,18 +200,18 @@ final class OpenBatch<ID: Sendable>: Sendable {
         self.measuresTime = transport.measuresTime
     }
 
-    // MARK: Taking
+    // MARK: Reading the sequence
 
-    /// How taking ended.
+    /// How reading the sequence ended.
     @usableFromInline
     enum Ending: Sendable {
-        /// The sequence ended so; by itself, unless the task was cancelled.
+        /// The sequence ended with this result; possibly because the task was cancelled.
         case rows(Result<Void, any Error>, isCancelled: Bool)
-        /// The client ended; `nil` where the task was cancelled.
+        /// The client ended; `nil` if the task was cancelled.
         case client(DeliveryOutcome.Reason?)
     }
 
-    /// Takes all of a sequence, unless the client ends before it, which also ends the wait for a sequence that is idle.
+    /// Reads the whole sequence, unless the client ends before it, which also ends the wait for an idle sequence.
     @inlinable
     func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows) async
     where Rows.Element == (id: ID, notification: PushNotification) {
@@ -240,7 +240,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         let receiver = RecordsReceiver { self.settle($0, $1) }
         do {
             for try await row in rows {
-                // What was taken is sent, also where nobody reads any more.
+                // What was read is sent, even if the records are no longer read.
                 var key = self.append(row.id)
                 while key == nil {
                     await self.waitForRoom()
@@ -258,7 +258,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Remembers an identifier, if there is room or the task is cancelled.
+    /// Stores an identifier, if there is room or the task is cancelled.
     ///
     /// - Returns: its key.
     @inlinable
@@ -271,7 +271,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Waits until some have their outcome, where someone reads.
+    /// Waits until some notifications have their outcome, as long as the records are read.
     @usableFromInline
     func waitForRoom() async {
         await withTaskCancellationHandler {
@@ -288,9 +288,9 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Submits one without waiting, where there is nothing wrong with it.
+    /// Submits a notification without waiting, if it may be sent.
     ///
-    /// - Returns: whether it was taken.
+    /// - Returns: whether it was submitted.
     @inlinable
     func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
         guard case nil = self.transport.localOutcome(of: notification),
@@ -299,10 +299,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
         return true
     }
 
-    /// Submits one that was not taken at once.
+    /// Submits a notification that could not be submitted immediately.
     ///
-    /// - Throws: `ProviderError` where the client takes nothing any more. What would be unsent stays with the caller:
-    ///   who asks for exceptions alone must not take it for sent.
+    /// - Throws: `ProviderError` if the client has ended. The notification then has no record instead of an unsent
+    ///   outcome: a caller that requests only exceptions must not take it for sent.
     @usableFromInline
     func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
         let local = self.transport.localOutcome(of: notification)
@@ -316,7 +316,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
                 throw ProviderError(sequenceEndedBy: reason)
             case .full where Task.isCancelled:
-                // Where the client ends, there is room to be told so.
+                // If the client ends, this returns so that the end is noticed.
                 await Task { await self.transport.waitForRoom() }.value
             case .full: await self.transport.waitForRoom()
             }
@@ -330,7 +330,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     // MARK: Outcomes
 
-    /// Takes the outcome of some.
+    /// Receives the outcome of some notifications.
     @inlinable
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
         let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
@@ -360,16 +360,16 @@ final class OpenBatch<ID: Sendable>: Sendable {
         for start in startTimes { self.transport.observer.took(outcome, since: start) }
     }
 
-    // MARK: Reading
+    // MARK: Reading records
 
-    /// Changes the state, and wakes who waits for that.
+    /// Changes the state, and wakes those who wait for the change.
     @inlinable
     func wake(_ change: (inout State) -> Void) {
         let (reader, result, feeder) = self.state.withLockedValue { state in
             change(&state)
             let result = state.reader == nil ? nil : Self.next(&state)
             let reader = result == nil ? nil : state.reader.take()
-            // Woken for each place, the feeder would do little else.
+            // Waking the feeder for each free place would cost more than its work.
             let isLow = state.openCount <= self.openCountMax / 2
             return (reader, result, isLow ? state.feeder.take() : nil)
         }
@@ -377,12 +377,12 @@ final class OpenBatch<ID: Sendable>: Sendable {
         feeder?.resume()
     }
 
-    /// What a reader gets; `nil` where it has to wait.
+    /// The next result for the reader; `nil` if it must wait.
     @inlinable
     static func next(_ state: inout State) -> Result<DeliveryRecord<ID>?, any Error>? {
         if let record = state.records.popFirst() { return .success(record) }
         guard let end = state.end, state.identifiers.isEmpty else { return nil }
-        // What it ended with is said once.
+        // The error is thrown once.
         state.end = .success(())
         return end.map { nil }
     }
@@ -394,7 +394,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         return try await self.nextLater()
     }
 
-    /// The next record, where there is one.
+    /// The next record, if there is one.
     @inlinable
     func nextAtOnce() -> DeliveryRecord<ID>? {
         guard !Task.isCancelled else { return nil }

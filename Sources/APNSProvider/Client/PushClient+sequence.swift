@@ -3,14 +3,14 @@
 public import APNSWire
 
 extension PushClient {
-    /// Sends notifications that have identifiers of the caller's own, such as those of an array.
+    /// Sends notifications with identifiers of the caller, such as those of an array.
     ///
-    /// What is said of an asynchronous sequence holds for this one.
+    /// It behaves like the method for asynchronous sequences.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
-    ///   - filter: of which notifications there are records; by default of each.
-    /// - Returns: what became of each, in the order in which that was proved.
+    ///   - filter: the notifications that get records; by default all.
+    /// - Returns: the outcome of each, in the order in which they are verified.
     public func send<Rows: Sequence & Sendable, ID: Sendable>(
         _ rows: Rows,
         only filter: DeliveryFilter = .all
@@ -19,27 +19,27 @@ extension PushClient {
     }
 }
 
-/// The elements of a sequence, one by one.
+/// The elements of a sequence as an asynchronous sequence.
 public struct AsynchronousRows<Rows: Sequence & Sendable>: AsyncSequence, Sendable {
-    /// What the sequence has.
+    /// The elements of the sequence.
     public typealias Element = Rows.Element
 
     @usableFromInline let rows: Rows
 
     init(_ rows: Rows) { self.rows = rows }
 
-    /// Begins with the first element.
+    /// Starts the iteration.
     @inlinable
     public func makeAsyncIterator() -> Iterator { Iterator(self.rows.makeIterator()) }
 
-    /// Gives the elements.
+    /// An iterator over the elements.
     public struct Iterator: AsyncIteratorProtocol {
         @usableFromInline var rows: Rows.Iterator
 
         @inlinable
         init(_ rows: Rows.Iterator) { self.rows = rows }
 
-        /// The next element; `nil` behind the last one.
+        /// The next element; `nil` after the last one.
         @inlinable
         public mutating func next() async -> Rows.Element? { self.rows.next() }
     }

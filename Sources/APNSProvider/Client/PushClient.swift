@@ -14,25 +14,25 @@ public import ServiceLifecycle
 extension PushClient: Service {}
 #endif
 
-/// Sends notifications, and says what became of each once that is proved.
+/// Sends notifications, and reports the verified outcome of each.
 ///
-/// ``run()`` does the work: as a child task, lent with ``withClient(_:eventLoopGroup:logger:_:)``, or as a service of
-/// swift-service-lifecycle, where the package's trait `ServiceLifecycleSupport` is on, as it is by default. Meanwhile
-/// ``send(_:)`` may be called from any task. The protocol is the configuration's choice.
+/// ``run()`` does the work: call it in a child task, let ``withClient(_:eventLoopGroup:logger:_:)`` call it, or run the
+/// client as a service of swift-service-lifecycle if the package trait `ServiceLifecycleSupport` is enabled, as it is
+/// by default. While it runs, ``send(_:)`` can be called from any task. The configuration selects the protocol.
 ///
-/// A client outlives outages: connections that fail are opened again, after pauses that grow. A notification that waits
-/// for too long meanwhile is unsent, and its outcome says why.
+/// A client survives outages: it reopens failed connections, with increasing delays. A notification that waits too long
+/// for that is unsent, and its outcome contains the reason.
 public final class PushClient: Sendable {
     private let transport: any ClientTransport
     private let name: String
 
-    /// Prepares a client; nothing is connected before ``run()``.
+    /// Makes a client; it connects only in ``run()``.
     ///
     /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - logger: is told of outages, and of connections at debug level; the current task's logger by default.
-    /// - Throws: ``ProviderError/Kind/configuration`` for values out of their range, ``ProviderError/Kind/tls(_:)`` for
+    ///   - configuration: the service and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - logger: receives outages, and connections at debug level; the current task's logger by default.
+    /// - Throws: ``ProviderError/Kind/configuration`` for values out of range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
         _ configuration: PushClientConfiguration,
@@ -44,13 +44,13 @@ public final class PushClient: Sendable {
         self.name = configuration.description
     }
 
-    /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
+    /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
     ///
-    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
-    /// have been processed is indeterminate, the rest unsent.
+    /// A graceful shutdown has the effect of ``finish()``. When the task is cancelled, sending stops immediately: what
+    /// may have been processed is indeterminate, the rest unsent.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with
-    /// a certificate that has expired. Every notification has its outcome by then, too.
+    /// - Throws: `CancellationError` if the task is cancelled; ``ProviderError`` if sending cannot succeed, for example
+    ///   because a certificate has expired. Every notification has its outcome then, too.
     public func run() async throws {
         do {
             try await withShutdownHandler {
@@ -60,7 +60,7 @@ public final class PushClient: Sendable {
             }
         } catch {
             try Task.checkCancellation()
-            // Who called stop() knows that.
+            // The caller of stop() knows that.
             guard (error as? ProviderError)?.kind == .stopped else { throw error }
         }
         try Task.checkCancellation()
@@ -68,20 +68,20 @@ public final class PushClient: Sendable {
 
     /// Sends a notification, and waits for its outcome.
     ///
-    /// Notifications that are sent at the same time share their proof. By default it comes within 100 ms and the time
-    /// of a connection, and within 1 s where many are sent all the time.
+    /// Notifications sent at the same time are verified together. By default this takes 100 ms plus the time to open a
+    /// connection, and up to 1 s under continuous load.
     ///
-    /// - Parameter notification: what to send.
-    /// - Returns: what became of it. Where the task is cancelled while there is no room, it is unsent; once it was
-    ///   taken, cancellation does not end the wait, which the deadlines of the configuration bound.
+    /// - Parameter notification: the notification.
+    /// - Returns: the outcome. If the task is cancelled while there is no room, it is unsent; after it is submitted,
+    ///   cancellation does not end the wait, which the deadlines of the configuration limit.
     public func send(_ notification: PushNotification) async -> DeliveryOutcome {
         await self.report(of: notification).outcome
     }
 
-    /// Sends a notification as ``send(_:)`` does.
+    /// Sends a notification in the same way as ``send(_:)``.
     ///
-    /// - Parameter notification: what to send.
-    /// - Returns: what became of it, and how.
+    /// - Parameter notification: the notification.
+    /// - Returns: the outcome, with details.
     public func report(of notification: PushNotification) async -> DeliveryReport {
         let start = self.transport.observer.startTime
         let report = await self.outcome(of: notification)
@@ -109,16 +109,16 @@ public final class PushClient: Sendable {
         return DeliveryReport(.unsent(.stopped))
     }
 
-    /// Sends notifications that have identifiers of the caller's own, as they come.
+    /// Sends notifications with identifiers of the caller.
     ///
-    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a
-    /// time; the end of the loop over the records is the end of sending. Where the client ends first, as in a graceful
-    /// shutdown, the loop ends with a ``ProviderError`` and the rest of `rows` is not taken.
+    /// Nothing is read from `rows` before the first record is requested, and only a limited number is in progress or
+    /// unread; when the loop over the records is left, sending ends. If the client ends first, as on a graceful
+    /// shutdown, the loop ends with a ``ProviderError`` and the rest of `rows` is not read.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
-    ///   - filter: of which notifications there are records; by default of each.
-    /// - Returns: what became of each, in the order in which that was proved.
+    ///   - filter: the notifications that get records; by default all.
+    /// - Returns: the outcome of each, in the order in which they are verified.
     public func send<Rows: AsyncSequence & Sendable, ID: Sendable>(
         _ rows: Rows,
         only filter: DeliveryFilter = .all
@@ -126,35 +126,36 @@ public final class PushClient: Sendable {
         DeliveryRecords(rows, filter, self.transport)
     }
 
-    /// Proves now what was sent before, without waiting for the delay of the configuration.
+    /// Verifies now what was sent before, without waiting for the delay of the configuration.
     ///
-    /// Over HTTP/2, where each notification has its own answer, it does nothing.
+    /// Over HTTP/2, it does nothing, since each notification has its own answer.
     public func checkpoint() { self.transport.checkpoint() }
 
-    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it
-    /// had.
+    /// Permits sending to a rejected token before its suppression ends: a device may register again with the same
+    /// token.
     ///
     /// - Parameter token: the token.
     public func allow(_ token: DeviceToken) { self.transport.allow(token) }
 
-    /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
+    /// Ends submissions: what was submitted gets its outcome, then ``run()`` returns.
     public func finish() { self.transport.finish() }
 
-    /// Ends ``run()`` at once, without an error: what may have been processed is indeterminate, the rest unsent, also
-    /// where it did not run yet.
+    /// Ends ``run()`` immediately, without an error: what may have been processed is indeterminate, the rest unsent,
+    /// even if it is not running yet.
     public func stop() { self.transport.stop() }
 }
 
 extension PushClient {
-    /// Lends a running client, and afterwards waits for what was taken, on every way out but cancellation.
+    /// Runs a client for the duration of a closure, and afterwards waits for all outcomes, unless the task is
+    /// cancelled.
     ///
     /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - configuration: the service and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
     ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
-    ///   - body: is lent the client.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and what ``run()`` throws.
+    ///   - body: receives the running client.
+    /// - Returns: the result of `body`.
+    /// - Throws: the errors of `body` and of ``run()``.
     public static func withClient<Value: Sendable>(
         _ configuration: PushClientConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
@@ -172,14 +173,14 @@ extension PushClient {
 }
 
 extension PushClient: CustomStringConvertible, CustomReflectable {
-    /// Where it sends to.
+    /// The address of the service.
     public var description: String { "push client for \(self.name)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// One who waits for the outcome of one notification.
+/// A task that waits for the outcome of one notification.
 private final class AwaitedOutcome: SubmissionReceiver {
     private let continuation: CheckedContinuation<DeliveryReport?, Never>
 

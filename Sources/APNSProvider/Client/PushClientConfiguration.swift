@@ -6,26 +6,26 @@ package import Logging
 package import NIOCore
 public import OpenSSLTLS
 
-/// Where and how a ``PushClient`` sends, and over which protocol.
+/// The service, the protocol and the options of a ``PushClient``.
 public struct PushClientConfiguration: Sendable {
-    /// Where it sends to.
+    /// The address of the service.
     public let endpoint: Endpoint
 
-    /// Whether payloads are checked before they are sent, as `Payload.check(rules:)` does; the default is `true`.
+    /// Whether payloads are checked before they are sent, as by `Payload.check(rules:)`; the default is `true`.
     ///
-    /// What does not pass is invalid, and never leaves this process: one such payload costs its connection over the
-    /// binary protocol. The limit of the length is another, and always holds. Turn it off for payloads that were
-    /// checked.
+    /// A notification with an invalid payload has the outcome `invalid` and is not sent: over the binary protocol, each
+    /// invalid payload costs a connection. The length limit is separate and always applies. Turn the check off for
+    /// payloads that are already checked.
     public var checksPayloads = true
 
-    /// Makes what carries the notifications.
+    /// Makes the transport of the client.
     package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
 
     /// Makes a configuration for a protocol.
     ///
     /// - Parameters:
-    ///   - endpoint: where it sends to.
-    ///   - makeTransport: makes what carries the notifications.
+    ///   - endpoint: the address of the service.
+    ///   - makeTransport: makes the transport of the client.
     package init(
         endpoint: Endpoint,
         _ makeTransport: @escaping @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
@@ -37,11 +37,11 @@ public struct PushClientConfiguration: Sendable {
     /// The legacy binary protocol.
     ///
     /// - Parameters:
-    ///   - host: the gateway's name, which its certificate must bear, or its IP address.
+    ///   - host: the gateway's name, which its certificate must contain, or its IP address.
     ///   - port: the gateway's port; 2195 by default.
     ///   - identity: the provider's certificate and key.
     ///   - trust: the authorities of the gateway's certificate; those of the system by default.
-    ///   - configure: changes what else there is to choose; its ``ProviderConfiguration/limits`` are
+    ///   - configure: changes the other options; ``ProviderConfiguration/limits`` are initially
     ///     `ProviderLimits.service`.
     /// - Returns: the configuration.
     public static func binary(
@@ -60,8 +60,8 @@ public struct PushClientConfiguration: Sendable {
 
     /// The legacy binary protocol.
     ///
-    /// - Parameter configuration: where and how to send; a client that is to outlive outages has
-    ///   `ProviderLimits.service` for its ``ProviderConfiguration/limits``.
+    /// - Parameter configuration: the gateway and the options; for a client that survives outages, set
+    ///   ``ProviderConfiguration/limits`` to `ProviderLimits.service`.
     /// - Returns: the configuration.
     public static func binary(_ configuration: ProviderConfiguration) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
@@ -71,9 +71,9 @@ public struct PushClientConfiguration: Sendable {
 }
 
 extension PushClientConfiguration: CustomStringConvertible, CustomReflectable {
-    /// Where it sends to.
+    /// The address of the service.
     public var description: String { "\(self.endpoint)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

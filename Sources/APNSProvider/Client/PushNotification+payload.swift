@@ -4,24 +4,24 @@ public import APNSPayload
 public import APNSWire
 
 extension PushNotification {
-    /// Makes a notification of a payload, which may be a literal of JSON.
+    /// Makes a notification from a payload, which can be a literal of JSON.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - payload: what it says.
-    ///   - expiry: until when it is kept; by default as long as the service keeps any.
+    ///   - token: the recipient.
+    ///   - payload: the payload.
+    ///   - expiry: how long it is stored; by default as long as the service stores any.
     ///   - priority: 10 or 5; `nil` by default.
     public init(to token: DeviceToken, _ payload: Payload, expiry: PushExpiry = .none, priority: UInt8? = nil) {
         self.init(token: token, payload: payload.bytes, expiry: expiry, priority: priority)
     }
 
-    /// Makes a notification of Apple's keys, and of keys of one's own.
+    /// Makes a notification from Apple's keys and the app's own keys.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
+    ///   - token: the recipient.
     ///   - aps: what the device shows and does.
-    ///   - custom: what the app gets beside that.
-    ///   - expiry: until when it is kept; by default as long as the service keeps any.
+    ///   - custom: the keys for the app.
+    ///   - expiry: how long it is stored; by default as long as the service stores any.
     ///   - priority: 10 or 5; `nil` by default.
     public init(
         to token: DeviceToken,

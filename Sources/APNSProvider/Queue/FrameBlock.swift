@@ -3,10 +3,9 @@
 import APNSWire
 import NIOCore
 
-/// Frames that were put in one by one and wait for a connection.
+/// Frames of single notifications that wait for a connection.
 ///
-/// It cannot be copied, since a copy would write into the same memory; so whoever has it may pass it on to another
-/// thread.
+/// It is not copyable, since a copy would write to the same memory; therefore its owner can send it to another thread.
 @safe
 struct FrameBlock: ~Copyable, @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
@@ -22,7 +21,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     var isEmpty: Bool { self.drainedCount == self.count }
 
-    /// - Returns: whether there was room.
+    /// - Returns: whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
@@ -47,7 +46,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     /// Moves frames to a batch.
     ///
-    /// - Returns: whether that was all of them.
+    /// - Returns: whether all frames were moved.
     mutating func drain(into batch: inout NotificationBatch) -> Bool {
         guard !self.isEmpty else { return true }
         let frames = unsafe UnsafeRawBufferPointer(rebasing: self.memory[self.drainedByteCount..<self.byteCount])
@@ -64,7 +63,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Takes out the frames that have numbers before another one.
+    /// Removes the frames whose numbers are less than another one.
     ///
     /// - Returns: their numbers, as ranges.
     mutating func removeAll(before end: UInt64) -> [Range<UInt64>] {

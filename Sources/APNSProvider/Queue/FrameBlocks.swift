@@ -3,48 +3,49 @@
 import APNSWire
 import DequeModule
 
-/// The frames that callers have put into a queue, in blocks.
+/// The frames of a queue, in blocks.
 struct FrameBlocks: ~Copyable, QueueStorage {
     private var open = FrameBlock()
     private var sealed = UniqueDeque<FrameBlock>()
-    /// An emptied block, to be used again.
+    /// An empty block for reuse.
     private var spare: FrameBlock?
-    /// How many blocks are taken and may be given back.
+    /// The number of blocks that were taken and may be returned.
     private var takenCount = 0
 
-    /// Who is to be told of what was put in and has no outcome.
+    /// The receivers of the outcomes of unsettled notifications.
     var submissions = OpenSubmissions()
 
-    /// The tokens to which nothing is sent for now.
+    /// The tokens that are suppressed for now.
     var rejected = RejectedTokens()
 
-    /// Why connections fail, while they do.
+    /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure?
 
-    /// Where numbers stood at the last looks at the clock, oldest first; `nil` where nothing that waits has a deadline.
+    /// The next number at each of the last clock checks, oldest first; `nil` if waiting notifications have no deadline.
     var clockMarks: Deque<UInt64>?
 
-    /// Whether connections are left alone for a moment, though something may wait.
+    /// Whether connections are not woken for a short time, although something may wait.
     var isResting = false
 
-    /// How many full blocks may wait to be written.
+    /// The maximum number of full blocks that wait to be written.
     private static let sealedCountMax = 16
-    /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
+    /// At this number of waiting blocks, callers that wait for room are woken: waking one for each block would cost
+    /// more than the block.
     private static let sealedCountLow = 4
 
     var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
 
     var isLow: Bool { self.sealed.count <= FrameBlocks.sealedCountLow }
 
-    /// Whether there is as much as is written at a time.
+    /// Whether a full block is waiting, the unit of writing.
     var hasFullBlock: Bool { !self.sealed.isEmpty }
 
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
-    /// Whether something waits, also in a block that may be given back.
+    /// Whether anything waits, including in a block that may be returned.
     var holdsSomething: Bool { self.takenCount > 0 || !self.isEmpty }
 
-    /// - Returns: whether there was room.
+    /// - Returns: whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }
         guard self.sealed.count < FrameBlocks.sealedCountMax else { return false }
@@ -52,7 +53,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         return self.open.append(notification, command: command, number: number)
     }
 
-    /// The block that is to go out next, where there is one.
+    /// Removes and returns the next block to write, if there is one.
     mutating func take() -> FrameBlock? {
         if let block = self.sealed.popFirst() {
             self.takenCount += 1
@@ -63,13 +64,13 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         return self.replaceOpen()
     }
 
-    /// Takes a block back: as a spare one, or to go out next.
+    /// Returns a block: for reuse, or to be written next.
     mutating func giveBack(_ block: consuming FrameBlock) {
         self.takenCount -= 1
         if block.isEmpty { self.spare = consume block } else { self.sealed.prepend(block) }
     }
 
-    /// Takes out what waits and was put in before a number.
+    /// Removes notifications that wait and have a lower number.
     ///
     /// - Parameter end: the number.
     /// - Returns: the numbers, as ranges.
@@ -86,9 +87,9 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         return ranges
     }
 
-    /// Puts an empty block in the place of the open one.
+    /// Replaces the open block by an empty one.
     ///
-    /// - Returns: what was the open one.
+    /// - Returns: the previous open block.
     private mutating func replaceOpen() -> FrameBlock {
         var block = self.spare.take() ?? FrameBlock()
         swap(&self.open, &block)

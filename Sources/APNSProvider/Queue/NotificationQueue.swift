@@ -4,27 +4,28 @@ package import APNSSession
 package import APNSWire
 import NIOConcurrencyHelpers
 
-/// What a queue keeps notifications in.
+/// The storage for the notifications of a queue.
 package protocol QueueStorage: ~Copyable, Sendable {
-    /// Whether there is memory for another one.
+    /// Whether there is memory for another notification.
     var hasRoom: Bool { get }
 
-    /// Whether so few wait that those may go on who were told that there is no room.
+    /// Whether few enough wait to wake those who wait for room.
     var isLow: Bool { get }
 }
 
-/// Notifications that wait for a connection: put in from any thread, or taken from a source, and shared by all workers.
+/// Notifications that wait for a connection: submitted on any thread, or taken from a source, and shared by all
+/// workers.
 ///
-/// ``QueueStateMachine`` decides; this has the lock, and calls those who wait once it has let go of it. What
-/// notifications are kept in is the transport's.
+/// ``QueueStateMachine`` makes the decisions; the queue holds the lock, and calls callbacks after it released the lock.
+/// The transport provides the storage.
 ///
-/// Safe to share: its state is used under the lock alone.
+/// Safe to share: its state is accessed only under the lock.
 package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unchecked Sendable {
-    /// What the lock guards.
+    /// The state that the lock protects.
     package struct State: ~Copyable {
-        /// Decides.
+        /// The decisions.
         package var machine: QueueStateMachine
-        /// What waits.
+        /// The waiting notifications.
         package var storage: Storage
     }
 
@@ -34,28 +35,28 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     /// Makes a queue.
     ///
     /// - Parameters:
-    ///   - machine: its decisions.
-    ///   - storage: what it keeps notifications in.
+    ///   - machine: the decisions.
+    ///   - storage: the storage for the notifications.
     package init(_ machine: QueueStateMachine, _ storage: consuming Storage) {
         self.state = State(machine: machine, storage: storage)
     }
 
-    /// Lends the state.
+    /// Calls a closure with the state.
     package func withState<Value: ~Copyable>(_ body: (inout State) -> Value) -> Value {
         self.lock.lock()
         defer { self.lock.unlock() }
         return body(&self.state)
     }
 
-    /// Lends the state, and calls outside the lock what is returned.
+    /// Calls a closure with the state, and the returned callbacks outside the lock.
     package func callOut(_ body: (inout State) -> [QueueStateMachine.Callback]) {
         for callback in self.withState(body) { callback() }
     }
 
-    /// Puts one in, if there is room.
+    /// Adds a notification, if there is room.
     ///
-    /// - Parameter append: keeps it under its number; says whether there was memory for it.
-    /// - Returns: what became of that.
+    /// - Parameter append: stores it with its number; returns whether there was memory for it.
+    /// - Returns: the result.
     package func put(_ append: (inout Storage, _ number: UInt64) -> Bool) -> SubmissionReceipt {
         let (receipt, wake) = self.withState { state -> (SubmissionReceipt, QueueStateMachine.Callback?) in
             guard state.machine.mayPut else { return (state.machine.refusal, nil) }
@@ -67,10 +68,10 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
         return receipt
     }
 
-    /// Whether there is room, and something would be sent.
+    /// Whether there is room, and notifications are sent.
     package var hasRoom: Bool { self.withState { $0.machine.hasRoom && $0.storage.hasRoom } }
 
-    /// Calls back once, from any thread, when there is room, or nothing is taken any more.
+    /// Calls back once, on any thread, when there is room or submissions have ended.
     package func whenRoom(_ callback: @escaping QueueStateMachine.Callback) {
         let isKept = self.withState { state in
             let waiter = state.machine.newWaiter()
@@ -79,16 +80,16 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
         if !isKept { callback() }
     }
 
-    /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
+    /// Waits until there may be room, submissions have ended, or the task is cancelled.
     package func waitForRoom() async {
         await self.wait { state, waiter, callback in
             state.machine.awaitRoom(waiter, hasMemory: state.storage.hasRoom, callback)
         }
     }
 
-    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     ///
-    /// - Returns: why nothing more comes; `nil` where the task is cancelled.
+    /// - Returns: why they ended; `nil` if the task is cancelled.
     package func waitForEnd() async -> DeliveryOutcome.Reason? {
         await self.wait { state, waiter, callback in state.machine.awaitEnd(waiter, callback) }
         return self.withState { $0.machine.isOver ? $0.machine.reason ?? .stopped : nil }
@@ -96,7 +97,7 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
 
     /// Waits until a callback is called, or the task is cancelled.
     ///
-    /// - Parameter keep: keeps the callback; says whether it is to be waited for.
+    /// - Parameter keep: stores the callback; returns whether to wait for it.
     private func wait(
         _ keep: (inout State, _ waiter: UInt64, _ callback: @escaping QueueStateMachine.Callback) -> Bool
     ) async {
@@ -114,10 +115,10 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
         }
     }
 
-    /// Nothing more is put in; the workers end when everything that is in has its outcome.
+    /// Ends submissions; the workers end when everything is settled.
     package func finish() { self.callOut { $0.machine.finish() } }
 
-    /// Counts outcomes.
+    /// Records outcomes.
     package func settled(_ count: Int) {
         guard count > 0 else { return }
         self.callOut { $0.machine.settled(count, hasMemory: $0.storage.isLow) }

@@ -3,21 +3,21 @@
 package import APNSSession
 import DequeModule
 
-/// Is told what became of the notifications that it has put in.
+/// Receives the outcomes of the notifications that it has submitted.
 @usableFromInline
 package protocol SubmissionReceiver: AnyObject, Sendable {
-    /// Takes the outcome of notifications; called from any thread, once for each, also before the call returns that put
-    /// it in. It must not wait.
+    /// Receives the outcome of notifications; called on any thread, once for each, possibly before the call that
+    /// submits it returns. It must not block.
     ///
     /// - Parameters:
-    ///   - keys: by which the receiver knows them.
-    ///   - report: what became of each.
+    ///   - keys: identify the notifications for the receiver.
+    ///   - report: the report for each.
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport)
 }
 
-/// Who is to be told of the notifications that have no outcome, by their numbers.
+/// The receivers of unsettled notifications, by number.
 struct OpenSubmissions: Sendable {
-    /// Notifications that one receiver has put in, one after the other.
+    /// Consecutive notifications of one receiver.
     private struct Run: Sendable {
         var numbers: Range<UInt64>
         let firstKey: UInt64
@@ -26,21 +26,22 @@ struct OpenSubmissions: Sendable {
     }
 
     private var runs = Deque<Run>()
-    /// How many of them are settled, behind one that is not.
+    /// The number of settled runs after an unsettled one.
     private var settledCount = 0
 
-    /// So many settled runs may stay before all are looked at, so that one that waits for long keeps no others.
+    /// The number of settled runs that triggers a cleanup, so that a notification that waits for long does not keep
+    /// others.
     private static let settledCountMax = 1024
 
-    /// Whether nobody waits for anything.
+    /// Whether there are no unsettled notifications.
     var isEmpty: Bool { self.runs.isEmpty }
 
-    /// Remembers who has put in a notification.
+    /// Records the receiver of a notification.
     ///
     /// - Parameters:
-    ///   - number: of the notification; higher than all before.
-    ///   - receiver: is to be told.
-    ///   - key: by which the receiver knows it.
+    ///   - number: the number of the notification; higher than all before.
+    ///   - receiver: receives its outcome.
+    ///   - key: identifies the notification for the receiver.
     mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, key: UInt64) {
         if let last = self.runs.last, last.openCount > 0, last.receiver === receiver,
             last.numbers.upperBound == number, last.firstKey + UInt64(last.numbers.count) == key
@@ -52,10 +53,10 @@ struct OpenSubmissions: Sendable {
         }
     }
 
-    /// Forgets notifications that have their outcome, each of which is named once.
+    /// Removes settled notifications; each may be passed only once.
     ///
-    /// - Parameter numbers: which.
-    /// - Returns: who is to be told of which.
+    /// - Parameter numbers: the notifications.
+    /// - Returns: the receivers with their keys.
     mutating func settle(_ numbers: Range<UInt64>) -> [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] {
         var settled: [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] = []
         var index = self.index(of: numbers.lowerBound)
@@ -81,7 +82,7 @@ struct OpenSubmissions: Sendable {
         return settled
     }
 
-    /// The first run that reaches beyond a number, found by halving.
+    /// The first run that ends after a number, by binary search.
     private func index(of number: UInt64) -> Int {
         var low = 0
         var high = self.runs.count

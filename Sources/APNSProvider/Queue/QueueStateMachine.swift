@@ -3,35 +3,36 @@
 package import APNSSession
 package import APNSWire
 
-/// Decides for a queue who may put something in, who is told of room, which worker is woken, and when all is over.
+/// The decisions of a queue: whether a notification is accepted, who is notified of room, which worker is woken, and
+/// when everything has ended.
 ///
-/// It has no lock, no clock and no I/O, and does not know what the queue holds, which is its owner's to keep. The owner
-/// calls what it is given to call once it has let go of its lock.
+/// It has no lock, no clock and no I/O, and does not store the notifications, which its owner does. The owner calls the
+/// returned callbacks after it released its lock.
 package struct QueueStateMachine: Sendable {
-    /// What is to be called outside the lock.
+    /// A callback to call outside the lock.
     package typealias Callback = @Sendable () -> Void
 
-    /// Whether a worker can be given something.
+    /// Whether a worker can send another notification.
     package enum WorkerStatus: Sendable {
-        /// It has what it can carry, or is being woken.
+        /// It has as much as it can send, or is being woken.
         case busy
-        /// It is connected and has room.
+        /// It is connected and can send more.
         case hungry
-        /// It has no connection, and nothing that keeps it from opening one.
+        /// It has no connection, but may open one.
         case resting
     }
 
     private struct Worker: Sendable {
         var status = WorkerStatus.busy
-        /// `nil` before it has begun, and when it has ended.
+        /// `nil` before it has started, and after it has ended.
         var wake: Callback?
-        /// Whether it is about to take something as soon as it has a connection.
+        /// Whether it takes something as soon as it has a connection.
         var isConnecting = false
     }
 
     private let countMax: Int
     private var workers: [Worker]
-    /// Whether a worker may be there to be woken, so that not everyone who puts something in looks for one.
+    /// Whether a worker may be available, so that not every submission searches for one.
     private var mayWake = false
     private var openCount = 0
     private var putOffCount = 0
@@ -40,18 +41,18 @@ package struct QueueStateMachine: Sendable {
     private var nextWaiter: UInt64 = 0
     private var isAtOnce = false
 
-    /// The number of what is put in next.
+    /// The next number.
     package private(set) var nextNumber: UInt64 = 0
-    /// What the source said when it was asked last, where the queue has one.
+    /// The last answer of the source, if the queue has one.
     package private(set) var supply: ProviderSupply
-    /// Why nothing more is sent.
+    /// Why sending has stopped.
     package private(set) var reason: DeliveryOutcome.Reason?
-    /// Whether nothing more is taken.
+    /// Whether submissions have ended.
     package private(set) var hasEnded = false
 
     /// - Parameters:
-    ///   - countMax: how many may be without an outcome.
-    ///   - workerCount: how many workers take from the queue.
+    ///   - countMax: the maximum number of notifications without an outcome.
+    ///   - workerCount: the number of workers of the queue.
     ///   - hasSource: whether a source fills the queue.
     package init(countMax: Int = .max, workerCount: Int, hasSource: Bool = false) {
         self.countMax = countMax
@@ -59,43 +60,43 @@ package struct QueueStateMachine: Sendable {
         self.supply = hasSource ? .available : .waiting
     }
 
-    // MARK: Putting in
+    // MARK: Submitting
 
-    /// Whether one may be put in.
+    /// Whether a notification is accepted.
     package var mayPut: Bool { !self.hasEnded && self.openCount < self.countMax }
 
-    /// What is said to those who cannot put anything in.
+    /// The result for a notification that is not accepted.
     package var refusal: SubmissionReceipt { self.hasEnded ? .ended(self.reason ?? .stopped) : .full }
 
-    /// One was put in.
+    /// Adds a notification.
     ///
-    /// - Returns: its number, and what wakes a worker for it.
+    /// - Returns: its number, and a callback that wakes a worker for it.
     package mutating func put() -> (number: UInt64, wake: Callback?) {
         defer { self.nextNumber += 1 }
         self.openCount += 1
         return (self.nextNumber, self.waker())
     }
 
-    /// One gets a number, though it never waits in the queue.
+    /// Assigns a number to a notification that never waits in the queue.
     package mutating func passBy() -> UInt64 {
         defer { self.nextNumber += 1 }
         return self.nextNumber
     }
 
-    /// Nothing more is put in.
+    /// Ends submissions.
     ///
-    /// - Returns: what is to be called.
+    /// - Returns: the callbacks to call.
     package mutating func finish() -> [Callback] {
         self.hasEnded = true
         return self.takeRoomCallbacks() + self.wakersOfAll + self.takeEndCallbacks()
     }
 
-    /// Nothing more is sent.
+    /// Stops sending.
     ///
     /// - Parameters:
     ///   - reason: why.
-    ///   - isAtOnce: whether what was written is not waited for either.
-    /// - Returns: what is to be called.
+    ///   - isAtOnce: whether not to wait for what was written.
+    /// - Returns: the callbacks to call.
     package mutating func stop(_ reason: DeliveryOutcome.Reason, isAtOnce: Bool) -> [Callback] {
         self.reason = self.reason ?? reason
         self.hasEnded = true
@@ -105,53 +106,53 @@ package struct QueueStateMachine: Sendable {
 
     // MARK: Room
 
-    /// Whether there is room below the limit, and something would be sent.
+    /// Whether there is room below the limit, and notifications are sent.
     package var hasRoom: Bool { self.openCount < self.countMax && self.reason == nil }
 
-    /// Names someone who may wait for room.
+    /// Makes an identifier for a caller that may wait for room.
     package mutating func newWaiter() -> UInt64 {
         self.nextWaiter += 1
         return self.nextWaiter
     }
 
-    /// Keeps a callback until there is room, or nothing is taken any more.
+    /// Stores a callback until there is room, or submissions have ended.
     ///
     /// - Parameters:
-    ///   - waiter: who waits.
-    ///   - hasMemory: whether there is room but for the limit.
-    ///   - callback: what is to be called.
-    /// - Returns: whether it is kept; otherwise it is to be called now.
+    ///   - waiter: the caller that waits.
+    ///   - hasMemory: whether there is memory, apart from the limit.
+    ///   - callback: the callback.
+    /// - Returns: whether it is stored; otherwise call it now.
     package mutating func awaitRoom(_ waiter: UInt64, hasMemory: Bool, _ callback: @escaping Callback) -> Bool {
         guard !self.hasEnded, !hasMemory || self.openCount >= self.countMax else { return false }
         self.roomCallbacks[waiter] = callback
         return true
     }
 
-    /// Keeps a callback until everything is over.
+    /// Stores a callback until everything has ended.
     ///
     /// - Parameters:
-    ///   - waiter: who waits.
-    ///   - callback: what is to be called.
-    /// - Returns: whether it is kept; otherwise it is to be called now.
+    ///   - waiter: the caller that waits.
+    ///   - callback: the callback.
+    /// - Returns: whether it is stored; otherwise call it now.
     package mutating func awaitEnd(_ waiter: UInt64, _ callback: @escaping Callback) -> Bool {
         guard !self.isOver else { return false }
         self.endCallbacks[waiter] = callback
         return true
     }
 
-    /// Someone waits no more.
+    /// Removes a caller that waits.
     package mutating func removeWaiter(_ waiter: UInt64) -> Callback? {
         self.roomCallbacks.removeValue(forKey: waiter) ?? self.endCallbacks.removeValue(forKey: waiter)
     }
 
-    /// Takes out the callbacks of those who wait for the end, where it is there.
+    /// Removes the callbacks of those who wait for the end, if everything has ended.
     private mutating func takeEndCallbacks() -> [Callback] {
         guard self.isOver, !self.endCallbacks.isEmpty else { return [] }
         defer { self.endCallbacks = [:] }
         return Array(self.endCallbacks.values)
     }
 
-    /// Takes out the callbacks of those who wait for room, who waits longest first.
+    /// Removes the callbacks of those who wait for room, oldest first.
     package mutating func takeRoomCallbacks() -> [Callback] {
         guard !self.roomCallbacks.isEmpty else { return [] }
         defer { self.roomCallbacks = [:] }
@@ -160,32 +161,32 @@ package struct QueueStateMachine: Sendable {
 
     // MARK: Outcomes
 
-    /// Whether everything has its outcome, and nothing more comes, or nothing is waited for.
+    /// Whether everything is settled and submissions have ended, or sending stopped without waiting.
     package var isOver: Bool {
         self.isAtOnce || self.hasEnded && self.openCount == 0 && self.putOffCount == 0
     }
 
-    /// Counts outcomes.
+    /// Records outcomes.
     ///
-    /// There is room again, for those who were told that there is none, when half of the limit is left.
+    /// Callers that were refused are notified of room when half of the limit is free.
     ///
     /// - Parameters:
-    ///   - count: how many.
-    ///   - hasMemory: whether there is room but for the limit.
-    /// - Returns: what is to be called.
+    ///   - count: the number of outcomes.
+    ///   - hasMemory: whether there is memory, apart from the limit.
+    /// - Returns: the callbacks to call.
     package mutating func settled(_ count: Int, hasMemory: Bool) -> [Callback] {
         self.openCount -= count
         let callbacks = hasMemory && self.openCount <= self.countMax / 2 ? self.takeRoomCallbacks() : []
         return self.isOver ? callbacks + self.wakersOfAll + self.takeEndCallbacks() : callbacks
     }
 
-    /// Something is kept until it is sent again; it is not counted against the limit meanwhile.
+    /// Postpones a notification until it is sent again; until then it does not count towards the limit.
     package mutating func putOff() {
         self.openCount -= 1
         self.putOffCount += 1
     }
 
-    /// What was put off is to be sent again, or has its outcome.
+    /// Records that postponed notifications are sent again, or have their outcome.
     package mutating func putOffEnded(_ count: Int) {
         self.openCount += count
         self.putOffCount -= count
@@ -193,10 +194,10 @@ package struct QueueStateMachine: Sendable {
 
     // MARK: The source
 
-    /// Makes room for what may be taken from the source now; it counts as taken.
+    /// Reserves room for notifications from the source; reserved ones count as taken.
     ///
-    /// - Parameter count: how many are wanted.
-    /// - Returns: how many to take.
+    /// - Parameter count: the requested number.
+    /// - Returns: the number to take.
     package mutating func reserve(_ count: Int) -> Int {
         guard self.supply == .available, self.reason == nil else { return 0 }
         let count = max(0, min(count, self.countMax - self.openCount))
@@ -204,12 +205,12 @@ package struct QueueStateMachine: Sendable {
         return count
     }
 
-    /// The source was asked.
+    /// Records the answer of the source.
     ///
     /// - Parameters:
-    ///   - supply: what it said.
-    ///   - unusedCount: how many of those it did not give that room was made for.
-    /// - Returns: what is to be called.
+    ///   - supply: the answer.
+    ///   - unusedCount: the number of reserved notifications that it did not provide.
+    /// - Returns: the callbacks to call.
     package mutating func supplied(_ supply: ProviderSupply, unusedCount: Int) -> [Callback] {
         self.openCount -= unusedCount
         self.supply = supply
@@ -217,50 +218,50 @@ package struct QueueStateMachine: Sendable {
         return self.isOver ? self.wakersOfAll : []
     }
 
-    /// The source may have something, or nothing more.
+    /// Records that the source may have more, or has ended.
     package mutating func askSourceAgain() { if self.supply == .waiting { self.supply = .available } }
 
     // MARK: Workers
 
-    /// A worker begins.
+    /// Registers a worker.
     ///
     /// - Parameters:
-    ///   - worker: which one.
-    ///   - waitingCount: how many wait.
-    ///   - wake: lets it look whether there is something to send, and whether everything is over.
-    /// - Returns: whether it is to look at once.
+    ///   - worker: the worker.
+    ///   - waitingCount: the number of waiting notifications.
+    ///   - wake: makes the worker check whether there is something to send, and whether everything has ended.
+    /// - Returns: whether it should check immediately.
     package mutating func enter(_ worker: Int, waitingCount: Int, wake: @escaping Callback) -> Bool {
         self.workers[worker] = Worker(status: .resting, wake: wake)
         self.mayWake = true
         guard !self.isOver else { return true }
-        // One worker for each that waits, as if each were put in now.
+        // Wakes one worker for each waiting notification, as if each were submitted now.
         let wokenCount = self.workers.count { $0.wake != nil && $0.status == .busy }
         guard self.supply != .waiting || waitingCount > wokenCount else { return false }
         self.workers[worker].status = .busy
         return true
     }
 
-    /// A worker has ended.
+    /// Removes a worker.
     package mutating func leave(_ worker: Int) { self.workers[worker] = Worker() }
 
-    /// A worker took something, or found nothing, or waits before it connects again.
+    /// Updates the status of a worker that took something, found nothing, or waits before it reconnects.
     package mutating func set(_ worker: Int, _ status: WorkerStatus) {
         self.workers[worker].status = status
         self.workers[worker].isConnecting = false
         if status != .busy { self.mayWake = true }
     }
 
-    /// Decides whether a worker without a connection is to open one; if not, it rests.
+    /// Decides whether a worker without a connection opens one; if not, it rests.
     package mutating func connects(_ worker: Int, waitingCount: Int) -> Bool {
         self.workers[worker].isConnecting = false
-        // The others that are connecting take one each, at least.
+        // Each of the other connecting workers takes at least one.
         let isNeeded = waitingCount > self.workers.count(where: \.isConnecting)
         self.set(worker, isNeeded ? .busy : .resting)
         self.workers[worker].isConnecting = isNeeded
         return isNeeded
     }
 
-    /// What wakes a worker that can take something, marked as woken.
+    /// A callback that wakes an available worker, which counts as woken.
     package mutating func waker() -> Callback? {
         guard self.mayWake else { return nil }
         let index =
@@ -274,7 +275,7 @@ package struct QueueStateMachine: Sendable {
         return self.workers[index].wake
     }
 
-    /// What wakes as many workers as there is something for.
+    /// The callbacks that wake as many workers as there are notifications.
     package mutating func wakers(waitingCount: Int) -> [Callback] {
         var wakers: [Callback] = []
         while wakers.count < waitingCount, let waker = self.waker() { wakers.append(waker) }

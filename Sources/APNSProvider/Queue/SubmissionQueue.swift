@@ -7,10 +7,10 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// A source of what callers put in one by one, from any thread.
+/// A source of notifications that callers submit one by one, on any thread.
 ///
-/// Framing happens on the caller's thread; the connections only copy and number. What waits for too long is unsent,
-/// also while nothing runs.
+/// Frames are encoded on the caller's thread; the connections only copy and number them. A notification that waits too
+/// long is unsent, even while nothing runs.
 final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
     private let configuration: ProviderConfiguration
@@ -18,22 +18,23 @@ final class SubmissionQueue: NotificationSource {
     private let outages: OutageLog
     private let eventLoop: any EventLoop
 
-    /// All connections are one worker of the queue: they are woken together.
+    /// All connections count as one worker of the queue: they are woken together.
     private static let worker = 0
 
-    /// How long connections are left alone once they have found nothing.
+    /// How long connections are not woken after they have found the queue empty.
     ///
-    /// Under load they write many frames at a time so. What comes after a longer rest goes out at once.
+    /// Under load, this lets them write many frames at a time. A notification after a longer idle time is sent
+    /// immediately.
     private static let restDuration = TimeAmount.milliseconds(1)
 
-    /// How many looks at the clock there are in the time that a notification may wait.
+    /// The number of clock checks during the maximum waiting time of a notification.
     private static let clockMarkCount = 8
 
     /// - Parameters:
-    ///   - configuration: the format, and the limits of what is put in.
-    ///   - observer: counts what is settled here.
-    ///   - logger: is told of outages.
-    ///   - eventLoop: looks at the clock.
+    ///   - configuration: the format and the limits.
+    ///   - observer: records the outcomes determined here.
+    ///   - logger: receives outages.
+    ///   - eventLoop: runs the clock checks.
     init(
         _ configuration: ProviderConfiguration,
         observer: DeliveryObserver,
@@ -47,7 +48,7 @@ final class SubmissionQueue: NotificationSource {
         self.eventLoop = eventLoop
     }
 
-    /// Puts one in, if there is room.
+    /// Submits a notification, if there is room.
     func put(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
@@ -82,7 +83,7 @@ final class SubmissionQueue: NotificationSource {
         return isSuppressed ? self.settleHere(.suppressed, receiver, key) : receipt
     }
 
-    /// Gives one an outcome that never leaves this process.
+    /// Settles a notification that is not sent.
     func settleHere(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
@@ -100,25 +101,26 @@ final class SubmissionQueue: NotificationSource {
     /// Waits until there may be room, or the task is cancelled.
     func waitForRoom() async { await self.queue.waitForRoom() }
 
-    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
 
-    /// Nothing more is put in; what is in goes out.
+    /// Ends submissions; what was submitted is still sent.
     func finish() { self.queue.finish() }
 
-    /// Sends to a token again that was rejected.
+    /// Permits sending to a rejected token again.
     func allow(_ token: DeviceToken) { self.queue.withState { $0.storage.rejected.remove(token) } }
 
-    // MARK: What waits for too long
+    // MARK: Deadlines
 
     private func lookAtClockLater() {
         guard let limit = self.configuration.queueDurationMax else { return }
         self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.lookAtClock() }
     }
 
-    /// What waits since before the oldest mark is unsent.
+    /// Settles as unsent what has been waiting since before the oldest mark.
     ///
-    /// It came at some time between two looks, and goes at the last one that is not too late for any of these.
+    /// Such a notification arrived between two checks, and is removed at the last check that is in time for all of
+    /// them.
     private func lookAtClock() {
         var overdue: [Range<UInt64>] = []
         var reason = DeliveryOutcome.Reason.deadline
@@ -153,8 +155,8 @@ final class SubmissionQueue: NotificationSource {
 
     // MARK: NotificationSource
 
-    /// A connection that cannot be opened must not be tried again for nothing: only a connection that is open asks for
-    /// more, and so learns of the end.
+    /// A connection that cannot be opened must not be retried without need: only an open connection requests more, and
+    /// so learns of the end.
     var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.holdsSomething } }
 
     func start(wake: @escaping @Sendable () -> Void) {
@@ -164,7 +166,7 @@ final class SubmissionQueue: NotificationSource {
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         let countBefore = batch.count
-        // Blocks are moved without the lock, so that those who put in do not wait for that.
+        // Blocks are copied without the lock, so that submissions do not wait for it.
         while batch.countFree > 0, var block = self.queue.withState({ $0.storage.take() }) {
             let isEmptied = block.drain(into: &batch)
             self.queue.giveBack(block)
@@ -187,7 +189,7 @@ final class SubmissionQueue: NotificationSource {
         return supply
     }
 
-    /// Wakes the connections for what has come while they were left alone; from now on, each that comes wakes them.
+    /// Wakes the connections for notifications of the idle time; from now on, each new one wakes them.
     private func endRest() {
         self.queue.callOut { state in
             guard state.storage.isResting else { return [] }
@@ -216,10 +218,10 @@ final class SubmissionQueue: NotificationSource {
         self.outages.changed(failure)
     }
 
-    /// What was put in and never taken by a connection is unsent.
+    /// Settles as unsent what no connection has taken.
     func stop() { self.stop(.stopped) }
 
-    /// Takes nothing more; what was put in and never taken by a connection is unsent.
+    /// Ends submissions, and settles as unsent what no connection has taken.
     ///
     /// - Parameter reason: why.
     func stop(_ reason: DeliveryOutcome.Reason) {
@@ -233,7 +235,7 @@ final class SubmissionQueue: NotificationSource {
 }
 
 extension NotificationQueue where Storage == FrameBlocks {
-    /// Takes a block back: as a spare one, or to go out next.
+    /// Returns a block: for reuse, or to be written next.
     fileprivate func giveBack(_ block: consuming FrameBlock) {
         self.lock.lock()
         defer { self.lock.unlock() }

@@ -18,7 +18,7 @@ public struct RequestRules: Hashable, Sendable {
 
     /// How the push type is found.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum PushTypeRule: Hashable, Sendable {
         /// By the topic and the payload.

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How reading the feedback service came to its end, and how much was read by then.
+/// How reading from the feedback service ended, and how much was read.
 public struct FeedbackEnding: Hashable, Sendable {
-    /// Why nothing more is read.
+    /// Why reading ended.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Cause: Hashable, Sendable {
-        /// The service said that there is no more: an orderly close, or one without close_notify where that will do.
+        /// The service closed the connection: with close_notify, or without it if that is permitted.
         case closed
-        /// The service kept the connection open and said nothing for as long as it may.
+        /// The service kept the connection open and sent nothing for the permitted time.
         case silence
-        /// The time for the whole was over.
+        /// The total time was over.
         case deadline
-        /// The owner wanted no more.
+        /// The caller stopped reading.
         case stopped
-        /// More bytes came than may, and the service had not ended its list.
+        /// The byte limit was reached before the end of the service's list.
         case limit
-        /// The connection broke: a reset, or an end without close_notify where that is required.
+        /// The connection failed: a reset, or an end without close_notify where it is required.
         case failed
-        /// The service ended the connection soon after the handshake, without a byte and without close_notify, as one
-        /// does that refuses the certificate.
+        /// The service ended the connection soon after the handshake, without any byte and without close_notify, as a
+        /// service does that rejects the certificate.
         case refused
-        /// At this offset in bytes from 0 there is no tuple: a token of so many bytes is announced.
+        /// The bytes at this offset are not a tuple: they announce a token of an invalid length.
         case malformed(offset: UInt64, tokenByteCount: Int)
     }
 
-    /// Why nothing more is read.
+    /// Why reading ended.
     public var cause: Cause
 
-    /// Whole tuples that were read.
+    /// The number of complete tuples read.
     public var tupleCount: UInt64
 
-    /// All bytes that were read.
+    /// The number of bytes read.
     public var byteCount: UInt64
 
-    /// Bytes of a tuple whose rest did not come; 0 where reading ended between two tuples.
+    /// The bytes of an incomplete tuple at the end; 0 if there was none.
     public var partialByteCount: Int
 
     /// Makes an ending.
     ///
     /// - Parameters:
-    ///   - cause: why nothing more is read.
-    ///   - tupleCount: whole tuples that were read.
-    ///   - byteCount: all bytes that were read.
-    ///   - partialByteCount: bytes of a tuple whose rest did not come.
+    ///   - cause: why reading ended.
+    ///   - tupleCount: the number of complete tuples read.
+    ///   - byteCount: the number of bytes read.
+    ///   - partialByteCount: the bytes of an incomplete tuple at the end.
     public init(cause: Cause, tupleCount: UInt64, byteCount: UInt64, partialByteCount: Int) {
         self.cause = cause
         self.tupleCount = tupleCount
@@ -54,9 +54,9 @@ public struct FeedbackEnding: Hashable, Sendable {
 }
 
 extension FeedbackEnding.Cause {
-    /// Whether the service came to its end, orderly or not.
+    /// Whether the service ended the connection, orderly or not.
     ///
-    /// Otherwise this end stopped reading while there may have been more.
+    /// Otherwise the client stopped reading although there may have been more.
     public var isByService: Bool {
         switch self {
         case .closed, .silence, .failed, .refused, .malformed: true
@@ -66,17 +66,17 @@ extension FeedbackEnding.Cause {
 }
 
 extension FeedbackEnding.Cause: CustomStringConvertible {
-    /// How reading ended, in a few words.
+    /// Why reading ended, in a few words.
     public var description: String {
         switch self {
-        case .closed: "the service closed"
-        case .silence: "the service went silent and did not close"
-        case .deadline: "the time was over, there may be more"
-        case .stopped: "stopped, there may be more"
-        case .limit: "the most bytes were read, there may be more"
-        case .failed: "the connection broke"
-        case .refused: "the service ended the connection without a word"
-        case .malformed(let offset, _): "there is no tuple at byte \(offset)"
+        case .closed: "the service closed the connection"
+        case .silence: "the service stopped sending without closing the connection"
+        case .deadline: "the time limit was reached, there may be more tokens"
+        case .stopped: "stopped, there may be more tokens"
+        case .limit: "the byte limit was reached, there may be more tokens"
+        case .failed: "the connection failed"
+        case .refused: "the service closed the connection without sending anything"
+        case .malformed(let offset, _): "invalid tuple at byte \(offset)"
         }
     }
 }

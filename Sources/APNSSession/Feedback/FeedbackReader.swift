@@ -2,25 +2,27 @@
 
 import APNSWire
 
-/// Decides how one connection to the feedback service is read.
+/// The state machine of one connection to the feedback service.
 ///
-/// Reading empties the service's list, so what came is to be made durable before anything else is done with it, and
-/// before the connection is closed by this end. A service may close behind the last tuple, with or without TLS's
-/// close_notify, or keep the connection open for ever. An orderly close always ends the reading; its owner says what
-/// else does.
+/// Reading removes entries from the service's list, so received bytes must be made durable before anything else happens
+/// to them, and before the client closes the connection. A service may close the connection after the last tuple, with
+/// or without TLS's close_notify, or keep it open forever. An orderly close always ends the reading; the caller
+/// configures what else does.
 ///
-/// Times are durations since a moment of the owner's choice. Nothing that the service sends can make it fail but
-/// as an ending.
+/// Times are durations since a fixed time of the caller's choice. Whatever the service sends, an error is always
+/// reported as an ending.
 ///
 /// - SeeAlso: Binary Provider API, "The Feedback Service".
 public struct FeedbackReader: Sendable {
-    /// An end without a byte and without close_notify is a refusal so long after the handshake, and later a connection
-    /// that broke: a gateway that refuses a certificate does so at once.
+    /// For this long after the handshake, an end without any byte and without close_notify means that the service
+    /// rejected the client; later, it is a failed connection.
+    ///
+    /// A gateway that rejects a certificate does so immediately.
     public static let refusalDurationMax = Duration.seconds(5)
 
     private enum State: Hashable, Sendable {
         case reading(silentSince: Duration)
-        /// The end is decided, but bytes may still come.
+        /// The end is decided, but more bytes may arrive.
         case closing(FeedbackEnding.Cause)
         case finished
     }
@@ -33,15 +35,15 @@ public struct FeedbackReader: Sendable {
     private var state: State
     private var scanner = FeedbackTupleScanner()
 
-    /// Makes a reader for a connection whose handshake is done.
+    /// Makes a reader for a connection after its handshake.
     ///
     /// - Parameters:
-    ///   - silence: after how long without a byte there is nothing more; `nil` to wait for the service's close.
-    ///   - deadline: when reading ends in any case.
-    ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; by default it is.
-    ///     One before any byte always is.
-    ///   - byteCountMax: behind so many bytes reading ends in any case, those that came with the last of them included;
-    ///     by default there is no such bound.
+    ///   - silence: the time without a byte after which the list is complete; `nil` to wait for the service to close.
+    ///   - deadline: the time when reading ends in any case.
+    ///   - requiresCloseNotify: whether the end of the connection without close_notify is a failure; by default it is.
+    ///     Before the first byte it always is.
+    ///   - byteCountMax: the number of bytes after which reading ends in any case, including those received together
+    ///     with the last one; by default unlimited.
     ///   - now: the time.
     public init(
         silence: Duration?,
@@ -58,10 +60,10 @@ public struct FeedbackReader: Sendable {
         self.state = .reading(silentSince: now)
     }
 
-    /// Whole tuples so far.
+    /// The number of complete tuples so far.
     public var tupleCount: UInt64 { self.scanner.tupleCount }
 
-    /// What to do first.
+    /// The first step.
     ///
     /// - Returns: a step to wait.
     public func begin() -> FeedbackStep {
@@ -69,19 +71,19 @@ public struct FeedbackReader: Sendable {
         return .wait(wakeAt: self.wakeTime(since))
     }
 
-    /// Bytes came.
+    /// Processes received bytes.
     ///
     /// - Parameters:
-    ///   - bytes: split anywhere.
+    ///   - bytes: bytes of the stream, split anywhere.
     ///   - now: the time.
-    /// - Returns: what to do with them.
+    /// - Returns: the next step.
     public mutating func received(_ bytes: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
-        // Behind the bound nothing is kept, whatever ended the reading.
+        // Bytes beyond the limit are not kept, whatever ended the reading.
         guard self.scanner.byteCount < self.byteCountMax else { return .ignore }
         switch self.state {
         case .finished: return .ignore
         case .closing(.malformed):
-            // Nothing can be told apart any more, but it is kept for those who look.
+            // The bytes can no longer be parsed, but are kept for diagnosis.
             self.scanner.skip(byteCount: bytes.count)
             return self.isAtLimit ? .abort : .spoolOnly
         case .closing:
@@ -101,7 +103,7 @@ public struct FeedbackReader: Sendable {
 
     private var isAtLimit: Bool { self.scanner.byteCount >= self.byteCountMax }
 
-    /// The owner reads again after it had no room for bytes; what was not read meanwhile is no silence.
+    /// Resumes after the caller had no room for bytes; that time does not count as silence.
     ///
     /// - Parameter now: the time.
     /// - Returns: a step to wait.
@@ -110,37 +112,37 @@ public struct FeedbackReader: Sendable {
         return self.begin()
     }
 
-    /// The service said that nothing more comes.
+    /// The service closed the connection orderly.
     ///
-    /// - Returns: what to do.
+    /// - Returns: the next step.
     public mutating func peerClosed() -> FeedbackStep { self.end(.closed) }
 
-    /// The service's end of the connection came without close_notify.
+    /// The connection ended without close_notify.
     ///
-    /// Where nothing came before it, that is no empty list, whatever the owner says: it is what a gateway does that
-    /// refuses the certificate.
+    /// If nothing was received before, it is not an empty list, whatever the configuration: a gateway that rejects the
+    /// certificate does this.
     ///
     /// - Parameter now: the time.
-    /// - Returns: what to do.
+    /// - Returns: the next step.
     public mutating func truncated(now: Duration) -> FeedbackStep {
         guard self.scanner.byteCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
         return self.end(now < self.startedAt + Self.refusalDurationMax ? .refused : .failed)
     }
 
-    /// The connection broke; what it delivered before has been received.
+    /// The connection failed; everything received before has been processed.
     ///
-    /// - Returns: what to do.
+    /// - Returns: the next step.
     public mutating func failed() -> FeedbackStep { self.end(.failed) }
 
-    /// The owner wants no more.
+    /// The caller stops reading.
     ///
-    /// - Returns: what to do.
+    /// - Returns: the next step.
     public mutating func stop() -> FeedbackStep { self.end(.stopped) }
 
     /// Time passed.
     ///
     /// - Parameter now: the time.
-    /// - Returns: what to do.
+    /// - Returns: the next step.
     public mutating func timePassed(now: Duration) -> FeedbackStep {
         guard case .reading(let since) = self.state else { return .ignore }
         if now >= self.deadline { return self.end(.deadline) }
@@ -148,7 +150,7 @@ public struct FeedbackReader: Sendable {
         return .wait(wakeAt: self.wakeTime(since))
     }
 
-    /// The connection is closed, and nothing can come any more.
+    /// The connection is closed, so nothing more can arrive.
     ///
     /// - Returns: the ending.
     public mutating func connectionClosed() -> FeedbackStep {
@@ -172,7 +174,7 @@ public struct FeedbackReader: Sendable {
     private mutating func end(_ cause: FeedbackEnding.Cause) -> FeedbackStep {
         guard case .reading = self.state else { return .ignore }
         self.state = .closing(cause)
-        // There may be more on its way.
+        // More bytes may be in transit.
         return cause == .deadline || cause == .stopped ? .abort : .close
     }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the owner of a ``FeedbackReader`` has to do about an event.
+/// What the caller of a ``FeedbackReader`` must do after an event.
 @frozen
 public enum FeedbackStep: Hashable, Sendable {
-    /// Make the bytes that came durable, and say so with ``FeedbackReader/timePassed(now:)`` when this time has come.
+    /// Make the received bytes durable, and call ``FeedbackReader/timePassed(now:)`` at this time.
     case spool(wakeAt: Duration)
-    /// Make the bytes that came durable; nothing else.
+    /// Make the received bytes durable; nothing else.
     case spoolOnly
-    /// Say ``FeedbackReader/timePassed(now:)`` when this time has come.
+    /// Call ``FeedbackReader/timePassed(now:)`` at this time.
     case wait(wakeAt: Duration)
-    /// Make durable all that came, then close; what still comes is spooled too.
+    /// Make all received bytes durable, then close; spool any further bytes, too.
     case close
-    /// Make durable all that came, then close without close_notify, which the service could take for "I have it all".
+    /// Make all received bytes durable, then close without close_notify, which the service could interpret as an
+    /// acknowledgment of everything.
     case abort
-    /// All is said: nothing comes any more.
+    /// Reading has ended; nothing more arrives.
     case finish(FeedbackEnding)
     /// Nothing.
     case ignore

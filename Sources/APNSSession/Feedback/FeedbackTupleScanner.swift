@@ -2,26 +2,26 @@
 
 import APNSWire
 
-/// Finds where tuples begin in bytes that are split anywhere, without keeping them.
+/// Finds the starts of tuples in bytes that are split anywhere, without storing them.
 struct FeedbackTupleScanner: Sendable {
-    /// The bytes before a token: four of time and two of length.
+    /// The bytes before a token: four for the time and two for the length.
     private static let headerByteCount = 6
 
-    /// Whole tuples.
+    /// Complete tuples.
     private(set) var tupleCount: UInt64 = 0
     private(set) var byteCount: UInt64 = 0
-    /// Bytes since the last whole tuple.
+    /// Bytes since the last complete tuple.
     private(set) var partialByteCount = 0
 
-    /// The last two bytes of the header, as far as they are known.
+    /// The last two bytes of the header, as far as received.
     private var tokenByteCount = 0
 
-    /// The offset of the first byte of the tuple that has begun or comes next.
+    /// The offset of the current or next tuple.
     var tupleOffset: UInt64 { self.byteCount - UInt64(self.partialByteCount) }
 
-    /// Takes bytes.
+    /// Scans bytes.
     ///
-    /// - Returns: the length of a token that cannot be, which ends the scan, or `nil`.
+    /// - Returns: an invalid token length, which ends the scan, or `nil`.
     mutating func scan(_ bytes: UnsafeRawBufferPointer) -> Int? {
         var index = 0
         while index < bytes.count {
@@ -54,6 +54,6 @@ struct FeedbackTupleScanner: Sendable {
         return nil
     }
 
-    /// Counts bytes that are not looked at.
+    /// Counts bytes without scanning them.
     mutating func skip(byteCount: Int) { self.byteCount += UInt64(byteCount) }
 }

@@ -2,31 +2,31 @@
 
 public import APNSWire
 
-/// How a provider's connection ends, once all that came before the end is settled.
+/// How a provider's connection ends, after all messages before the end are settled.
 ///
-/// What is to be done: write the response, if there is one, in one piece; close the own side; if it drains, go on
-/// reading and throwing away within the limits of time and bytes; close.
+/// The caller writes the response, if there is one, in one piece; closes its side; if the connection drains, reads and
+/// discards within the limits of time and bytes; and closes.
 public struct GatewayEnding: Hashable, Sendable {
-    /// The only thing the provider is ever told; `nil`: the connection closes without a word.
+    /// The error response to the provider; `nil` to close the connection without one.
     public var response: ErrorResponse?
 
-    /// The number of the first message that was not taken, counted from 1 on this connection.
+    /// The number of the first message that was not accepted, counted from 1 on this connection.
     public var number: UInt64
 
-    /// Whether the provider may still be sending, so that closing at once could destroy the response on its way.
+    /// Whether the provider may still be sending, so that an immediate close could destroy the response in transit.
     public var drains: Bool
 
-    /// What is wrong with the message at fault, also where the provider is not told, as with command 0; `nil` where
-    /// the end is no message's fault.
+    /// What is wrong with the faulty message, even if it is not reported to the provider, as with command 0; `nil` if
+    /// no message is at fault.
     public var status: ErrorResponse.Status?
 
     /// Makes an ending.
     ///
     /// - Parameters:
-    ///   - response: what the provider is told.
-    ///   - number: the number of the first message that was not taken, from 1.
+    ///   - response: the error response to the provider.
+    ///   - number: the number of the first message that was not accepted, from 1.
     ///   - drains: whether the provider may still be sending.
-    ///   - status: what is wrong with the message at fault; `nil` for none.
+    ///   - status: what is wrong with the faulty message; `nil` if none is.
     public init(response: ErrorResponse?, number: UInt64, drains: Bool, status: ErrorResponse.Status? = nil) {
         self.response = response
         self.number = number

@@ -2,39 +2,39 @@
 
 public import APNSWire
 
-/// What a gateway finds wrong with a message by itself, before it hands anything on.
+/// The checks of a gateway before it forwards a message.
 ///
-/// The order of the checks is fixed, because a probe of a provider relies on it: token missing, payload missing,
-/// length of the token, length of the payload, payload no JSON object, priority.
+/// The order of the checks is fixed, because a provider's probe relies on it: token missing, payload missing, length of
+/// the token, length of the payload, payload not a JSON object, priority.
 ///
 /// - SeeAlso: Binary Provider API, table of status codes.
 public struct GatewayRules: Hashable, Sendable {
-    /// The lengths of token that pass, in bytes; by default 1 to 100.
+    /// The valid token lengths, in bytes; by default 1 to 100.
     public var tokenByteCounts: ClosedRange<Int> = 1...WireLimits.tokenByteCountMax
 
-    /// The longest payload that passes in commands 0 and 1, in bytes; by default 2048, by the guide's letter 256.
+    /// The longest valid payload of commands 0 and 1, in bytes; by default 2048, in the guide's original version 256.
     public var payloadByteCountMaxEnhanced: Int = WireLimits.payloadByteCountMax
 
-    /// The longest payload that passes in command 2, in bytes; by default 2048.
+    /// The longest valid payload of command 2, in bytes; by default 2048.
     public var payloadByteCountMaxItems: Int = WireLimits.payloadByteCountMax
 
-    /// What is told about a payload that is no JSON object; by default 1.
+    /// The status for a payload that is not a JSON object; by default 1.
     ///
-    /// `nil` lets it pass.
+    /// `nil` accepts it.
     public var malformedPayloadStatus: ErrorResponse.Status? = .processingError
 
-    /// What is told about a priority other than 5 and 10; by default 255.
+    /// The status for a priority other than 5 and 10; by default 255.
     ///
-    /// `nil` lets it pass.
+    /// `nil` accepts it.
     public var priorityStatus: ErrorResponse.Status? = .unknown
 
     /// The defaults.
     public init() {}
 
-    /// Judges a message.
+    /// Checks a message.
     ///
     /// - Parameters:
-    ///   - message: where its parts lie.
+    ///   - message: the positions of its parts.
     ///   - isPayloadObject: whether its payload is a JSON object.
     /// - Returns: what is wrong with it, or `nil`.
     @inline(__always)

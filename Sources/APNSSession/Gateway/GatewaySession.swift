@@ -2,41 +2,41 @@
 
 public import APNSWire
 
-/// One provider's connection as the gateway sees it: decides what is handed on, and what is told when, and in which
-/// order.
+/// The gateway's state machine of one provider connection: it decides which messages are forwarded, and what is
+/// reported, when, and in which order.
 ///
-/// Success is silent, so a provider learns everything from the one response and from its place: all before the message
-/// it names were taken, all behind it were thrown away. Therefore only the lowest failing message is ever reported, and
-/// only when all before it are settled, in whatever order their outcomes come. Of messages that were handed on at the
-/// same time as one before them that fails, the outcomes are passed over: the provider sends them again.
+/// Success is silent, so a provider infers everything from the single response and its position: all messages before
+/// the one it names were accepted, all after it were discarded. Therefore only the lowest failing message is reported,
+/// and only after all messages before it are settled, in whatever order their outcomes arrive. The outcomes of messages
+/// that were forwarded together with an earlier one that fails are ignored, since the provider sends them again.
 ///
 /// - SeeAlso: Binary Provider API, "error-response packet".
 public struct GatewaySession: ~Copyable {
-    /// How many messages may be without an outcome at a time unless the caller says otherwise.
+    /// The default limit for messages without an outcome.
     ///
-    /// The default of HTTP/2 servers for concurrent streams is of this order, which is what a bridge needs.
+    /// HTTP/2 servers have similar defaults for concurrent streams, which a bridge needs.
     public static let inFlightCountMaxDefault = 1000
 
-    /// How many bytes are read and thrown away after the end unless the caller says otherwise: more than the socket
-    /// buffers of both ends hold.
+    /// The default limit for bytes that are read and discarded after the end: more than the socket buffers of both ends
+    /// hold.
     public static let drainByteCountMaxDefault = 64 * 1024 * 1024
 
-    /// Why the end comes.
+    /// Why the connection ends.
     private enum Cause {
-        /// A message is at fault; its provider is told unless it came in command 0.
+        /// A message is faulty; it is reported to the provider unless it was in command 0.
         case fault(ErrorResponse, isReported: Bool)
-        /// The service has to stop.
+        /// The service shuts down.
         case shutdown
-        /// The gateway is not let in by the service, which is told as a shutdown behind what was taken.
+        /// The service does not permit the gateway; reported as a shutdown after the last accepted message.
         case notPermitted
-        /// Nothing is to be said.
+        /// Nothing is reported.
         case silence
     }
 
-    /// What is known of the end that waits for the messages before it.
+    /// A pending end that waits for the messages before it.
     private struct End {
         var cause: Cause
-        /// The first message that is not taken.
+        /// The first message that is not accepted.
         var number: UInt64
         var isInputClosed: Bool
     }
@@ -48,13 +48,13 @@ public struct GatewaySession: ~Copyable {
         case closed
     }
 
-    /// The longest command-2 frame, in bytes of its items, that is passed over with ``RejectionPolicy/ignore``.
+    /// The longest command-2 frame, in bytes of its items, that is skipped with ``RejectionPolicy/ignore``.
     ///
-    /// It is above what two fields with 16-bit lengths come to in the other commands. What announces more is no
-    /// notification that a provider meant to send, and passing over it could swallow what follows.
+    /// The limit is above two fields with 16-bit lengths in the other commands. A longer frame is not a notification
+    /// that a provider meant to send, and skipping it could discard the messages after it.
     static let skippedFrameByteCountMax: UInt32 = 256 * 1024
 
-    /// What is done about notifications that are refused for a reason of their own; by default they are reported.
+    /// How to handle notifications that are refused for their own fault; by default they are reported.
     public var rejectionPolicy = RejectionPolicy.report
 
     private let rules: GatewayRules
@@ -62,16 +62,16 @@ public struct GatewaySession: ~Copyable {
     private let drainByteCountMax: Int
     private var window = GatewayWindow()
     private var state: State = .open(isReading: true)
-    /// With how few messages in flight reading goes on where it was stopped.
+    /// The number of messages in flight below which reading resumes.
     private var resumeCount = 0
 
-    /// Begins with a connection on which nothing has arrived.
+    /// Makes a session for a connection on which nothing has arrived.
     ///
     /// - Parameters:
-    ///   - rules: what is checked before a message is handed on.
-    ///   - inFlightCountMax: how many messages may be without an outcome, at least 1; with 1, the next is handed on
-    ///     only when all before it are settled. By default 1000.
-    ///   - drainByteCountMax: how many bytes are thrown away after the end; by default 64 MiB.
+    ///   - rules: the checks before a message is forwarded.
+    ///   - inFlightCountMax: the maximum number of messages without an outcome, at least 1; with 1, a message is
+    ///     forwarded only after all earlier ones are settled. By default 1000.
+    ///   - drainByteCountMax: the maximum number of bytes to discard after the end; by default 64 MiB.
     public init(
         rules: GatewayRules = GatewayRules(),
         inFlightCountMax: Int = GatewaySession.inFlightCountMaxDefault,
@@ -82,44 +82,44 @@ public struct GatewaySession: ~Copyable {
         self.drainByteCountMax = max(0, drainByteCountMax)
     }
 
-    /// How many messages were accepted with all before them.
+    /// The number of messages accepted without a gap.
     public var acceptedCount: UInt64 { self.window.firstNumber - 1 }
 
-    /// How many messages were handed on and are not settled.
+    /// The number of messages that were forwarded but are not settled.
     public var inFlightCount: Int { self.window.count }
 }
 
-// MARK: - What arrives
+// MARK: - Input
 
 extension GatewaySession {
-    /// What to do with a message that arrived.
+    /// What to do with a received message.
     @frozen
     public enum OnMessage: Hashable, Sendable {
-        /// Hand it on under this number; then say ``GatewaySession/settle(_:_:isLast:)`` or
+        /// Forward it under this number; then call ``GatewaySession/settle(_:_:isLast:)`` or
         /// ``GatewaySession/wait(for:isFull:)``.
         case handOn(UInt64)
-        /// Throw it away and all that follows it; the end waits for the messages before it.
+        /// Discard it and all that follow; the end waits for the messages before it.
         case awaitEarlier
-        /// Throw it away and all that follows it, and end the connection.
+        /// Discard it and all that follow, and end the connection.
         case finish(GatewayEnding)
-        /// Pass over it, and go on with the next; it is refused with this status, which the provider is not told.
+        /// Skip it, and continue with the next; it is refused with this status, which is not reported to the provider.
         case skip(ErrorResponse.Status)
-        /// Throw it away; the end was decided before.
+        /// Discard it; the end is already decided.
         case discard
     }
 
-    /// Takes a message.
+    /// Processes a received message.
     ///
     /// - Parameters:
-    ///   - message: where its parts lie.
-    ///   - isPayloadObject: whether its payload is a JSON object; `true` where that is not checked.
+    ///   - message: the positions of its parts.
+    ///   - isPayloadObject: whether its payload is a JSON object; `true` if that is not checked.
     /// - Returns: what to do with it.
-    /// - Precondition: reading was not to be stopped.
+    /// - Precondition: reading is not stopped.
     public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
         guard case .open(let isReading) = self.state else { return .discard }
-        precondition(isReading, "No message may be taken while reading is stopped.")
+        precondition(isReading, "No message may be received while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
-            // Whoever sends nothing at all asks for an answer.
+            // An empty message requests an answer.
             let isProbe = message.tokenByteCount + message.payloadByteCount == 0
             if self.rejectionPolicy == .ignore, !isProbe { return .skip(status) }
             return self.fail(status, command: message.command, identifier: message.identifier)
@@ -130,19 +130,19 @@ extension GatewaySession {
         )
     }
 
-    /// Takes bytes that are no message.
+    /// Processes bytes that are not a valid message.
     ///
     /// - Parameters:
     ///   - error: what is wrong with them.
-    ///   - command: the command they begin with, `nil` for none of those that exist.
-    /// - Returns: what to do; never to hand something on.
+    ///   - command: the command at their start; `nil` if it is unknown.
+    /// - Returns: what to do; never to forward a message.
     public mutating func receive(_ error: WireError, command: Command?) -> OnMessage {
         guard case .open = self.state else { return .discard }
         if self.rejectionPolicy == .ignore, let status = Self.skippedStatus(error) { return .skip(status) }
         return self.fail(error.status, command: command, identifier: error.identifier)
     }
 
-    /// What is wrong with a message that can be passed over, since where it ends is known.
+    /// The status for a message that can be skipped, because its end is known.
     private static func skippedStatus(_ error: WireError) -> ErrorResponse.Status? {
         if case .frameTooLong(let announced, _) = error, announced > Self.skippedFrameByteCountMax { return nil }
         return error.status
@@ -162,7 +162,7 @@ extension GatewaySession {
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
-    /// Ends now, or else when what is in flight is settled.
+    /// Ends the connection now, or after all messages in flight are settled.
     private mutating func conclude(_ end: End) -> GatewayEnding? {
         guard !self.window.isEmpty else { return self.finish(end) }
         self.state = .ending(end)
@@ -188,22 +188,22 @@ extension GatewaySession {
 // MARK: - Outcomes
 
 extension GatewaySession {
-    /// What to do while a message waits for its outcome.
+    /// What to do while a message has no outcome.
     @frozen
     public enum OnWait: Hashable, Sendable {
-        /// Go on.
+        /// Continue.
         case none
-        /// Read and take nothing until told to.
+        /// Stop reading until further notice.
         case stopReading
     }
 
-    /// Notes that the outcome on a message that was just handed on comes later.
+    /// Records that the outcome of the message just forwarded arrives later.
     ///
     /// - Parameters:
     ///   - number: the message.
-    ///   - isFull: whether there is no room for more of any connection; reading then goes on when half of what this
-    ///     one has in flight is settled.
-    /// - Returns: what to do meanwhile.
+    ///   - isFull: whether there is no capacity for messages of any connection; reading then resumes after half of this
+    ///     connection's messages in flight are settled.
+    /// - Returns: what to do until then.
     public mutating func wait(for number: UInt64, isFull: Bool = false) -> OnWait {
         guard case .open = self.state, isFull || self.window.count >= self.inFlightCountMax else { return .none }
         self.stopReading()
@@ -218,20 +218,19 @@ extension GatewaySession {
     /// What to do about an outcome.
     @frozen
     public enum OnOutcome: Hashable, Sendable {
-        /// Go on as before.
+        /// Continue as before.
         case none
-        /// Read and take nothing until told to: the message is done, but too many wait for one before it.
+        /// Stop reading until further notice: the message is settled, but too many wait for an earlier one.
         case stopReading
-        /// Read again, beginning with what was already read.
+        /// Resume reading, starting with what is already buffered.
         case resumeReading
-        /// Throw away what was read and what comes, reading again if that was stopped; the end waits for the messages
-        /// before it.
+        /// Discard the input, resuming reading if it was stopped; the end waits for the messages before it.
         case awaitEarlier
-        /// Throw away what was read and what comes, and end the connection.
+        /// Discard the input, and end the connection.
         case finish(GatewayEnding)
     }
 
-    /// Takes what became of a message; outcomes may come in any order.
+    /// Processes the outcome of a message; outcomes may arrive in any order.
     ///
     /// | outcome                                     | what the provider learns                                      |
     /// |---------------------------------------------|---------------------------------------------------------------|
@@ -242,16 +241,16 @@ extension GatewaySession {
     /// | unsent, since the gateway is not permitted  | that, where something was taken before, else nothing          |
     /// | indeterminate                               | nothing: the connection closes, so that the rest is in doubt  |
     ///
-    /// A second outcome of the same message is passed over.
+    /// A second outcome of the same message is ignored.
     ///
     /// - Parameters:
     ///   - number: the message.
-    ///   - outcome: what became of it.
-    ///   - isLast: whether nothing that follows it is taken, so that the provider is told that the service shuts down;
-    ///     it counts where the message was taken. By default `false`.
+    ///   - outcome: its outcome.
+    ///   - isLast: whether nothing after it is accepted, so that a shutdown is reported to the provider; it applies if
+    ///     the message was accepted. By default `false`.
     /// - Returns: what to do.
     public mutating func settle(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) -> OnOutcome {
-        // Nearly every outcome is this one, and comes at once.
+        // This is the most common outcome, and usually immediate.
         if case .accepted = outcome, !isLast, case .open(isReading: true) = self.state, self.window.acceptOnly(number) {
             return .none
         }
@@ -276,14 +275,14 @@ extension GatewaySession {
         }
     }
 
-    /// Takes it that a message was taken.
+    /// Records that a message was accepted.
     private mutating func accept(_ number: UInt64, isLast: Bool) -> OnOutcome {
         if isLast { self.window.truncate(from: number + 1) }
         self.window.accept(number)
         return isLast ? self.end(at: number + 1, .shutdown) : self.advance()
     }
 
-    /// Takes it that a message was refused; with no status it counts as taken.
+    /// Records that a message was refused; without a status it counts as accepted.
     private mutating func refuse(
         _ number: UInt64,
         _ status: ErrorResponse.Status?,
@@ -297,13 +296,14 @@ extension GatewaySession {
         return self.end(at: number, .fault(response, isReported: !message.isSimple))
     }
 
-    /// Whether a status says that no message of the provider can be taken, so that a provider is told which never
-    /// listens: ``RejectionPolicy/ignore`` is for what is the message's own fault.
+    /// Whether a status means that no message of the provider can be accepted.
+    ///
+    /// It is reported even under ``RejectionPolicy/ignore``, which is for faults of single messages.
     private static func isAboutTopic(_ status: ErrorResponse.Status) -> Bool {
         status == .missingTopic || status == .invalidTopicSize
     }
 
-    /// Puts the end before a message, which is lower than where the end was, if there was one.
+    /// Schedules the end before a message whose number is lower than that of the current end, if there is one.
     private mutating func end(at number: UInt64, _ cause: Cause) -> OnOutcome {
         self.window.truncate(from: number)
         var end = End(cause: cause, number: number, isInputClosed: false)
@@ -328,10 +328,10 @@ extension GatewaySession {
 // MARK: - The end
 
 extension GatewaySession {
-    /// What to do when the provider closed its side.
+    /// What to do after the provider closed its side.
     @frozen
     public enum OnInputClosed: Hashable, Sendable {
-        /// Keep the own side open; the end waits for messages in flight.
+        /// Keep this side open; the end waits for messages in flight.
         case awaitEarlier
         /// Close.
         case close
@@ -339,7 +339,7 @@ extension GatewaySession {
         case none
     }
 
-    /// Takes the end of what the provider sends; half a message at the end is nothing.
+    /// Processes the end of the provider's input; an incomplete message at the end is ignored.
     ///
     /// - Returns: what to do.
     public mutating func inputClosed() -> OnInputClosed {
@@ -361,21 +361,21 @@ extension GatewaySession {
         }
     }
 
-    /// What to do about the wish to stop.
+    /// What to do on a request to stop.
     @frozen
     public enum OnShutdown: Hashable, Sendable {
-        /// Throw away what comes, reading again if that was stopped; the end waits for messages in flight.
+        /// Discard the input, resuming reading if it was stopped; the end waits for messages in flight.
         case awaitEarlier
         /// End the connection.
         case finish(GatewayEnding)
-        /// Nothing; the end was decided before.
+        /// Nothing; the end is already decided.
         case none
     }
 
-    /// Takes the wish to end the connection as soon as what is in flight is settled.
+    /// Requests the end of the connection after all messages in flight are settled.
     ///
-    /// - Parameter isAnnounced: whether the provider is told, with status 10 and the identifier of the last message
-    ///   that was taken, 0 for none.
+    /// - Parameter isAnnounced: whether to report the shutdown to the provider, with status 10 and the identifier of
+    ///   the last accepted message, 0 if there is none.
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }
@@ -387,15 +387,15 @@ extension GatewaySession {
     /// What to do after the end.
     @frozen
     public enum OnDrain: Hashable, Sendable {
-        /// Go on.
+        /// Continue.
         case none
-        /// Close; the provider had its time.
+        /// Close; the time for the provider is over.
         case close
     }
 
-    /// Notes that bytes were thrown away.
+    /// Records discarded bytes.
     ///
-    /// - Parameter byteCount: how many.
+    /// - Parameter byteCount: the number of bytes.
     /// - Returns: what to do.
     public mutating func discarded(byteCount: Int) -> OnDrain {
         guard case .draining(let left) = self.state else { return .none }
@@ -407,7 +407,7 @@ extension GatewaySession {
         return .none
     }
 
-    /// Notes that the time for throwing away is over.
+    /// Records that the time for discarding is over.
     ///
     /// - Returns: what to do.
     public mutating func drainDeadlinePassed() -> OnDrain {
@@ -416,7 +416,7 @@ extension GatewaySession {
         return .close
     }
 
-    /// Notes that the connection is gone; outcomes that still come are passed over.
+    /// Records that the connection is lost; later outcomes are ignored.
     public mutating func connectionLost() {
         self.state = .closed
     }

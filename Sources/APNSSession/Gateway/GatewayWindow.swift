@@ -2,34 +2,34 @@
 
 import DequeModule
 
-/// The messages of a connection that were handed on and not settled yet, with those that wait behind them, in order.
+/// The messages of a connection that were forwarded but are not settled, with settled ones after them, in order.
 ///
-/// The first of them has a place of its own: as long as each message is settled before the next comes, the others are
-/// not touched.
+/// The first message is stored separately: as long as each message is settled before the next arrives, the queue of the
+/// others is not used.
 struct GatewayWindow {
-    /// What an error response needs of a message.
+    /// What an error response needs to know about a message.
     struct Message: Hashable {
-        /// 0 where it has none.
+        /// 0 if it has none.
         var identifier: UInt32
-        /// Whether it came in command 0, which gets no response.
+        /// Whether it was in command 0, which gets no response.
         var isSimple: Bool
         var isAccepted = false
     }
 
-    /// The number of the first message that is not settled, counted from 1.
+    /// The number of the first unsettled message, counted from 1.
     private(set) var firstNumber: UInt64 = 1
     private(set) var count = 0
-    /// The identifier of the last message that was settled, 0 before the first.
+    /// The identifier of the last settled message, 0 before the first.
     private(set) var lastAcceptedIdentifier: UInt32 = 0
 
-    /// The message with the first number, where there is one.
+    /// The message with the first number, if there is one.
     private var first = Message(identifier: 0, isSimple: false)
-    /// Those behind it.
+    /// The messages after it.
     private var others: Deque<Message> = []
 
     var isEmpty: Bool { self.count == 0 }
 
-    /// The number that the next message gets.
+    /// The number of the next message.
     var nextNumber: UInt64 { self.firstNumber &+ UInt64(truncatingIfNeeded: self.count) }
 
     subscript(number: UInt64) -> Message? {
@@ -45,7 +45,7 @@ struct GatewayWindow {
         return number
     }
 
-    /// Settles the only message there is, if it has this number.
+    /// Settles the only message in the window, if it has this number.
     @inline(__always)
     mutating func acceptOnly(_ number: UInt64) -> Bool {
         guard self.count == 1, number == self.firstNumber else { return false }
@@ -55,7 +55,7 @@ struct GatewayWindow {
         return true
     }
 
-    /// Notes that a message was accepted, and settles it with those behind it that were accepted before.
+    /// Records that a message was accepted, and settles it together with directly following accepted ones.
     mutating func accept(_ number: UInt64) {
         guard let offset = self.offset(of: number) else { return }
         guard offset == 0 else {
@@ -72,7 +72,7 @@ struct GatewayWindow {
         }
     }
 
-    /// Forgets a message and all behind it.
+    /// Removes a message and all after it.
     mutating func truncate(from number: UInt64) {
         guard let offset = self.offset(of: number) else { return }
         self.others.removeLast(self.count - max(offset, 1))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a gateway does about a notification that is refused for a reason of its own.
+/// How a gateway handles a notification that is refused for its own fault.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum RejectionPolicy: String, CaseIterable, Hashable, Sendable {
-    /// As the protocol has it: the provider is told, the connection ends, and what was written behind the notification
-    /// is thrown away.
+    /// As in the protocol: an error response is sent, the connection ends, and what was written after the notification
+    /// is discarded.
     case report
-    /// The connection stays open, and what follows is taken; the provider is not told. For providers that never read an
-    /// error response, and so would lose what they write behind it.
+    /// The connection stays open, and what follows is accepted; the refusal is not reported. For providers that never
+    /// read an error response, and would lose what they write after the notification.
     case ignore
 }

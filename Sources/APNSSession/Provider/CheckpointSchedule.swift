@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Decides when a session may prove what it has written.
+/// Determines when a session may make a checkpoint to verify what it has written.
 ///
-/// Each proof costs a connection. So proofs that are made for the sake of ``ProviderLimits/proofDelay`` keep an
-/// interval in the long run, but for a burst after a time without any; those that must be, since the window is full or
-/// someone asks for one, keep only ``ProviderLimits/checkpointIntervalMin``.
+/// Each checkpoint costs a connection. Checkpoints because of ``ProviderLimits/proofDelay`` keep a minimum interval on
+/// average, except for a burst after an idle time. Required checkpoints, because the window is full or the caller
+/// requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
 struct CheckpointSchedule: Sendable {
-    /// What a checkpoint is made for.
+    /// The reason for a checkpoint.
     enum Cause {
-        /// Nothing more can be written before it, or someone asked for it.
+        /// Nothing more can be written before it, or the caller requested it.
         case demand
-        /// What was written at this time is to be proved in time.
+        /// What was written at this time must be verified in time.
         case delay(since: Duration)
-        /// One notification is written at a time.
+        /// One notification is written per checkpoint.
         case caution
     }
 
     private let limits: ProviderLimits
     private var last: Duration?
-    /// When all checkpoints for the sake of time would have been made, had each waited for its interval.
+    /// When all checkpoints due to a delay would have been made if each had kept its interval.
     private var evenUntil: Duration?
 
     init(_ limits: ProviderLimits) { self.limits = limits }
 
-    /// When a checkpoint is due.
+    /// The time when a checkpoint is due.
     func due(for cause: Cause) -> Duration {
         let earliest = self.last.map { $0 + self.limits.checkpointIntervalMin } ?? .zero
         return switch cause {
@@ -37,7 +37,7 @@ struct CheckpointSchedule: Sendable {
         self.evenUntil.map { $0 - self.limits.proofIntervalMin * (self.limits.proofBurstCount - 1) } ?? .zero
     }
 
-    /// A checkpoint is made.
+    /// Records a checkpoint.
     mutating func made(for cause: Cause, now: Duration) {
         self.last = now
         if case .demand = cause { return }

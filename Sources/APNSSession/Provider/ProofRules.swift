@@ -2,30 +2,30 @@
 
 import APNSWire
 
-/// What the end of a connection says about the notifications that were written to it.
+/// What the end of a connection shows about the notifications that were written to it.
 enum ConnectionProof: Equatable, Sendable {
     /// All of them were accepted.
     case provesAll
     /// The first `count` were accepted, the others discarded.
     case proves(count: UInt64)
-    /// The one with this index from 0 was refused, all before it were accepted, all after it discarded.
+    /// The one with this index from 0 was rejected, all before it were accepted, all after it discarded.
     case names(index: UInt64)
-    /// One of them was refused, but which is not said.
+    /// One of them was rejected, but it is unknown which.
     case unknownIdentifier
     /// Nothing.
     case silence
 }
 
-/// How answers are interpreted.
+/// The interpretation of answers.
 ///
-/// The rules are a value so that tests can put wrong ones in their place and see that they are found out;
-/// docs/accounting.md tells which look right and are wrong.
+/// The rules are a value so that tests can replace them with wrong ones and check that these are detected.
+/// docs/accounting.md describes rules that look right but are wrong.
 struct ProofRules: Sendable {
     /// Interprets an answer on a connection to which `count` notifications were written with the identifiers 1 to
-    /// `count`, and behind them a probe where `isProbed` says so.
+    /// `count`, followed by a probe if `isProbed` is set.
     var interpret: @Sendable (_ response: ErrorResponse, _ count: UInt64, _ isProbed: Bool) -> ConnectionProof
 
-    /// What it says that a connection ends without an answer.
+    /// The meaning of a connection that ends without an answer.
     var end: ConnectionProof
 
     /// The rules of the protocol.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The connections of a session, as it sees them.
+// The state of a session's connections.
 extension ProviderSession {
     enum Link: Sendable {
         case none
@@ -21,12 +21,12 @@ extension ProviderSession {
         var written: UInt64
         var left: UInt64
         var openedAt: Duration
-        /// When the first of those was written that this connection has written.
+        /// When the first notification of this connection was written.
         var firstWriteAt: Duration
         var probeDeadline: Duration?
     }
 
-    /// Numbers among which one spoils its connection and could not be named; they are sent in small parts.
+    /// Numbers of which an unidentified one makes its connection fail; they are sent in small parts.
     struct Suspects: Sendable {
         var end: UInt64
         var part: UInt64
@@ -34,14 +34,14 @@ extension ProviderSession {
 }
 
 extension [UInt64] {
-    /// Inserts a number where it belongs in an ascending array; the usual place is the end.
+    /// Inserts a number into an ascending array; usually at the end.
     mutating func insertSorted(_ number: UInt64) {
         var index = self.endIndex
         while index > self.startIndex, self[index - 1] > number { index -= 1 }
         self.insert(number, at: index)
     }
 
-    /// Removes from the head as long as the condition holds.
+    /// Removes elements from the front while the condition holds.
     mutating func removeFirst(while condition: (UInt64) -> Bool) {
         let count = self.prefix(while: condition).count
         if count > 0 { self.removeFirst(count) }

@@ -2,15 +2,16 @@
 
 public import APNSWire
 
-/// Decides what a provider writes to which connection, and proves what became of every notification.
+/// The provider's state machine: it decides what to write to which connection, and determines the verified outcome of
+/// every notification.
 ///
-/// The machine does no I/O and knows no clock: its owner tells it events with the time, and asks ``step(now:)``
-/// what to do until that says to wait. Outcomes collect until ``takeSettlements()``.
+/// It does no I/O and has no clock: the caller reports events with the time, and calls ``step(now:)`` and performs the
+/// steps until one is to wait. Outcomes are collected until ``takeSettlements()``.
 ///
-/// Notifications have sequence numbers from 0 in the order in which they were taken, and keep that order on the wire,
-/// also when they are sent again. Only one connection at a time is written to, and its notifications settle before the
-/// next one's: so what is settled is always a prefix, and what a connection has written is always one range of
-/// numbers that begins where the settled ones end. Identifier `i` of a connection is number `base + i - 1`.
+/// Notifications have sequence numbers from 0 in the order in which they were received from the caller, and keep that
+/// order on the wire, also when they are sent again. Only one connection is written to at a time, and its notifications
+/// are settled before those of the next: so the settled ones are always a prefix, and a connection has always written
+/// one contiguous range that begins after the settled ones. Identifier `i` of a connection is number `base + i - 1`.
 ///
 /// ```
 ///   settled            left           written          taken
@@ -19,23 +20,23 @@ public import APNSWire
 ///
 /// - SeeAlso: Binary Provider API, "error-response packet"; docs/accounting.md.
 public struct ProviderSession: Sendable {
-    /// The numbers by which the session decides.
+    /// The limits of the session.
     public let limits: ProviderLimits
 
-    /// The first number without an outcome; all before it have one.
+    /// The first number without an outcome; all before it are settled.
     public private(set) var settled: UInt64 = 0
 
     /// The first number that was not yet taken from the supply.
     public private(set) var taken: UInt64 = 0
 
-    /// Whether no more notifications fit the memory in which the untaken ones are kept; they are then not asked for,
-    /// and a checkpoint is made to make room.
+    /// Whether the memory for unsettled notifications is full; no more are then requested, and a checkpoint is made to
+    /// free memory.
     public var storeIsFull = false
 
-    /// All numbers before this one that have no outcome may have been processed on a connection that is gone.
+    /// The unsettled numbers before this one may have been processed on an earlier connection.
     private var doubtful: UInt64 = 0
 
-    /// Where the numbers ended that each earlier connection wrote, ascending, as far as they are not settled.
+    /// The ends of the ranges that earlier connections wrote, ascending, as far as they are not settled.
     private var attemptEnds: [UInt64] = []
 
     let rules: ProofRules
@@ -56,36 +57,36 @@ public struct ProviderSession: Sendable {
     private var silentCount = 0
     private var givenUpRunCount = 0
     private var hasProof = false
-    /// Whether the gateway has told of a shutdown.
+    /// Whether the gateway has announced a shutdown.
     private var hasAnswered = false
-    /// Whether no connection can be opened any more, so that what the present one has written is all that is left.
+    /// Whether no connection can be opened any more, so that only the current one remains.
     private var isForbidden = false
     private var invalidTokenRunCount = 0
     var leftCount: UInt64 = 0
     private var connectNotBefore = Duration.zero
     private var checkpoints: CheckpointSchedule
-    /// Whether what is written is to be proved as soon as there is nothing more to write.
+    /// Whether to make a checkpoint as soon as there is nothing more to write.
     private var isCheckpointAskedFor = false
-    /// Since when a service has something without an outcome and no connection.
+    /// Since when a service has unsettled notifications and no connection.
     private var heldSince: Duration?
-    /// Why the newest connection ended that proved nothing.
+    /// Why the most recent connection without verified outcomes ended.
     private var lastFailure: ConnectionFailure?
-    /// Whether a service writes one notification a checkpoint, since too many tokens in a row were invalid.
+    /// Whether a service writes one notification per checkpoint, since too many consecutive tokens were invalid.
     public private(set) var isCautious = false
 
-    /// A connection that closes this soon with nothing outstanding was not closed for being idle.
+    /// A connection without outstanding notifications that closes sooner than this was not closed for being idle.
     private static let quickCloseMax = Duration.seconds(5)
 
-    /// By how much fewer are written after a connection died without a word for the second time in a row.
+    /// The factor by which less is written after a second consecutive connection ended without an answer.
     private static let silentDivisor: UInt64 = 16
 
-    /// How many notifications in a row may be given up, each after connections died of it alone, before the session
-    /// stops.
+    /// The maximum number of consecutive notifications that are given up, each after connections failed because of it
+    /// alone, before the session stops.
     private static let givenUpRunCountMax = 50
 
-    /// Begins a session with nothing taken.
+    /// Makes a session without notifications.
     ///
-    /// - Parameter limits: the numbers by which it decides.
+    /// - Parameter limits: the limits of the session.
     public init(limits: ProviderLimits = ProviderLimits()) {
         self.init(limits: limits, rules: .proved)
     }
@@ -103,61 +104,61 @@ public struct ProviderSession: Sendable {
     }
 }
 
-// MARK: - What is known from outside
+// MARK: - State for the caller
 
 extension ProviderSession {
-    /// Takes the outcomes that were found since the last call, in the order of their numbers.
+    /// Removes and returns the outcomes since the last call, in the order of their numbers.
     ///
-    /// - Returns: outcomes that follow one another without a gap.
+    /// - Returns: consecutive outcomes without a gap.
     public mutating func takeSettlements() -> [Settlement] {
         defer { self.settlements.removeAll(keepingCapacity: true) }
         return self.settlements
     }
 
-    /// Whether outcomes are waiting to be taken.
+    /// Whether there are outcomes to take.
     public var hasSettlements: Bool { !self.settlements.isEmpty }
 
-    /// Whether there is neither a connection nor anything that needs one, so that only new notifications do.
+    /// Whether there is neither a connection nor a need for one, unless new notifications arrive.
     public var isAtRest: Bool {
         guard case .none = self.link else { return false }
         return self.settled == self.taken && self.ending == nil
     }
 
-    /// How the session ends, once that is known.
+    /// How the session ends, once it is decided.
     public var knownEnding: ProviderEnding? { self.ending }
 
-    /// Whether something that was taken had no outcome when the session stopped, and became indeterminate or unsent.
+    /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
     public var hasLeftSomething: Bool { self.leftCount > 0 }
 
-    /// Says what is known of notifications to come.
+    /// Updates whether more notifications are available.
     ///
-    /// After ``ProviderSupply/ended`` nothing changes that.
+    /// After ``ProviderSupply/ended``, later updates are ignored.
     ///
-    /// - Parameter supply: what is known.
+    /// - Parameter supply: the availability of notifications.
     public mutating func supply(_ supply: ProviderSupply) {
         guard self.supply != .ended else { return }
         self.supply = supply
     }
 
-    /// Stops at once: what may have been processed becomes indeterminate, the rest unsent.
+    /// Stops immediately: what may have been processed becomes indeterminate, the rest unsent.
     public mutating func abandon() {
         self.stop(.abandoned)
     }
 
-    /// Proves what was taken as soon as there is nothing more to write, without the pauses of ``ProviderLimits``.
+    /// Makes a checkpoint as soon as there is nothing more to write, without the delays of ``ProviderLimits``.
     public mutating func checkpoint() { self.isCheckpointAskedFor = true }
 
-    /// Why there is no proof that the service works; `nil` where it works as far as is known.
+    /// Why it is unverified that the service works; `nil` if it works as far as is known.
     public var outage: ConnectionFailure? { self.failures.count > 0 ? self.lastFailure : nil }
 }
 
-// MARK: - What to do next
+// MARK: - Steps
 
 extension ProviderSession {
-    /// The next thing to do.
+    /// Returns the next step.
     ///
     /// - Parameter now: the time since any fixed point, never less than in an earlier call.
-    /// - Returns: one step; ask again after carrying it out, unless it says to wait.
+    /// - Returns: a step; call this again after performing it, unless it is to wait.
     public mutating func step(now: Duration) -> ProviderStep {
         if self.ending == nil, self.supply == .ended, self.settled == self.taken { self.stop(.completed) }
         if let number = self.closesDue.popLast() { return .close(number) }
@@ -170,7 +171,7 @@ extension ProviderSession {
         return .wait(until: until.map { min($0, deadline) } ?? deadline)
     }
 
-    /// When a service gives up what it holds.
+    /// When a service settles notifications without a connection.
     private mutating func outageDeadline(now: Duration) -> Duration? {
         guard self.limits.life == .service, self.settled < self.taken else {
             self.heldSince = nil
@@ -181,7 +182,7 @@ extension ProviderSession {
         return since + self.limits.outageDurationMax
     }
 
-    /// Gives everything its outcome that was taken.
+    /// Settles all notifications that were taken.
     private mutating func settleHeld() {
         let reason = self.lastFailure.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
         self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(reason))
@@ -210,7 +211,7 @@ extension ProviderSession {
             return self.step(now: now)
         }
         if self.isForbidden { return self.checkpoint(open, isFull: true, now: now) }
-        // A replacement that was open already is not for storming through.
+        // A replacement connection that is already open does not bypass the backoff.
         if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
         let hasMore = open.written < self.taken || self.supply == .available
@@ -226,22 +227,21 @@ extension ProviderSession {
         return self.checkpoint(open, isFull: open.written >= limit, now: now)
     }
 
-    /// The number before which the present connection may be written to.
+    /// The end of the numbers that may be written to the current connection.
     private var writeLimit: UInt64 {
         let part = self.isCautious ? 1 : self.suspects?.part ?? .max
         let window = self.settled + min(self.limits.windowCount, part)
         return self.storeIsFull ? min(window, self.taken) : window
     }
 
-    /// Whether it is time to open the connection that comes after the present one: half of a full window is written,
-    /// or, for a service, anything.
+    /// Whether it is time to open the next connection: half of a full window is written, or, for a service, anything.
     private func wantsReplacement(_ open: Open) -> Bool {
         guard self.standby == .none, self.suspects == nil, open.written > self.settled else { return false }
         return self.limits.life == .service || open.written - self.settled >= self.limits.windowCount / 2
     }
 
-    /// Whether a service makes a checkpoint though there is more to write: it waits for no pause in what its callers
-    /// send.
+    /// Whether a service makes a checkpoint although there is more to write: it does not wait for a pause of its
+    /// callers.
     private func interrupts(_ open: Open, now: Duration) -> Bool {
         guard self.limits.life == .service, open.written > self.settled else { return false }
         switch self.standby {
@@ -292,10 +292,10 @@ extension ProviderSession {
 // MARK: - Events
 
 extension ProviderSession {
-    /// A connection is open: its handshake is done.
+    /// A connection is open: its handshake is complete.
     ///
     /// - Parameters:
-    ///   - number: which one.
+    ///   - number: the connection.
     ///   - now: the time.
     public mutating func connected(_ number: ConnectionNumber, now: Duration) {
         switch (self.link, self.standby) {
@@ -305,11 +305,11 @@ extension ProviderSession {
         }
     }
 
-    /// The notifications of a ``ProviderStep/write(_:numbers:firstIdentifier:)`` were handed to the connection: first
-    /// those that had been taken before, then new ones.
+    /// Notifications of a ``ProviderStep/write(_:numbers:firstIdentifier:)`` were passed to the connection: first those
+    /// already taken, then new ones.
     ///
     /// - Parameters:
-    ///   - count: how many.
+    ///   - count: the number of notifications.
     ///   - now: the time.
     public mutating func wrote(_ count: UInt64, now: Duration) {
         guard case .open(var open) = self.link, open.probeDeadline == nil else {
@@ -322,12 +322,12 @@ extension ProviderSession {
         self.link = .open(open)
     }
 
-    /// All bytes of all notifications before a number have been taken whole by the kernel, so that the gateway may
-    /// have them; of the others it has not all bytes.
+    /// The kernel accepted all bytes of all notifications before a number, so the gateway may have them; it does not
+    /// have all bytes of the others.
     ///
     /// - Parameters:
     ///   - number: the connection.
-    ///   - end: the first number of which not all bytes have left.
+    ///   - end: the first number whose bytes are not all accepted.
     public mutating func left(_ number: ConnectionNumber, before end: UInt64) {
         guard case .open(var open) = self.link, open.number == number else { return }
         open.left = min(max(open.left, end), open.written)
@@ -340,9 +340,9 @@ extension ProviderSession {
     ///
     /// - Parameters:
     ///   - response: the answer.
-    ///   - number: the connection that it came on.
+    ///   - number: the connection that it arrived on.
     ///   - now: the time.
-    ///   - jitter: a random number, 0 to 1, by which the next connection is delayed where that is due.
+    ///   - jitter: a random number from 0 to 1 for the delay of the next connection, if there is one.
     public mutating func received(
         _ response: ErrorResponse,
         on number: ConnectionNumber,
@@ -358,17 +358,17 @@ extension ProviderSession {
         self.handleEnd(meaning, response.status, on: open, now: now, jitter: jitter)
     }
 
-    /// A connection has ended: it could not be opened, was read to its end, failed, or was closed as told.
+    /// A connection ended: it could not be opened, was read to its end, failed, or was closed on request.
     ///
     /// - Parameters:
-    ///   - number: which one.
-    ///   - failure: why, where that is known.
-    ///   - permanently: whether it ended in a way that another try cannot mend, such as with an expired certificate;
-    ///     the session then stops.
-    ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
-    ///     refused the handshake. A gateway that ends a connection for good otherwise may have processed all.
+    ///   - number: the connection.
+    ///   - failure: why, if it is known.
+    ///   - permanently: whether another attempt would fail the same way, for example with an expired certificate; the
+    ///     session then stops.
+    ///   - isUnprocessed: whether the gateway certainly processed nothing of this connection, because it refused the
+    ///     handshake. After any other permanent end it may have processed everything.
     ///   - now: the time.
-    ///   - jitter: a random number, 0 to 1, by which the next connection is delayed where that is due.
+    ///   - jitter: a random number from 0 to 1 for the delay of the next connection, if there is one.
     public mutating func closed(
         _ number: ConnectionNumber,
         failure: ConnectionFailure? = nil,
@@ -396,7 +396,7 @@ extension ProviderSession {
 // MARK: - What the end of a connection means
 
 extension ProviderSession {
-    /// Acts on what the end of a connection says, with or without an answer.
+    /// Handles the end of a connection, with or without an answer.
     private mutating func handleEnd(
         _ meaning: ConnectionProof,
         _ status: ErrorResponse.Status?,
@@ -416,7 +416,7 @@ extension ProviderSession {
             self.reject(named, status ?? .unknown, now: now, jitter: jitter)
         case .unknownIdentifier: self.handleUnknownIdentifier(status ?? .unknown, on: open, now: now, jitter: jitter)
         case .silence where status != nil:
-            // Whoever tells of a shutdown has let the provider in.
+            // A gateway that announces a shutdown has accepted the provider.
             self.hasAnswered = true
             self.giveUp(open, now: now, jitter: jitter)
         case .silence: self.handleSilentEnd(open, now: now, jitter: jitter)
@@ -430,7 +430,7 @@ extension ProviderSession {
         self.recordProgress()
     }
 
-    /// The notification is the first unsettled one; the gateway named it.
+    /// Rejects the first unsettled notification, which the gateway identified.
     mutating func reject(_ number: UInt64, _ status: ErrorResponse.Status, now: Duration, jitter: Double) {
         if status == .processingError {
             let count = self.retry.number == number ? self.retry.count + 1 : 1
@@ -445,7 +445,7 @@ extension ProviderSession {
         self.countInvalidToken(status)
     }
 
-    /// The answer names nothing that was written, so one of all those written spoiled the connection.
+    /// Handles an answer without a known identifier: one of all those written made the connection fail.
     private mutating func handleUnknownIdentifier(
         _ status: ErrorResponse.Status,
         on open: Open,
@@ -461,7 +461,7 @@ extension ProviderSession {
             self.replace(open)
             self.settle(before: self.settled + 1, .rejected(.binary(status)))
             self.recordProgress()
-            // Whatever the status, many in a row mean that it is not the notifications.
+            // Whatever the status, many consecutive ones mean that the notifications are not at fault.
             self.countInvalidToken(.invalidToken)
             return
         }
@@ -470,14 +470,14 @@ extension ProviderSession {
         self.replace(open)
     }
 
-    /// The connection is given up while it is still alive, so that what is in this process may still leave it.
+    /// Gives up a connection that is still alive, so data in this process may still be sent.
     private mutating func giveUp(_ open: Open, now: Duration, jitter: Double) {
         var open = open
         open.left = open.written
         self.handleSilentEnd(open, now: now, jitter: jitter)
     }
 
-    /// The connection ended without a word that can be used.
+    /// Handles the end of a connection without a usable answer.
     private mutating func handleSilentEnd(_ open: Open, now: Duration, jitter: Double) {
         let count = open.left - self.settled
         let wasIdle = open.written == self.settled && now - open.openedAt >= ProviderSession.quickCloseMax
@@ -493,7 +493,7 @@ extension ProviderSession {
         guard !wasIdle else { return }
         self.silentCount += 1
         if self.limits.hasNoIdentifiers && count > 0 && self.limits.policy == .atLeastOnce {
-            // This is how the gateway rejects, so to close in on the one that it does not want leads somewhere.
+            // This is how the gateway rejects with command 0, so narrowing down the rejected one makes progress.
             guard count == 1 else { return }
             guard self.settled == settledBefore else { return self.countGivenUp() }
             return self.countFruitless(now: now, jitter: jitter)
@@ -506,8 +506,10 @@ extension ProviderSession {
         }
     }
 
-    /// A notification was given up that the gateway closed on each time: another failed connection is not held
-    /// against it, but many in a row mean that it is not the notifications.
+    /// Counts a notification that was given up because the gateway closed each connection with it.
+    ///
+    /// The last connection does not count as a failure of the service, but many consecutive ones mean that the
+    /// notifications are not at fault.
     private mutating func countGivenUp() {
         self.failures.succeeded()
         guard self.limits.life == .batch else { return }
@@ -518,7 +520,7 @@ extension ProviderSession {
         if self.givenUpRunCount >= ProviderSession.givenUpRunCountMax { self.stop(.unavailable) }
     }
 
-    /// Sends all before `end` again as possible duplicates, in smaller parts if that has happened before.
+    /// Sends all before `end` again as possible duplicates, in smaller parts if this has happened before.
     private mutating func resend(before end: UInt64) {
         let count = end - self.settled
         self.doubtful = max(self.doubtful, end)
@@ -536,7 +538,7 @@ extension ProviderSession {
         }
     }
 
-    /// After something was settled: the suspects are fewer, or none.
+    /// Updates the suspects after notifications were settled.
     private mutating func narrowSuspects() {
         guard let suspects = self.suspects else { return }
         guard suspects.end > self.settled else {
@@ -546,7 +548,7 @@ extension ProviderSession {
         self.suspects?.part = max(1, (suspects.end - self.settled) / 2)
     }
 
-    /// The gateway said something that could be placed: the service works.
+    /// Records an answer that identifies a notification: the service works.
     private mutating func recordProgress() {
         self.hasProof = true
         self.failures.succeeded()
@@ -574,7 +576,7 @@ extension ProviderSession {
     }
 }
 
-// MARK: - What is settled, and which connection is used
+// MARK: - Settling and selecting a connection
 
 extension ProviderSession {
     mutating func accept(before end: UInt64) {
@@ -584,7 +586,7 @@ extension ProviderSession {
         self.settle(before: end, .accepted)
     }
 
-    /// Gives all unsettled notifications before a number their outcome.
+    /// Settles all notifications before a number.
     mutating func settle(before end: UInt64, _ outcome: DeliveryOutcome) {
         while self.settled < end {
             let start = self.settled
@@ -607,13 +609,13 @@ extension ProviderSession {
         self.rebase()
     }
 
-    /// A connection that nothing was written to begins where the settled numbers end, also when they end later.
+    /// Updates the base of a connection without written notifications to the end of the settled numbers.
     private mutating func rebase() {
         guard case .open(let open) = self.link, open.written == open.base, open.base < self.settled else { return }
         self.use(open.number, openedAt: open.openedAt)
     }
 
-    /// Gives the connection up and takes the standby in its place.
+    /// Gives up the connection and uses the standby instead.
     private mutating func replace(_ open: Open) {
         if self.live.contains(open.number) { self.closesDue.append(open.number) }
         switch self.standby {
@@ -624,7 +626,7 @@ extension ProviderSession {
         self.standby = .none
     }
 
-    /// Writes to this connection from now on, beginning with what is not settled.
+    /// Selects this connection for writing, beginning with the unsettled notifications.
     private mutating func use(_ number: ConnectionNumber, openedAt: Duration) {
         self.link = .open(
             Open(
@@ -648,7 +650,7 @@ extension ProviderSession {
         }
     }
 
-    /// No connection can be opened any more: what the present one has written is proved, then the session stops.
+    /// Stops opening connections: a checkpoint verifies what the current one has written, then the session stops.
     private mutating func stopConnecting() {
         if case .open(let open) = self.link, open.written > self.settled {
             self.isForbidden = true
@@ -657,13 +659,13 @@ extension ProviderSession {
         }
     }
 
-    /// What a service says of notifications whose connection ended without a word.
+    /// The reason for notifications of a service whose connection ended without an answer.
     private var lossReason: DeliveryOutcome.Reason? {
         guard self.limits.life == .service else { return nil }
         return self.lastFailure.map { .connectionLost($0) } ?? .deadline
     }
 
-    /// What a service says of notifications without an outcome when it ends.
+    /// The reason for notifications of a service without an outcome when it ends.
     private func reason(for ending: ProviderEnding) -> DeliveryOutcome.Reason? {
         guard self.limits.life == .service else { return nil }
         return switch (ending, self.lastFailure) {
@@ -673,7 +675,7 @@ extension ProviderSession {
         }
     }
 
-    /// Settles what is left and closes everything.
+    /// Settles all remaining notifications and closes all connections.
     mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }
         self.ending = ending

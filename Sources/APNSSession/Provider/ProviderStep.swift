@@ -1,66 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Names a connection of one provider session; never used twice in a session.
+/// The number of a connection; unique within one provider session.
 public struct ConnectionNumber: RawRepresentable, Hashable, Comparable, Sendable {
     /// 1 for the first.
     public var rawValue: UInt64
 
-    /// Takes a number.
+    /// Makes a number.
     ///
     /// - Parameter rawValue: 1 for the first.
     public init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Whether the one was opened before the other.
+    /// Whether one connection was opened before the other.
     public static func < (left: ConnectionNumber, right: ConnectionNumber) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// What the owner of a provider session has to do next.
+/// What the caller of a provider session must do next.
 @frozen
 public enum ProviderStep: Equatable, Sendable {
-    /// Open a connection, and say how that ended.
+    /// Open a connection, and report the result.
     case connect(ConnectionNumber)
 
-    /// Write notifications to the connection, in order: those already taken, then new ones, as far as they go.
+    /// Write notifications to the connection, in order: those already taken, then new ones if available.
     ///
-    /// `numbers` are those that may be written now; the first has `firstIdentifier` on the wire, each further one the
-    /// next. Say how many were with ``ProviderSession/wrote(_:now:)``, or that there are none with
-    /// ``ProviderSession/supply(_:)``.
+    /// `numbers` may be written now; the first has `firstIdentifier` on the wire, and the following count up. Report
+    /// their number with ``ProviderSession/wrote(_:now:)``, or that there are none with ``ProviderSession/supply(_:)``.
     case write(ConnectionNumber, numbers: Range<UInt64>, firstIdentifier: UInt32)
 
     /// Write a probe with this identifier to the connection, and nothing after it.
     case probe(ConnectionNumber, identifier: UInt32)
 
-    /// Close the connection; nothing that it still says matters.
+    /// Close the connection; later events of it are ignored.
     case close(ConnectionNumber)
 
-    /// Do nothing until an event, or until this time where one is named.
+    /// Do nothing until an event, or until this time if there is one.
     case wait(until: Duration?)
 
-    /// All is settled and every connection is closed: report how it ended and forget the session.
+    /// Everything is settled and every connection is closed: report the ending and discard the session.
     case finish(ProviderEnding)
 }
 
 /// How a provider session ended.
 @frozen
 public enum ProviderEnding: Hashable, Sendable {
-    /// Everything was tried and is settled.
+    /// Everything was attempted and is settled.
     case completed
-    /// It was told to stop at once.
+    /// The caller stopped it.
     case abandoned
-    /// A connection failed in a way that another try cannot mend, such as an expired certificate.
+    /// A connection failed in a way that another attempt would not fix, such as an expired certificate.
     case notPermitted
-    /// The first connections were all closed without a word: wrong environment or certificate?
+    /// The first connections were all closed without an answer, possibly because of a wrong environment or certificate.
     case refused
-    /// Too many connections in a row failed or proved nothing.
+    /// Too many consecutive connections failed or verified nothing.
     case unavailable
-    /// Too many tokens in a row were rejected as invalid, with none accepted: tokens of the other environment?
+    /// Too many consecutive tokens were rejected as invalid, possibly because they are of the other environment.
     case tooManyInvalidTokens
 }
 
-/// What the owner of a provider session knows of notifications to come.
+/// Whether more notifications are available.
 @frozen
 public enum ProviderSupply: Hashable, Sendable {
-    /// There may be some: ask.
+    /// There may be some: request them.
     case available
     /// There are none now; more may come.
     case waiting

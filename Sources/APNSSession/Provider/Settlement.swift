@@ -2,25 +2,25 @@
 
 public import APNSWire
 
-/// What became of a notification, and how.
+/// The outcome of a notification, with details of its delivery.
 public struct DeliveryReport: Hashable, Sendable {
-    /// What became of it.
+    /// The outcome.
     public var outcome: DeliveryOutcome
 
-    /// On how many connections, or over HTTP/2 on how many streams, it was written; 0 where it never left this process.
+    /// The number of connections, or over HTTP/2 of streams, on which it was written; 0 if it was never sent.
     public var attempts: Int
 
     /// Whether it may have reached its device more than once.
     public var possibleDuplicate: Bool
 
-    /// How long the service took to answer the last attempt; `nil` where that is not known.
+    /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
     /// Makes a report.
     ///
     /// - Parameters:
-    ///   - outcome: what became of it.
-    ///   - attempts: on how many connections or streams it was written.
+    ///   - outcome: the outcome.
+    ///   - attempts: the number of connections or streams on which it was written.
     ///   - possibleDuplicate: whether it may have reached its device more than once.
     ///   - latency: how long the service took to answer the last attempt.
     public init(
@@ -36,28 +36,28 @@ public struct DeliveryReport: Hashable, Sendable {
     }
 }
 
-/// What became of notifications that followed one another.
+/// The outcome of consecutive notifications.
 public struct Settlement: Hashable, Sendable {
-    /// Which ones, by their sequence numbers.
+    /// The sequence numbers of the notifications.
     public var numbers: Range<UInt64>
 
-    /// What became of each of them.
+    /// The report for each of them.
     public var report: DeliveryReport
 
     /// Makes a settlement.
     ///
     /// - Parameters:
-    ///   - numbers: which notifications.
-    ///   - report: what became of each.
+    ///   - numbers: the sequence numbers.
+    ///   - report: the report for each.
     public init(numbers: Range<UInt64>, report: DeliveryReport) {
         self.numbers = numbers
         self.report = report
     }
 
-    /// What became of each of them, without how.
+    /// The outcome of each of them, without details.
     public var outcome: DeliveryOutcome { self.report.outcome }
 
-    /// How often each of them was written.
+    /// How many times each of them was written.
     public var attempts: Int { self.report.attempts }
 
     /// Whether each of them may have arrived more than once.
@@ -65,7 +65,7 @@ public struct Settlement: Hashable, Sendable {
 }
 
 extension DeliveryReport: CustomStringConvertible {
-    /// The outcome, and what is out of the ordinary about it.
+    /// The outcome and unusual details.
     public var description: String {
         var parts = ["\(self.outcome)"]
         if self.attempts > 1 { parts.append("\(self.attempts) attempts") }
@@ -74,14 +74,14 @@ extension DeliveryReport: CustomStringConvertible {
     }
 }
 
-/// The keys are those of a line of the command's results.
+/// The keys are those of the command's results lines.
 extension DeliveryReport: Encodable {
     private enum CodingKeys: String, CodingKey {
         case attempts
         case possibleDuplicate
     }
 
-    /// Writes what the outcome writes, and `attempts`, and `possibleDuplicate` where that is `true`.
+    /// Encodes the keys of the outcome, `attempts`, and `possibleDuplicate` if it is `true`.
     public func encode(to encoder: any Encoder) throws {
         try self.outcome.encode(to: encoder)
         var container = encoder.container(keyedBy: CodingKeys.self)

@@ -2,13 +2,13 @@
 
 public import APNSWire
 
-/// What became of handing a notification in.
+/// The result of submitting a notification.
 @frozen
 public enum SubmissionReceipt: Hashable, Sendable {
-    /// It will have its outcome; the number counts from 0 in the order of taking.
+    /// Submitted; it will have an outcome. Numbers count from 0 in the order of submission.
     case taken(UInt64)
     /// There is no room now; it will have no outcome.
     case full
-    /// Nothing is taken any more, and why; it will have no outcome.
+    /// No more submissions, for this reason; it will have no outcome.
     case ended(DeliveryOutcome.Reason)
 }

@@ -2,33 +2,33 @@
 
 public import APNSWire
 
-/// Keeps what a bridge learns of dead tokens, and gives it to the feedback service page by page.
+/// Stores the dead tokens that a bridge learns of, and provides them to the feedback service page by page.
 public protocol FeedbackListStore: FeedbackRecorder {
-    /// Reads a list on: so many tokens or a few more, fewer only at the end.
+    /// Reads the next page of a list.
     ///
-    /// Called on event loops, which it must not block.
+    /// It is called on event loops, which it must not block.
     ///
     /// - Parameters:
-    ///   - list: which list.
-    ///   - index: where the page before ended; 0 at first.
-    ///   - countMin: at how many tokens the page ends.
+    ///   - list: the list.
+    ///   - index: the end of the previous page; 0 for the first.
+    ///   - countMin: the minimum number of tokens; a page may have a few more, and fewer only at the end of the list.
     /// - Returns: the page; without tokens at the end of the list.
     func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage
 
-    /// Takes tokens off a list that a provider has received, unless their time changed since.
+    /// Removes tokens that a provider has received, unless their time has changed since.
     ///
     /// - Parameters:
     ///   - tokens: parts of pages.
-    ///   - list: which list.
+    ///   - list: the list.
     func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope)
 }
 
-/// Tokens of a list that are read at a time.
+/// A page of tokens of a list.
 public struct FeedbackPage: Sendable {
-    /// Tokens, and since when each is dead, in seconds since 1970.
+    /// Tokens, each with the time of its removal in seconds since 1970.
     public typealias Bucket = [DeviceToken: UInt32]
 
-    /// The tokens in parts, whose memory the store shares as long as it does not change them.
+    /// The tokens in parts, whose memory is shared with the store until either changes it.
     public var buckets: [Bucket]
     /// Where the next page begins.
     public var nextIndex: Int

@@ -2,22 +2,22 @@
 
 public import APNSWire
 
-/// Keeps what a bridge learns of dead tokens until the feedback service tells the provider.
+/// Stores the dead tokens that a bridge learns of until the feedback service delivers them to the provider.
 public protocol FeedbackRecorder: Sendable {
-    /// Keeps a tuple; of several for a token, the newest.
+    /// Stores a tuple; if there are several for a token, the newest.
     ///
     /// - Parameters:
-    ///   - tuple: the token, and since when it is dead.
-    ///   - list: whose list it goes to.
-    ///   - onKept: is called once, from any thread, when the tuple is safe, or cannot be kept.
+    ///   - tuple: the token and the time since when it is dead.
+    ///   - list: the list to add it to.
+    ///   - onKept: is called once, on any thread, after the tuple is durable or cannot be stored.
     func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void)
 
-    /// Takes a token off the list, since a notification for it was delivered.
+    /// Removes a token from the list, since a notification for it was delivered.
     ///
-    /// Called for each notification that is delivered, and has to be quick where the token is not listed.
+    /// It is called for each delivered notification, so it must be fast if the token is not listed.
     ///
     /// - Parameters:
     ///   - token: the token.
-    ///   - list: whose list.
+    ///   - list: the list.
     func forget(_ token: DeviceToken, in list: TokenScope)
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// By what a notification that a provider sends again is recognized: the SHA-256 digest of its token, payload, expiry
+/// The key that identifies a notification that a provider sends again: the SHA-256 digest of its token, payload, expiry
 /// and priority.
 ///
-/// It is the same in each run of the program, and says nothing of the token.
+/// It is the same in each run of the program, and does not reveal the token.
 public struct ResendKey: Hashable, Sendable {
     /// The length of a key in bytes.
     public static let byteCount = 32
 
     private let words: [4 of UInt64]
 
-    /// Reads a key; `nil` for another number of bytes than ``byteCount``.
+    /// Makes a key from its bytes; `nil` if their number is not ``byteCount``.
     ///
     /// - Parameter bytes: ``byteCount`` bytes.
     public init?(bytes: some Collection<UInt8>) {
@@ -18,7 +18,7 @@ public struct ResendKey: Hashable, Sendable {
         self.init(digest: bytes)
     }
 
-    /// Takes the digest of a notification, which has ``byteCount`` bytes.
+    /// Makes a key from the digest of a notification, which has ``byteCount`` bytes.
     package init(digest: some Collection<UInt8>) {
         var words = [4 of UInt64](repeating: 0)
         for (index, byte) in digest.prefix(Self.byteCount).enumerated() {
@@ -34,12 +34,12 @@ public struct ResendKey: Hashable, Sendable {
         }
     }
 
-    /// Whether all bytes are the same.
+    /// Whether all bytes are equal.
     public static func == (left: ResendKey, right: ResendKey) -> Bool {
         left.words.indices.allSatisfy { left.words[$0] == right.words[$0] }
     }
 
-    /// A part of a digest is as good as all of it.
+    /// Hashes a part of the digest, which is enough.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(self.words[0])
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Keeps, over restarts of the gateway, what was delivered although its provider was told to send it again.
+/// Stores, across restarts of the gateway, what was delivered although its provider is going to send it again.
 ///
-/// Changes are carried out in the order in which they come. A store that cannot write keeps trying, and does not call
-/// until it could; the provider is not told anything meanwhile.
+/// Changes are applied in order. A store that cannot write keeps trying, and calls back only after it succeeded; the
+/// provider gets no answer until then.
 public protocol ResendStore: Sendable {
-    /// The resends that are expected of a provider, from now on for so long.
+    /// The resends that are expected of a provider, for a duration from now.
     ///
     /// - Parameters:
-    ///   - provider: its name.
-    ///   - duration: for how long.
-    /// - Returns: their keys, the oldest first; one is there as often as it is expected.
+    ///   - provider: the name of the provider.
+    ///   - duration: how long they are expected.
+    /// - Returns: their keys, the oldest first; a key occurs as many times as it is expected.
     func keys(of provider: String, for duration: Duration) -> [ResendKey]
 
-    /// Keeps keys.
+    /// Stores keys.
     ///
     /// - Parameters:
-    ///   - keys: each stands for one resend.
-    ///   - provider: whose resends.
-    ///   - duration: for how long, from when they are safe.
-    ///   - onKept: is called once, from any thread, with `true` when all of them are safe, and with `false` at once
-    ///     where too many wait to be.
+    ///   - keys: one for each expected resend.
+    ///   - provider: the provider.
+    ///   - duration: how long they are expected, from when they are durable.
+    ///   - onKept: is called once, on any thread, with `true` after all of them are durable, or immediately with
+    ///     `false` if too many are waiting.
     func insert(
         _ keys: [ResendKey],
         of provider: String,
@@ -28,24 +28,24 @@ public protocol ResendStore: Sendable {
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     )
 
-    /// Takes out one of a key.
+    /// Removes one occurrence of a key.
     ///
     /// - Parameters:
-    ///   - key: what was sent again.
-    ///   - provider: who sent it.
-    ///   - onRemoved: is called once, from any thread, when it is out.
+    ///   - key: the key of the notification that was sent again.
+    ///   - provider: its provider.
+    ///   - onRemoved: is called once, on any thread, after it is removed.
     func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void)
 }
 
-/// Keeps nothing over a restart of the process; what the bridge itself remembers is enough until then.
+/// Stores nothing; the memory of the bridge is sufficient until the process restarts.
 public struct VolatileResendStore: ResendStore {
-    /// Makes one.
+    /// Makes a store.
     public init() {}
 
-    /// None.
+    /// Returns no keys.
     public func keys(of provider: String, for duration: Duration) -> [ResendKey] { [] }
 
-    /// Calls at once.
+    /// Calls back immediately.
     public func insert(
         _ keys: [ResendKey],
         of provider: String,
@@ -55,7 +55,7 @@ public struct VolatileResendStore: ResendStore {
         onKept(true)
     }
 
-    /// Calls at once.
+    /// Calls back immediately.
     public func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
         onRemoved()
     }

@@ -2,15 +2,15 @@
 
 package import APNSWire
 
-/// The devices and the batch of a first look: mostly good ones, and one of each kind that is not.
+/// The devices and the batch of the quick start: most notifications are good, and one of each other kind.
 package struct SampleBatch {
-    /// The app that everything is for.
+    /// The topic of all notifications.
     package static let topic = "com.example.app"
 
     /// How many devices have the app.
     package static let deviceCount = 20
 
-    /// How long ago the app was deleted where it was, in seconds.
+    /// How long ago devices deleted the app, in seconds.
     static let deadSecondCount: UInt32 = 3600
 
     /// What is special about a line of the batch.
@@ -69,9 +69,9 @@ package struct SampleBatch {
                 case .usual(let index): (tokens[index], "\(index + 1)", nil as String?)
                 case .foreignToken: (foreign, "1", "a token of another app")
                 case .sameForeignToken: (foreign, "2", "the same token again")
-                case .deadDevice: (dead, "1", "the app was deleted there an hour ago")
-                case .returnedDevice: (returned, "1", "deleted there an hour ago, too, and registered again since")
-                case .badBadge: (tokens[0], "\"one\"", "a badge that is text")
+                case .deadDevice: (dead, "1", "this device deleted the app an hour ago")
+                case .returnedDevice: (returned, "1", "this device deleted the app, and registered again since")
+                case .badBadge: (tokens[0], "\"one\"", "a badge that is not a number")
                 }
             remarks[lines.count + 1] = remark
             lines.append(

@@ -5,15 +5,15 @@
 /// - SeeAlso: Binary Provider API; Legacy Notification Format.
 @frozen
 public enum Command: UInt8, CaseIterable, Hashable, Sendable {
-    /// 0: token and payload only. A faulty message gets the connection cut without a word.
+    /// 0: token and payload only. The gateway closes the connection after a faulty message without an error response.
     case simple = 0
     /// 1: identifier, expiry, token, payload.
     case enhanced = 1
     /// 2: a frame of items in any order.
     case items = 2
 
-    /// Bytes before the length of the token, from the frame's first, as ``FrameEncoder`` writes frames; in those of
-    /// others, the items of command 2 come in any order.
+    /// Bytes from the start of a frame to the length of the token, in the item order of ``FrameEncoder``; other senders
+    /// may order the items of command 2 differently.
     var tokenLengthOffset: Int {
         switch self {
         case .simple: 1
@@ -22,7 +22,7 @@ public enum Command: UInt8, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// Bytes before the identifier, as ``FrameEncoder`` writes frames; `nil` where there is none.
+    /// Bytes before the identifier, in the item order of ``FrameEncoder``; `nil` for command 0.
     var identifierOffset: Int? {
         switch self {
         case .simple: nil

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes frames one behind the other into memory that somebody else owns.
+/// Writes consecutive frames into memory that the caller owns.
 ///
-/// This is the fast way to frame notifications: nothing is allocated, no reference is counted, and one comparison a
-/// frame sees that there is room. A frame is written whole or not at all.
+/// This is the fast path: it allocates nothing, counts no references, and checks the free space once per frame. A frame
+/// is written completely or not at all.
 ///
-/// Items of command 2 come in the order 3, 1, 2, 4, 5.
+/// The items of command 2 are in the order 3, 1, 2, 4, 5.
 @safe
 public struct FrameEncoder: ~Copyable {
     @usableFromInline let start: UnsafeMutableRawPointer
@@ -17,9 +17,9 @@ public struct FrameEncoder: ~Copyable {
     /// The number of frames written.
     @inlinable public var frameCount: Int { self.storedFrameCount }
 
-    /// Begins to write.
+    /// Makes an encoder.
     ///
-    /// - Parameter memory: is written to from its first byte on; it must stay valid as long as the encoder is used.
+    /// - Parameter memory: the memory to fill; it must stay valid as long as the encoder is used.
     @inlinable
     public init?(writingInto memory: UnsafeMutableRawBufferPointer) {
         guard let base = memory.baseAddress else { return nil }
@@ -32,7 +32,7 @@ public struct FrameEncoder: ~Copyable {
     /// The number of bytes written.
     @inlinable public var byteCount: Int { unsafe self.cursor - self.start }
 
-    /// The number of bytes that still have room.
+    /// The number of free bytes.
     @inlinable public var byteCountFree: Int { unsafe self.end - self.cursor }
 
     /// The number of bytes of a frame.
@@ -62,13 +62,13 @@ public struct FrameEncoder: ~Copyable {
     /// Writes one frame.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - payload: 1 to 65,535 bytes; more are a mistake of the caller's and stop the program.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
-    ///   - priority: 10, 5, or `nil` for not said.
-    ///   - identifier: what an error response will name it by.
-    ///   - command: which format; what it has no room for is left out.
-    /// - Returns: whether there was room; if not, nothing was written.
+    ///   - token: the recipient.
+    ///   - payload: 1 to 65,535 bytes; a longer payload is a programming error.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not stored, `nil` for as long as the service stores any.
+    ///   - priority: 10, 5, or `nil` to omit it.
+    ///   - identifier: the identifier that an error response refers to.
+    ///   - command: the format; values that it has no field for are omitted.
+    /// - Returns: whether the frame fit; if not, nothing was written.
     @inlinable
     public mutating func append(
         token: borrowing DeviceToken,
@@ -116,12 +116,12 @@ public struct FrameEncoder: ~Copyable {
         return true
     }
 
-    /// Copies frames that another encoder wrote, and numbers them anew.
+    /// Copies frames that another encoder wrote, with new identifiers.
     ///
     /// - Parameters:
-    ///   - frames: whole frames one behind the other.
-    ///   - identifier: what the first is named from now on; each further one is named one more.
-    /// - Returns: whether there was room; if not, nothing was copied.
+    ///   - frames: complete consecutive frames.
+    ///   - identifier: the new identifier of the first frame; the following frames count up from it.
+    /// - Returns: whether the frames fit; if not, nothing was copied.
     public mutating func append(frames: UnsafeRawBufferPointer, numberedFrom identifier: UInt32) -> Bool {
         guard frames.count <= self.byteCountFree else { return false }
         guard let source = frames.baseAddress else { return true }
@@ -149,7 +149,7 @@ public struct FrameEncoder: ~Copyable {
         unsafe FrameEncoder.store(byteCount, at: &target)
     }
 
-    /// The usual token goes as four words; the compiler makes moves of them.
+    /// A token of the usual length is copied as four words, which compile to plain moves.
     @inlinable
     static func store(_ token: borrowing DeviceToken, at target: inout UnsafeMutableRawPointer) {
         let count = token.byteCount

@@ -1,52 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Where the parts of a message lie within the bytes of a stream: all that a gateway must know of it before it hands
-/// it on, read without copying anything.
+/// The positions of a message's parts in the bytes of a stream, which a gateway needs before it forwards the message.
 ///
-/// This is the only reader of what others send; ``NotificationFrame`` is made of what it finds.
+/// Reading them copies nothing.
+///
+/// This is the only parser of received frames; ``NotificationFrame`` is built on it.
 public struct FrameLayout: Hashable, Sendable {
-    /// Which format it came in.
+    /// The format of the message.
     public var command: Command
-    /// What an error response will name it by; `nil` where it has none.
+    /// The identifier that an error response refers to; `nil` if the message has none.
     public var identifier: UInt32?
-    /// Seconds since 1970 (UTC), 0 for not kept; `nil` where it has none.
+    /// Seconds since 1970 (UTC), 0 for not stored; `nil` if the message has none.
     public var expiry: UInt32?
-    /// `nil` but in command 2 with item 5.
+    /// Item 5 of command 2; otherwise `nil`.
     public var priority: UInt8?
-    /// Bytes before the token, from the message's first.
+    /// Bytes from the start of the message to the token.
     public var tokenOffset = 0
-    /// Bytes of the token; 0 where it is missing or empty.
+    /// Bytes of the token; 0 if it is missing or empty.
     public var tokenByteCount = 0
-    /// Bytes before the payload, from the message's first.
+    /// Bytes from the start of the message to the payload.
     public var payloadOffset = 0
-    /// Bytes of the payload; 0 where it is missing or empty.
+    /// Bytes of the payload; 0 if it is missing or empty.
     public var payloadByteCount = 0
-    /// Bytes of the whole message.
+    /// Bytes of the message.
     public var byteCount = 0
 
-    /// The layout of nothing, for a place that others are to take.
+    /// An empty layout, for use with ``read(_:limits:)``.
     ///
     /// - Parameter command: which format.
     @inlinable
     public init(command: Command) { self.command = command }
 
-    /// Reads where the parts of a message lie, or `nil` until all its bytes are there.
+    /// Reads the positions of a message's parts; `nil` if the message is incomplete.
     ///
     /// - Parameters:
     ///   - bytes: bytes from a provider; the message begins with the first.
-    ///   - limits: what may be announced; checked before the announced bytes arrive.
+    ///   - limits: the allowed lengths, checked before the announced bytes arrive.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public init?(parsing bytes: UnsafeRawBufferPointer, limits: borrowing FrameLimits) throws(WireError) {
         self.init(command: .simple)
         guard try unsafe self.read(bytes, limits: limits) else { return nil }
     }
 
-    /// Reads where the parts of another message lie, in place of those before.
+    /// Replaces the layout with that of another message.
     ///
     /// - Parameters:
     ///   - bytes: bytes from a provider; the message begins with the first.
-    ///   - limits: what may be announced; checked before the announced bytes arrive.
-    /// - Returns: whether all its bytes are there; if not, the layout is of nothing.
+    ///   - limits: the allowed lengths, checked before the announced bytes arrive.
+    /// - Returns: whether the message is complete; if not, the layout is empty.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public mutating func read(
         _ bytes: UnsafeRawBufferPointer,
@@ -72,7 +73,7 @@ public struct FrameLayout: Hashable, Sendable {
         }
     }
 
-    /// Reads token and payload of command 0 or 1.
+    /// Reads the token and payload of command 0 or 1.
     private mutating func readParts(
         of bytes: UnsafeRawBufferPointer,
         at offset: Int,
@@ -171,7 +172,7 @@ extension FrameLayout {
         }
     }
 
-    /// The identifier among the items, as far as they can be walked, so that every error can name it.
+    /// The identifier, from as many items as can be parsed, so that every error can include it.
     private static func identifier(in bytes: UnsafeRawBufferPointer, end: Int) -> UInt32? {
         var offset = 5
         while offset + 3 <= end {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a reader of notification frames lets pass.
+/// The lengths that a reader of notification frames accepts.
 public struct FrameLimits: Hashable, Sendable {
     /// The longest token, in bytes; 1 to 100, by default 100.
     public var tokenByteCountMax: Int = WireLimits.tokenByteCountMax
@@ -11,7 +11,7 @@ public struct FrameLimits: Hashable, Sendable {
     /// The longest command-2 frame, in bytes of its items; by default 8192.
     public var frameByteCountMax: Int = WireLimits.frameByteCountMax
 
-    /// Whether items that the guide does not name are passed over; by default they are.
+    /// Whether to skip items that the guide does not define; `true` by default.
     public var allowsUnknownItems = true
 
     /// The defaults.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Goes from frame to frame through bytes that ``FrameEncoder`` wrote, to find one again or to number them anew.
+/// Iterates over frames that ``FrameEncoder`` wrote, to find one or to renumber them.
 ///
-/// It is for our own frames only: it trusts their lengths as far as the end of the memory, and stops at the first
-/// frame that does not lie whole within it.
+/// Use it only for frames of this process: it trusts their lengths within the bounds of the memory, and stops at the
+/// first frame that is not completely inside it.
 public enum FrameScanner {
-    /// Where a frame lies and what is in it.
+    /// The position and size of a frame.
     public struct Frame: Hashable, Sendable {
         /// Bytes before the frame.
         public var offset: Int
@@ -21,7 +21,7 @@ public enum FrameScanner {
     ///
     /// - Parameters:
     ///   - offset: bytes before the frame.
-    ///   - memory: frames one behind the other.
+    ///   - memory: consecutive frames.
     /// - Returns: the frame, or `nil` at the end of the memory.
     public static func frame(at offset: Int, in memory: UnsafeRawBufferPointer) -> Frame? {
         guard offset >= 0, offset < memory.count, let command = Command(rawValue: unsafe memory[offset]) else {
@@ -48,13 +48,13 @@ public enum FrameScanner {
         )
     }
 
-    /// The offset behind a number of frames.
+    /// The offset after a number of frames.
     ///
     /// - Parameters:
-    ///   - count: how many frames to pass.
+    ///   - count: the number of frames to skip.
     ///   - start: the offset of the first of them.
-    ///   - memory: frames one behind the other.
-    /// - Returns: the offset behind the last of them, or the end of the last whole frame where there are fewer.
+    ///   - memory: consecutive frames.
+    /// - Returns: the offset after the last of them, or the end of the last complete frame if there are fewer.
     public static func offset(passing count: Int, from start: Int = 0, in memory: UnsafeRawBufferPointer) -> Int {
         var offset = start
         for _ in 0..<count {
@@ -64,14 +64,14 @@ public enum FrameScanner {
         return offset
     }
 
-    /// Gives the frames their identifiers: `first` to the first, one more to each that follows.
+    /// Numbers the frames: `first` for the first, counting up for the following ones.
     ///
-    /// Frames of command 0 have none and are passed over, though they count.
+    /// Frames of command 0 have no identifier; they are unchanged, but counted.
     ///
     /// - Parameters:
-    ///   - memory: frames one behind the other, as ``FrameEncoder`` writes them.
+    ///   - memory: consecutive frames in the layout of ``FrameEncoder``.
     ///   - first: the identifier of the first frame.
-    /// - Returns: how many frames there are.
+    /// - Returns: the number of frames.
     @discardableResult
     public static func number(_ memory: UnsafeMutableRawBufferPointer, from first: UInt32) -> Int {
         var offset = 0

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds where the frames of a byte stream end, without keeping or judging what is in them.
+/// Finds the ends of the frames in a byte stream without storing or validating their content.
 ///
-/// It follows announced lengths alone, so that a frame that breaks a limit can be passed over and those behind it
-/// counted. It holds a few integers whatever is announced. Behind a byte that is no command, nothing can be told apart
-/// any more: the stream ``isLost``.
+/// It follows announced lengths only, so it can skip a frame that exceeds a limit and count the frames after it. Its
+/// memory is constant, whatever is announced. After a byte that is not a command, frames can no longer be told apart:
+/// the stream ``isLost``.
 public struct FrameSkipper: Hashable, Sendable {
     /// A field whose value is a length.
     private enum LengthField: Hashable { case token, payload, frame }
@@ -12,9 +12,9 @@ public struct FrameSkipper: Hashable, Sendable {
     private enum State: Hashable {
         /// The next byte is a command.
         case command
-        /// Bytes to pass over before a length field.
+        /// Bytes to skip before a length field.
         case fields(byteCountLeft: Int, before: LengthField)
-        /// Bytes of a length field that are still to come, and the value of those before them.
+        /// Remaining bytes of a length field, and the value of those already read.
         case length(LengthField, byteCountLeft: Int, value: Int)
         /// Bytes of the token.
         case token(byteCountLeft: Int)
@@ -25,20 +25,20 @@ public struct FrameSkipper: Hashable, Sendable {
 
     private var state = State.command
 
-    /// Starts where a frame starts.
+    /// Makes a skipper at the start of a frame.
     public init() {}
 
     /// Whether the next byte begins a frame.
     public var isAtFrameStart: Bool { self.state == .command }
 
-    /// Whether a byte came where a command was due, and was none.
+    /// Whether the skipper found a byte that is not a command at the start of a frame.
     public var isLost: Bool { self.state == .lost }
 
-    /// Passes over bytes up to the end of the frame they belong to.
+    /// Skips bytes up to the end of the current frame.
     ///
     /// - Parameter bytes: the next bytes of the stream.
-    /// - Returns: how many of them belong to the frame: up to its end, which ``isAtFrameStart`` tells, or all. Where
-    ///   the stream is lost, 0.
+    /// - Returns: how many of them belong to the frame: up to its end, after which ``isAtFrameStart`` is true, or all.
+    ///   If the stream is lost, 0.
     public mutating func skip(_ bytes: UnsafeRawBufferPointer) -> Int {
         var offset = 0
         while offset < bytes.count {
@@ -63,7 +63,7 @@ public struct FrameSkipper: Hashable, Sendable {
                     count == left
                     ? .length(next, byteCountLeft: 2, value: 0) : .fields(byteCountLeft: left - count, before: next)
             case .length(let field, let left, let before):
-                // Four bytes at most, so that the value stays far below the largest integer.
+                // At most four bytes, so the value cannot overflow.
                 let value = before << 8 | Int(unsafe bytes[offset])
                 offset += 1
                 self.state = left > 1 ? .length(field, byteCountLeft: left - 1, value: value) : Self.state(field, value)
@@ -83,7 +83,7 @@ public struct FrameSkipper: Hashable, Sendable {
         return offset
     }
 
-    /// What follows a length field.
+    /// The state after a length field.
     private static func state(_ field: LengthField, _ value: Int) -> State {
         switch field {
         case .token: value > 0 ? .token(byteCountLeft: value) : .length(.payload, byteCountLeft: 2, value: 0)
@@ -92,22 +92,22 @@ public struct FrameSkipper: Hashable, Sendable {
     }
 }
 
-/// Counts the frames of bytes that are thrown away.
+/// Counts frames in discarded bytes.
 public struct DiscardedFrameCounter: Hashable, Sendable {
     private var skipper = FrameSkipper()
 
-    /// Whole frames.
+    /// Complete frames.
     public private(set) var frameCount = 0
-    /// Bytes that cannot be told apart as frames, because a byte before them was no command.
+    /// Bytes after one that is not a command, which cannot be split into frames.
     public private(set) var unparsedByteCount = 0
 
-    /// Starts where a frame starts, with nothing counted.
+    /// Makes a counter at the start of a frame.
     public init() {}
 
-    /// Counts the frames that end in the next bytes.
+    /// Counts the frames that end in these bytes.
     ///
     /// - Parameter bytes: the next bytes of the stream, split anywhere.
-    /// - Returns: how many frames end in them.
+    /// - Returns: how many frames end in these bytes.
     @discardableResult
     public mutating func count(_ bytes: UnsafeRawBufferPointer) -> Int {
         let before = self.frameCount

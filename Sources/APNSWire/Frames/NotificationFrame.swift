@@ -2,17 +2,17 @@
 
 public import NIOCore
 
-/// A message as the gateway reads it: a notification in one of the three commands, or something that claims to be one.
+/// A message as the gateway parses it: a notification in one of the three formats, possibly an invalid one.
 ///
-/// Token and payload may be missing, since that is for the gateway to judge and to report (a probe is such a frame).
+/// The token and payload may be missing: the gateway decides what that means and reports it (a probe is such a frame).
 ///
-/// Command 0 and command 1; command 0 has neither identifier nor expiry:
+/// Commands 0 and 1; command 0 has neither identifier nor expiry:
 ///
 /// | bytes | field          | value                                          |
 /// |--------|----------------|------------------------------------------------|
 /// | 1      | command        | 0 or 1                                         |
 /// | 4      | identifier     | opaque, echoed in the error response           |
-/// | 4      | expiry         | seconds since 1970 (UTC); 0: not kept          |
+/// | 4      | expiry         | seconds since 1970 (UTC); 0: not stored        |
 /// | 2      | token length   | 32 in practice                                 |
 /// | n      | token          |                                                |
 /// | 2      | payload length |                                                |
@@ -28,29 +28,29 @@ public import NIOCore
 ///
 /// - SeeAlso: Binary Provider API; Legacy Notification Format.
 public struct NotificationFrame: Hashable, Sendable {
-    /// Which format it came in.
+    /// The format of the message.
     public var command: Command
 
-    /// What an error response will name it by; `nil` in command 0, and in command 2 without item 3.
+    /// The identifier that an error response refers to; `nil` in command 0, and in command 2 without item 3.
     public var identifier: UInt32?
 
-    /// Seconds since 1970 (UTC), 0 for not kept; `nil` in command 0, and in command 2 without item 4.
+    /// Seconds since 1970 (UTC), 0 for not stored; `nil` in command 0, and in command 2 without item 4.
     public var expiry: UInt32?
 
-    /// `nil` but in command 2 with item 5.
+    /// Item 5 of command 2; otherwise `nil`.
     public var priority: UInt8?
 
-    /// Whom it is for; `nil` where the token is missing or empty.
+    /// The recipient; `nil` if the token is missing or empty.
     public var token: DeviceToken?
 
-    /// The payload, empty where it is missing.
+    /// The payload; empty if it is missing.
     public var payload: ByteBuffer
 
-    /// Reads one frame, or `nil` with `buffer` untouched until all its bytes are there.
+    /// Reads one frame; `nil`, with `buffer` unchanged, if it is incomplete.
     ///
     /// - Parameters:
-    ///   - buffer: bytes from a provider, split anywhere; one frame is taken.
-    ///   - limits: what may be announced; checked before the announced bytes arrive.
+    ///   - buffer: bytes from a provider, split anywhere; those of one frame are consumed.
+    ///   - limits: the allowed lengths, checked before the announced bytes arrive.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public init?(parsing buffer: inout ByteBuffer, limits: FrameLimits = FrameLimits()) throws(WireError) {
         let found: Result<FrameLayout?, WireError> = unsafe buffer.withUnsafeReadableBytes { bytes in
@@ -65,11 +65,11 @@ public struct NotificationFrame: Hashable, Sendable {
         buffer.moveReaderIndex(forwardBy: layout.byteCount)
     }
 
-    /// Reads one frame from the front of some bytes, or `nil` with them untouched until all of it is there.
+    /// Reads one frame from the front of the bytes; `nil`, with them unchanged, if it is incomplete.
     ///
     /// - Parameters:
-    ///   - bytes: bytes from a provider, split anywhere; those of the frame are taken.
-    ///   - limits: what may be announced.
+    ///   - bytes: bytes from a provider, split anywhere; those of the frame are consumed.
+    ///   - limits: the allowed lengths.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public init?(
         parsing bytes: inout ArraySlice<UInt8>,
@@ -90,8 +90,8 @@ public struct NotificationFrame: Hashable, Sendable {
     /// Reads the bytes of one frame.
     ///
     /// - Parameters:
-    ///   - bytes: a whole frame and nothing else.
-    ///   - limits: what may be announced.
+    ///   - bytes: exactly the bytes of the frame.
+    ///   - limits: the allowed lengths.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame;
     ///   ``WireError/incomplete(byteCount:)`` for fewer bytes, ``WireError/trailingBytes(offset:)`` for more.
     public init(_ bytes: some Collection<UInt8>, limits: FrameLimits = FrameLimits()) throws(WireError) {
@@ -100,7 +100,7 @@ public struct NotificationFrame: Hashable, Sendable {
         }
     }
 
-    /// Takes the parts out of the bytes behind a buffer's reader index.
+    /// Copies the parts from the readable bytes of a buffer.
     private init(_ layout: FrameLayout, of buffer: ByteBuffer) throws(WireError) {
         let start = buffer.readerIndex
         var token: DeviceToken?
@@ -123,7 +123,7 @@ public struct NotificationFrame: Hashable, Sendable {
 // MARK: - Items of command 2
 
 extension NotificationFrame {
-    /// The numbers of the items of a command-2 frame.
+    /// The item numbers of command 2.
     @frozen
     public enum Item: UInt8, CaseIterable, Hashable, Sendable {
         /// 1: the device token; exactly one.
@@ -137,7 +137,7 @@ extension NotificationFrame {
         /// 5: the priority, one byte.
         case priority = 5
 
-        /// The only legal width of its data in bytes, where there is only one.
+        /// The required length of its data in bytes, if it is fixed.
         var byteCount: Int? {
             switch self {
             case .deviceToken, .payload: nil
@@ -151,15 +151,15 @@ extension NotificationFrame {
 // MARK: - Values
 
 extension NotificationFrame {
-    /// Makes a frame from its parts, faulty ones too.
+    /// Makes a frame from its parts, which may be invalid.
     ///
     /// - Parameters:
-    ///   - token: whom it is for; `nil` for none.
+    ///   - token: the recipient; `nil` for none.
     ///   - payload: JSON text; may be empty.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept.
-    ///   - priority: 10 or 5 by the guide.
-    ///   - identifier: what an error response will name it by.
-    ///   - command: which format; one that has no room for a value does not carry it.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not stored.
+    ///   - priority: 10 or 5 according to the guide.
+    ///   - identifier: the identifier that an error response refers to.
+    ///   - command: the format; values that it has no field for are omitted.
     public init(
         token: DeviceToken?,
         payload: ByteBuffer,
@@ -176,18 +176,18 @@ extension NotificationFrame {
         self.payload = payload
     }
 
-    /// The expiry that command 1, which has no way to leave it out, says for none: 2038-01-19.
+    /// The expiry of a command 1 frame without one, since its field is mandatory: 2038-01-19.
     public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
 
-    /// Frames a notification.
+    /// Makes the frame of a notification.
     ///
-    /// The frame has what its command has room for, as a gateway will read it: without a priority but in command 2,
-    /// and in command 1 always with an expiry, for ``PushExpiry/none`` ``keptAsLongAsPossible``.
+    /// The frame contains what its command has fields for, as a gateway reads it: a priority only in command 2, and in
+    /// command 1 always an expiry, ``keptAsLongAsPossible`` for ``PushExpiry/none``.
     ///
     /// - Parameters:
-    ///   - notification: what is to be delivered.
-    ///   - identifier: what an error response will name it by; without one, command 1 says 0.
-    ///   - command: which format; ``Command/enhanced`` by default.
+    ///   - notification: the notification.
+    ///   - identifier: the identifier that an error response refers to; command 1 writes 0 if it is `nil`.
+    ///   - command: the format; by default ``Command/enhanced``.
     public init(_ notification: PushNotification, identifier: UInt32? = nil, command: Command = .enhanced) {
         self.init(token: notification.token, payload: notification.payload, command: command)
         switch command {
@@ -202,7 +202,7 @@ extension NotificationFrame {
         }
     }
 
-    /// The notification in the frame; `nil` where it has no token.
+    /// The notification in the frame; `nil` if it has no token.
     public var notification: PushNotification? {
         self.token.map {
             PushNotification(
@@ -214,15 +214,16 @@ extension NotificationFrame {
         }
     }
 
-    /// The payload in an array, empty where it is missing.
+    /// The bytes of the payload; empty if it is missing.
     public var payloadBytes: [UInt8] { Array(self.payload.readableBytesView) }
 
-    /// A probe: a frame without token and payload, to which the gateway answers with status 2 and this identifier as
-    /// soon as it has taken everything before it.
+    /// A probe: a frame without token and payload.
+    ///
+    /// The gateway answers with status 2 and this identifier after it processed everything before it.
     ///
     /// - Parameters:
     ///   - identifier: the next identifier of the connection.
-    ///   - command: 1 or 2; command 0 has no identifier to answer to.
+    ///   - command: 1 or 2; command 0 has no identifier.
     /// - Returns: the frame.
     public static func probe(identifier: UInt32, command: Command) -> NotificationFrame {
         let priority: UInt8? = command == .items ? 10 : nil
@@ -236,12 +237,12 @@ extension NotificationFrame {
         )
     }
 
-    /// Whether it is a probe: no token and no payload.
+    /// Whether it is a probe: it has neither token nor payload.
     public var isProbe: Bool { self.token == nil && self.payload.readableBytes == 0 }
 
     /// The bytes of the frame, as ``write(into:)`` writes them.
     ///
-    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` for a payload of more bytes than the length field can say.
+    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` if the payload is too long for its length field.
     public var bytes: [UInt8] {
         get throws(WireError) {
             var buffer = ByteBuffer()
@@ -252,11 +253,11 @@ extension NotificationFrame {
 
     /// Writes the frame.
     ///
-    /// Items come in the order 3, 1, 2, 4, 5, so that an error in one of them can name the identifier; one without a
-    /// value is left out, but for token and payload.
+    /// Items are in the order 3, 1, 2, 4, 5, so that an error in one of them can include the identifier. Items without
+    /// a value are omitted, except token and payload.
     ///
-    /// - Parameter buffer: is appended to.
-    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` for more bytes than the length field can say.
+    /// - Parameter buffer: the buffer to append to.
+    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` if the payload is too long for its length field.
     public func write(into buffer: inout ByteBuffer) throws(WireError) {
         let tokenCount = self.token?.byteCount ?? 0
         let payloadCount = self.payload.readableBytes
@@ -300,13 +301,13 @@ extension DeviceToken {
 }
 
 extension NotificationFrame: CustomStringConvertible, CustomReflectable {
-    /// Lengths only; token and payload are private data.
+    /// Lengths only; the token and payload are private data.
     public var description: String {
         "command-\(self.command.rawValue) frame, token of \(self.token?.byteCount ?? 0) bytes, "
             + "payload of \(self.payload.readableBytes) bytes"
     }
 
-    /// Nothing of token and payload.
+    /// Contains nothing of the token and payload.
     public var customMirror: Mirror {
         Mirror(self, children: ["command": self.command, "payloadByteCount": self.payload.readableBytes])
     }

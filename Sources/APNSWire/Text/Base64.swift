@@ -19,21 +19,21 @@ package enum Base64 {
         }
     }
 
-    /// The text of bytes in the common alphabet, with padding.
+    /// Encodes bytes in the standard alphabet, with padding.
     package static func text(_ bytes: some Sequence<UInt8>) -> String {
         var text = self.characters(of: bytes, in: self.common)
         while !text.count.isMultiple(of: 4) { text.append(UInt8(ascii: "=")) }
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The text of bytes in the alphabet whose characters may stand in addresses, without padding.
+    /// Encodes bytes in the URL-safe alphabet, without padding.
     package static func addressText(_ bytes: some Sequence<UInt8>) -> String {
         String(decoding: self.characters(of: bytes, in: self.forAddresses), as: UTF8.self)
     }
 
-    /// Reads the alphabet whose characters may stand in addresses.
+    /// Decodes the URL-safe alphabet.
     ///
-    /// - Returns: `nil` for any other text, also where it is padded.
+    /// - Returns: `nil` for any other text, including padded text.
     package static func bytes(addressText text: some StringProtocol) -> [UInt8]? {
         guard text.utf8.count % 4 != 1, !text.utf8.contains(where: { "+/".utf8.contains($0) }) else { return nil }
         var bytes: [UInt8] = []

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How a device token is written in a table or a file.
+/// The text format of a device token in a table or a file.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum DeviceTokenSpelling: Int, Hashable, Sendable, CaseIterable {
     /// Two lower-case hexadecimal digits a byte, or digits without any letter.
@@ -13,21 +13,21 @@ public enum DeviceTokenSpelling: Int, Hashable, Sendable, CaseIterable {
     case mixedHexadecimal
     /// Hexadecimal digits with spaces between them.
     case spaced
-    /// Hexadecimal digits inside angle brackets, as Objective-C described data.
+    /// Hexadecimal digits inside angle brackets, as in Objective-C's description of data.
     case bracketed
     /// Base64 of either alphabet, with or without padding.
     case base64
     /// The bytes themselves.
     case blob
-    /// A text spelling whose bytes are kept as a BLOB.
+    /// A text format stored as a BLOB.
     case textBlob
 
-    /// The spelling in the words of a report.
+    /// The name of the format in reports.
     public var name: String {
         switch self {
         case .hexadecimal: "hex"
         case .upperHexadecimal: "HEX"
-        case .mixedHexadecimal: "hex of both cases"
+        case .mixedHexadecimal: "mixed-case hex"
         case .spaced: "spaced hex"
         case .bracketed: "<hex>"
         case .base64: "base64"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Decodes device tokens in every spelling that providers keep them in, without an allocation.
+/// Decodes device tokens in all formats that providers store them in, without allocating.
 ///
-/// Each value is judged by itself, since a file or a table may mix spellings.
+/// Each value is decoded independently, since a file or a table may mix formats.
 @usableFromInline
 package enum DeviceTokenText {
-    /// Which spellings are read as a token.
+    /// The accepted formats.
     ///
-    /// A hexadecimal token with a mistyped digit or two must not pass as another token, so base64 has to be told from
-    /// it for certain.
+    /// A hexadecimal token with one or two mistyped digits must not be decoded as another token, so base64 must be
+    /// clearly distinguishable from it.
     @usableFromInline
     package enum Spellings: Sendable {
-        /// Hexadecimal digits with spaces and tabs between them or not, inside angle brackets or not; and the padded
-        /// base64 of 32 bytes.
+        /// Hexadecimal digits with or without spaces and tabs between them, with or without angle brackets; and the
+        /// padded base64 of 32 bytes.
         case common
-        /// Those, and also line breaks between digits, and base64 of any length, padded or without doubt.
+        /// Those, and also line breaks between digits, and base64 of any length that is padded or unambiguous.
         case any
     }
 
@@ -22,16 +22,16 @@ package enum DeviceTokenText {
     private static var paddedCharacterCount: Int { 44 }
     /// The length of the base64 of the usual 32 bytes without padding.
     private static var unpaddedCharacterCount: Int { 43 }
-    /// At least so many letters that are no hexadecimal digits show that a text without padding is base64.
+    /// Text without padding is base64 if it has at least this many letters that are not hexadecimal digits.
     private static var foreignLetterCountMin: Int { 8 }
 
     // MARK: The usual spelling
 
-    /// Decodes 64 hexadecimal digits with nothing between them.
+    /// Decodes 64 hexadecimal digits without separators.
     ///
     /// - Parameters:
     ///   - text: UTF-8 text.
-    ///   - token: the token; unchanged where there is none.
+    ///   - token: the result; unchanged if the text is not a token.
     /// - Returns: `false` for any other text.
     @inlinable @inline(__always)
     package static func decodeUsual(_ text: UnsafeRawBufferPointer, into token: inout DeviceToken) -> Bool {
@@ -70,10 +70,10 @@ package enum DeviceTokenText {
     /// Decodes a text.
     ///
     /// - Parameters:
-    ///   - text: UTF-8 text; white space around the token is passed over.
-    ///   - spellings: which are read.
-    ///   - token: the token; unchanged where there is none.
-    /// - Returns: `false` for what is no token.
+    ///   - text: UTF-8 text; white space around the token is skipped.
+    ///   - spellings: the accepted formats.
+    ///   - token: the result; unchanged if the text is not a token.
+    /// - Returns: `false` if the text is not a token.
     @inlinable @inline(__always)
     package static func decode(
         _ text: UnsafeRawBufferPointer,
@@ -102,10 +102,10 @@ package enum DeviceTokenText {
     /// Decodes a text into memory.
     ///
     /// - Parameters:
-    ///   - text: UTF-8 text; white space around the token is passed over.
-    ///   - spellings: which are read.
-    ///   - target: room for ``WireLimits/tokenByteCountMax`` bytes.
-    /// - Returns: how many bytes the token has, and its spelling; `nil` for what is no token.
+    ///   - text: UTF-8 text; white space around the token is skipped.
+    ///   - spellings: the accepted formats.
+    ///   - target: memory of ``WireLimits/tokenByteCountMax`` bytes.
+    /// - Returns: the length of the token and its format; `nil` if the text is not a token.
     package static func decode(
         _ text: UnsafeRawBufferPointer,
         _ spellings: Spellings,
@@ -132,17 +132,17 @@ package enum DeviceTokenText {
         }
     }
 
-    /// Decodes what is either a text or the bytes of a token themselves.
+    /// Decodes a value that is either text or the raw bytes of a token.
     ///
     /// - Parameters:
     ///   - value: the bytes.
-    ///   - target: room for ``WireLimits/tokenByteCountMax`` bytes.
-    /// - Returns: how many bytes the token has, and its spelling; `nil` for what is no token.
+    ///   - target: memory of ``WireLimits/tokenByteCountMax`` bytes.
+    /// - Returns: the length of the token and its format; `nil` if the value is not a token.
     package static func decode(
         blob value: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> (byteCount: Int, spelling: DeviceTokenSpelling)? {
-        // That so many random bytes are all characters does not happen, so what is a text and no token is none.
+        // Random bytes of this length are practically never all printable, so printable bytes are text.
         let isText = unsafe value.allSatisfy { (0x20...0x7E).contains($0) || self.isSpace($0) }
         if value.count > WireLimits.tokenByteCountUsual, isText {
             return unsafe self.decode(value, .any, into: target).map { ($0.byteCount, .textBlob) }
@@ -163,9 +163,9 @@ package enum DeviceTokenText {
 
     // MARK: Hexadecimal digits
 
-    /// Decodes hexadecimal digits with white space between them or not, inside angle brackets or not.
+    /// Decodes hexadecimal digits with or without white space between them, with or without angle brackets.
     ///
-    /// - Returns: how many digits there are, of which those of 100 bytes at most were decoded, and the spelling.
+    /// - Returns: the number of digits, of which at most 200 were decoded, and the format.
     static func decodeDigits(
         _ text: UnsafeRawBufferPointer,
         allowsLineBreaks: Bool,
@@ -226,12 +226,12 @@ package enum DeviceTokenText {
             if Hexadecimal.value(character) == 255 { foreignLetterCount += 1 }
             bits = bits << 6 | value
             let restCount = (index + 1) * 6 % 8
-            // Each character but every fourth completes a byte.
+            // Every character except each fourth one completes a byte.
             if restCount != 6 {
                 unsafe target[(index + 1) * 6 / 8 - 1] = UInt8(truncatingIfNeeded: bits >> UInt32(restCount))
             }
         }
-        // The last bits belong to no byte; others than zero are another spelling of the same token.
+        // The last bits belong to no byte; if they are not zero, it is another encoding of the same token.
         let spareBits: UInt32 = characterCount % 4 == 2 ? 0b1111 : characterCount % 4 == 3 ? 0b11 : 0
         guard bits & spareBits == 0 else { return nil }
         let isPlain = characterCount == self.unpaddedCharacterCount || characterCount.isMultiple(of: 4)

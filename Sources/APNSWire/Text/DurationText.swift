@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A duration as it is written: a whole number and a unit, such as `500ms`, `90s`, `30m`, `12h`, `400d` or `8w`.
+/// The text of a duration: a whole number and a unit, such as `500ms`, `90s`, `30m`, `12h`, `400d` or `8w`.
 ///
-/// Whether a number may stand without its unit, and what is too long, is for those to say who ask for one.
+/// The caller decides whether the unit is optional and which durations are too long.
 @usableFromInline
 package struct DurationText: Hashable, Sendable {
-    /// What follows the number.
+    /// The unit after the number.
     @usableFromInline
     package enum Unit: Hashable, Sendable {
         case milliseconds, seconds, minutes, hours, days, weeks
     }
 
-    /// The number; one of more than twelve digits counts as ``countMax``.
+    /// The number; values of more than twelve digits are ``countMax``.
     @usableFromInline package let count: UInt64
 
-    /// The unit; `nil` where none is written.
+    /// The unit; `nil` if there is none.
     @usableFromInline package let unit: Unit?
 
-    /// The largest number that is told from larger ones; in any unit, its seconds fit an `Int64`.
+    /// The upper bound of the number; in any unit, its seconds fit an `Int64`.
     @inlinable package static var countMax: UInt64 { 1_000_000_000_000 }
 
-    /// Reads a duration; `nil` for anything else.
+    /// Parses a duration; `nil` for any other text.
     ///
     /// - Parameter text: UTF-8 text.
     @inlinable
@@ -48,7 +48,7 @@ package struct DurationText: Hashable, Sendable {
         self.count = count
     }
 
-    /// The whole seconds; a number without a unit is one of seconds.
+    /// The whole seconds; a number without a unit is in seconds.
     @inlinable package var seconds: UInt64 {
         switch self.unit {
         case .milliseconds: self.count / 1000
@@ -60,7 +60,7 @@ package struct DurationText: Hashable, Sendable {
         }
     }
 
-    /// The duration; a number without a unit is one of seconds.
+    /// The duration; a number without a unit is in seconds.
     package var duration: Duration {
         self.unit == .milliseconds ? .milliseconds(Int64(self.count)) : .seconds(Int64(self.seconds))
     }

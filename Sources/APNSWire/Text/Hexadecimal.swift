@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Hexadecimal digits and the values that they stand for.
+/// Hexadecimal digits and their values.
 @usableFromInline
 package enum Hexadecimal {
     /// The value of a digit of either case, 0 to 15, or 255 for any other character.
@@ -17,7 +17,7 @@ package enum Hexadecimal {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 
-    /// Writes the two digits of a byte where they belong: a string for each request costs more than its header.
+    /// Writes the two digits of a byte in place: a string for each request costs more than its header.
     @inline(__always)
     static func write(_ byte: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
         unsafe target[position] = self.digit(byte >> 4)
@@ -37,22 +37,22 @@ package enum Hexadecimal {
         }
     }
 
-    /// Sixteen digits that were read together.
+    /// Sixteen digits that are decoded together.
     ///
     /// The digits of either case are decoded eight at a time, in the bytes of one integer.
     @usableFromInline
     struct Words {
-        /// Bit 7 of a byte stays set as long as every character at its place was a digit.
+        /// Bit 7 of a byte is set as long as every character at its place was a digit.
         @usableFromInline var areDigits: UInt64 = 0x8080_8080_8080_8080
-        /// Bit 7 of a byte is set where a lower-case letter was read.
+        /// Bit 7 of a byte is set if a lower-case letter was read there.
         @usableFromInline var lower: UInt64 = 0
-        /// Bit 7 of a byte is set where an upper-case letter was read.
+        /// Bit 7 of a byte is set if an upper-case letter was read there.
         @usableFromInline var upper: UInt64 = 0
 
         @inlinable @inline(__always)
         init() {}
 
-        /// Whether nothing but digits was read.
+        /// Whether only digits were read.
         @inlinable @inline(__always)
         var isValid: Bool { self.areDigits == 0x8080_8080_8080_8080 }
 
@@ -62,7 +62,8 @@ package enum Hexadecimal {
         mutating func decode(_ characters: UInt64) -> UInt32 {
             let ones: UInt64 = 0x0101_0101_0101_0101
             let highBits = ones &* 0x80
-            // Below 0x80, adding the distance from a bound to 0x80 sets bit 7 from that bound on, and carries nowhere.
+            // Below 0x80, adding the distance from a bound to 0x80 sets bit 7 for values from that bound, without a
+            // carry.
             let plain = characters & ~highBits
             let folded = plain | (ones &* 0x20)
             let areDecimal = (plain &+ ones &* (0x80 - 0x30)) & ~(plain &+ ones &* (0x80 - 0x3A))
@@ -76,7 +77,7 @@ package enum Hexadecimal {
             return UInt32(truncatingIfNeeded: pairs | pairs >> 16)
         }
 
-        /// Decodes the sixteen digits at an offset, whose bytes stand in the result as they do in memory.
+        /// Decodes the sixteen digits at an offset; the result has the bytes in memory order.
         @inlinable @inline(__always)
         mutating func decode(_ text: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
             let first = unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
@@ -89,7 +90,7 @@ package enum Hexadecimal {
 }
 
 extension [UInt8] {
-    /// Writes the digits of a token over what is at a position.
+    /// Overwrites the bytes at a position with the digits of a token.
     package mutating func setHexadecimal(_ token: DeviceToken, at position: Int) {
         precondition(position + 2 * token.byteCount <= self.count)
         unsafe self.withUnsafeMutableBytes { target in

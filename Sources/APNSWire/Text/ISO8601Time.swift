@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A moment in the notation of ISO 8601, as precise as it is written.
+/// A time in ISO 8601 notation, with the precision of its text.
 ///
-/// | part | spellings                                                                          |
+/// | part | formats                                                                            |
 /// |------|------------------------------------------------------------------------------------|
 /// | day  | `2025-01-31`                                                                       |
-/// | time | after `T` or a space: `12:00`, `12:00:30`, `12:00:30.5`, or nothing                |
-/// | zone | `Z`, `UTC`, `+01`, `+0100`, `+01:00`, with a space before it or not; or nothing    |
+/// | time | after `T` or a space: `12:00`, `12:00:30`, `12:00:30.5`, or none                   |
+/// | zone | `Z`, `UTC`, `+01`, `+0100`, `+01:00`, with a space before it or not; or none       |
 package struct ISO8601Time: Hashable, Sendable {
-    /// The smallest part that is written.
+    /// The smallest unit in the text.
     package enum Precision: Hashable, Sendable { case day, minute, second }
 
-    /// The seconds from 1970 to the moment that is written, by its own clock; what is not written is zero.
+    /// The seconds from 1970 to the time in its own zone; omitted parts are zero.
     private let localSeconds: Int64
 
-    /// The smallest part that is written.
+    /// The smallest unit in the text.
     package let precision: Precision
 
-    /// How far the clock is ahead of UTC, in seconds; `nil` where no zone is written.
+    /// The offset from UTC in seconds; `nil` if the text has no zone.
     package let zoneOffset: Int64?
 
-    /// The first whole second that it can be, since 1970; in UTC where no zone is written.
+    /// The first whole second that the text can mean, since 1970; in UTC if it has no zone.
     package var earliest: Int64 { self.localSeconds - (self.zoneOffset ?? 0) }
 
-    /// The last whole second that it can be, since 1970; in UTC where no zone is written.
+    /// The last whole second that the text can mean, since 1970; in UTC if it has no zone.
     package var latest: Int64 {
         switch self.precision {
         case .day: self.earliest + 86_399
@@ -32,7 +32,7 @@ package struct ISO8601Time: Hashable, Sendable {
         }
     }
 
-    /// Reads a moment of the years 0 to 9999; `nil` for anything else.
+    /// Parses a time of the years 0 to 9999; `nil` for any other text.
     ///
     /// - Parameter text: UTF-8 text.
     package init?<Text: Collection<UInt8>>(_ text: Text) {
@@ -54,13 +54,13 @@ package struct ISO8601Time: Hashable, Sendable {
 
     // MARK: Writing
 
-    /// Writes a moment as `2026-01-05T10:00:00Z`; of the years 1970 to 9999.
+    /// Formats a time of the years 1970 to 9999 as `2026-01-05T10:00:00Z`.
     package static func text(_ seconds: Int64) -> String {
         let (day, time) = self.parts(seconds)
         return "\(day)T\(time)Z"
     }
 
-    /// Writes a moment as `2026-01-05 10:00:00`, in UTC; of the years 1970 to 9999.
+    /// Formats a time of the years 1970 to 9999 as `2026-01-05 10:00:00`, in UTC.
     package static func unzonedText(_ seconds: Int64) -> String {
         let (day, time) = self.parts(seconds)
         return "\(day) \(time)"
@@ -92,7 +92,7 @@ package struct ISO8601Time: Hashable, Sendable {
 
     /// Days since 1970-01-01.
     ///
-    /// Years begin in March here, so that the day that is sometimes there comes last.
+    /// Years begin in March here, so that the leap day comes last.
     private static func dayNumber(year: Int64, month: Int64, day: Int64) -> Int64 {
         let marchYear = month > 2 ? year : year - 1
         let marchMonth = (month + 9) % 12
@@ -109,7 +109,7 @@ package struct ISO8601Time: Hashable, Sendable {
     // MARK: Scanning
 
     private struct Zone {
-        /// `nil` where none is written.
+        /// `nil` if the text has no zone.
         var offset: Int64?
     }
 
@@ -133,13 +133,13 @@ package struct ISO8601Time: Hashable, Sendable {
             return value
         }
 
-        /// Hours and minutes, and seconds with a fraction where they are there; in seconds.
+        /// Reads hours and minutes, and seconds with a fraction if present; in seconds.
         mutating func timeOfDay() -> (seconds: Int64, precision: Precision)? {
             guard let hour = self.number(digitCount: 2), self.skip(":"), let minute = self.number(digitCount: 2),
                 hour < 24, minute < 60
             else { return nil }
             guard self.skip(":") else { return (hour * 3600 + minute * 60, .minute) }
-            // A leap second is the sixtieth.
+            // A leap second is second 60.
             guard let second = self.number(digitCount: 2), second <= 60 else { return nil }
             if self.skip(".") || self.skip(",") {
                 guard self.number(digitCount: 1) != nil else { return nil }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Bytes that a URI spells with percent signs (RFC 3986, section 2.1).
+/// Percent-encoded bytes of a URI (RFC 3986, section 2.1).
 package enum PercentEncoding {
-    /// The text that a part of a URI stands for.
+    /// Decodes a part of a URI.
     ///
     /// - Parameter text: the part as it is written.
-    /// - Returns: `nil` where a percent sign is not followed by two hexadecimal digits, or no UTF-8 results.
+    /// - Returns: `nil` if a percent sign is not followed by two hexadecimal digits, or if the result is not UTF-8.
     package static func decoded(_ text: some StringProtocol) -> String? {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]

@@ -331,7 +331,7 @@ import APNSWire
         var columns: [BatchColumn?] = []
         var unknown: BatchProblem.Kind?
         var hasToken = false
-        for text in unsafe header.names {
+        for unsafetext in unsafe header.names {
             let column = unsafe names.column(text)
             if let column, columns.contains(column) { return self.refuse(.duplicateColumn(column)) }
             columns.append(column)

@@ -161,7 +161,7 @@
             if unsafe index < row.count, unsafe row[index] == quote { isQuoted.toggle() }
             guard unsafe index == row.count || row[index] == separator && !isQuoted else { continue }
             let name = unsafe UnsafeRawBufferPointer(rebasing: row[start..<index]).trimmed.withoutQuotes
-            guard unsafe !name.contains(quote) else { return nil }
+            guard !name.contains(quote) else { return nil }
             unsafe names.append(name)
             start = index + 1
         }

@@ -92,7 +92,7 @@ import Testing
         let error = await #expect(throws: CommandFailure.self) {
             try await SimulatorFolder.open(setup.folder, replaces: false)
         }
-        #expect(error.map { "\($0)".contains("\(own) is there already, and was kept") } == true)
+        #expect(error.map { "\($0)".contains("\(own) already exists and was kept") } == true)
         #expect(try String(contentsOfFile: own, encoding: .utf8) == "mine")
         #expect(Self.names(setup.folder).count == 9)
     }

@@ -29,7 +29,7 @@ import Testing
         let (first, lines) = try await folder.start()
         let contents = try folder.contents()
         #expect(contents.keys.sorted() == KeptFolder.names)
-        #expect(lines.count == 1 && lines[0].hasPrefix("New in \(folder.path), not there before: authority.pem, "))
+        #expect(lines.count == 1 && lines[0].hasPrefix("Created in \(folder.path) (did not exist): authority.pem, "))
         for name in KeptFolder.names {
             #expect(lines[0].contains(name), "\(name)")
             let attributes = try FileManager.default.attributesOfItem(atPath: folder.path + "/" + name)
@@ -93,7 +93,7 @@ import Testing
         #expect(KeptFolder.names.filter { before[$0] != after[$0] } == changed)
         #expect(lines.count == 1)
         for name in changed { #expect(lines[0].contains(name), "\(lines)") }
-        #expect(lines[0].contains(changed.count > 1 ? "\(name) was missing" : "not there before"), "\(lines)")
+        #expect(lines[0].contains(changed.count > 1 ? "\(name) was missing" : "did not exist"), "\(lines)")
         #expect(try await folder.start(keyKind: .p256).lines.isEmpty)
     }
 
@@ -103,13 +103,13 @@ import Testing
         let before = try folder.contents()
         #expect(try await folder.start(now: KeptFolder.now + 700 * KeptFolder.day).lines.isEmpty)
         let (_, lines) = try await folder.start(now: KeptFolder.now + 720 * KeptFolder.day)
-        #expect(lines.count == 1 && lines[0].contains("server.pem ends on 20"))
+        #expect(lines.count == 1 && lines[0].contains("server.pem expires on 20"))
         let renewed = try folder.contents()
         #expect(
             KeptFolder.names.filter { before[$0] != renewed[$0] } == ["server.key.pem", "server.pem"]
         )
         let (_, all) = try await folder.start(now: KeptFolder.now + 3651 * KeptFolder.day)
-        #expect(all.count == 1 && all[0].contains("authority.pem ended on 20"), "\(all)")
+        #expect(all.count == 1 && all[0].contains("authority.pem expired on 20"), "\(all)")
         let last = try folder.contents()
         #expect(KeptFolder.names.filter { renewed[$0] == last[$0] } == ["key.p8", "passphrase.txt", "token.key"])
     }
@@ -118,7 +118,7 @@ import Testing
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let failure = try await self.failure(in: folder, now: 1_000_000)
-        #expect(failure.status == .configuration && failure.description.contains("Set the clock"))
+        #expect(failure.status == .configuration && failure.description.contains("set the clock"))
     }
 
     @Test(arguments: KeptFolder.names)
@@ -131,7 +131,7 @@ import Testing
             let failure = try await self.failure(in: folder)
             #expect(failure.status == .configuration)
             #expect(failure.description.hasPrefix("\(folder.path)/\(name) "), "\(failure)")
-            #expect(failure.description.contains("Delete it"), "\(failure)")
+            #expect(failure.description.contains("delete it"), "\(failure)")
         }
         try folder.remove(name)
         try await folder.start(keyKind: .p256)
@@ -167,7 +167,7 @@ import Testing
             try folder.remove(name)
             #expect(make(folder.path + "/" + name) == 0)
             let error = await #expect(throws: CommandFailure.self) { try await folder.start() }
-            #expect(error?.description.contains("\(name) is not a file") == true)
+            #expect(error?.description.contains("\(name) is not a regular file") == true)
             try folder.remove(name)
             try await folder.start(keyKind: .p256)
         }
@@ -181,8 +181,8 @@ import Testing
         let cases: [(files: [String: String], named: String)] = [
             (["server.pem": "server.pem", "server.key.pem": "server.key.pem"], "server.pem was not issued by"),
             (["provider.key.pem": "provider.key.pem"], "provider.key.pem is not the key of provider.pem"),
-            (["provider.p12": "provider.p12"], "provider.p12 has another certificate"),
-            (["provider-combined.pem": "provider-combined.pem"], "provider-combined.pem has another certificate"),
+            (["provider.p12": "provider.p12"], "provider.p12 contains another certificate"),
+            (["provider-combined.pem": "provider-combined.pem"], "provider-combined.pem contains another certificate"),
             (["authority.key.pem": "authority.key.pem"], "authority.key.pem is not the key of authority.pem"),
         ]
         for (files, named) in cases {
@@ -206,9 +206,9 @@ import Testing
             for (name, bytes) in files { try folder.write(name, bytes) }
             let failure = try await self.failure(in: folder)
             #expect(failure.status == .configuration)
-            #expect(failure.description.contains("was not made by this simulator, and nothing is overwritten"))
+            #expect(failure.description.contains("was not made by the simulator and is not overwritten"))
         }
-        // A key of one's own signs, and other files are nobody's business.
+        // A user's own key is used, and other files are left alone.
         let folder = try KeptFolder()
         let key = try TestCertificateAuthority.makeKeyPEM(.p256)
         try folder.write("key.p8", key)
@@ -223,11 +223,13 @@ import Testing
         try await folder.start(keyKind: .p256)
         let before = try folder.contents()
         let topic = try await folder.start(topic: KeptFolder.otherTopic, keyKind: .p256)
-        #expect(topic.lines.count == 1 && topic.lines[0].contains("--topic is \(KeptFolder.otherTopic): provider.pem"))
+        #expect(
+            topic.lines.count == 1 && topic.lines[0].contains("(--topic is \(KeptFolder.otherTopic)): provider.pem")
+        )
         #expect(try folder.certificate("provider").subjectField("UID") == KeptFolder.otherTopic)
         #expect(try folder.read("server.pem") == before["server.pem"])
         let name = try await folder.start(topic: KeptFolder.otherTopic) { $0.serverNames.append("push.test") }
-        #expect(name.lines.count == 1 && name.lines[0].contains("it has to bear push.test: server.pem"))
+        #expect(name.lines.count == 1 && name.lines[0].contains("(it lacks push.test): server.pem"))
         #expect(try folder.certificate("server").hostNames.contains("push.test"))
         let kind = try await folder.start(topic: KeptFolder.otherTopic, keyKind: .rsa2048)
         #expect(kind.lines.count == 1 && kind.lines[0].contains("--key-type is rsa"), "\(kind.lines)")
@@ -242,6 +244,6 @@ import Testing
         #expect(certificates.server == nil)
         #expect(try folder.contents().keys.sorted() == KeptFolder.names.filter { !$0.hasPrefix("server") })
         let (_, lines) = try await folder.start(keyKind: .p256)
-        #expect(lines.count == 1 && lines[0].hasSuffix("not there before: server.pem, server.key.pem"), "\(lines)")
+        #expect(lines.count == 1 && lines[0].hasSuffix("(did not exist): server.pem, server.key.pem"), "\(lines)")
     }
 }

@@ -81,8 +81,8 @@ import Testing
 
     @Test(arguments: [
         ("[1]", "line 1, column 1: expected a JSON object, found an array"),
-        ("{", "line 1, column 2: unexpected end of JSON"),
-        ("{} {}", "line 1, column 4: unexpected text after the end of the JSON value"),
+        ("{", "line 1, column 2: unexpected end of the JSON"),
+        ("{} {}", "line 1, column 4: unexpected content after the end of the JSON"),
         ("{}", "line 1: missing token"),
         (#"{"payload":{}}"#, "line 1: missing token"),
         (#"{"token":1}"#, "line 1, column 10: token is a number, expected a string"),
@@ -98,7 +98,7 @@ import Testing
         (#"{"id":"é","id":1}"#, "line 1, column 11: duplicate key \"id\""),
         (#"{"id":1,"\u0069\u0064":1}"#, "line 1, column 9: duplicate key \"id\""),
         (#"{"payload":{"aps":{"badge":"SECRET"}}}"#, "line 1, column 28: aps.badge is a string, expected a number"),
-        (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: number with a leading zero"),
+        (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: leading zero in a number"),
         (#"{"priority":7}"#, "line 1, column 13: invalid priority: expected 10 or 5"),
         (#"{"priority":10.0}"#, "line 1, column 13: invalid priority: expected 10 or 5"),
         (#"{"priority":"10"}"#, "line 1, column 13: priority is a string, expected a number"),

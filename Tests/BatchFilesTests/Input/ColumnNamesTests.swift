@@ -63,7 +63,7 @@ import Testing
         let json = "{\"a\":[{\"token\":1}],\"token\":\"\(Self.one)\",\"payload\":{},\"ttl\":null}\n{\"a\":01}\n"
         #expect(
             try Self.read(json, ignores: true) == [
-                "1 \(Self.one) {} - - ", "bad: line 2, column 7: number with a leading zero",
+                "1 \(Self.one) {} - - ", "bad: line 2, column 7: leading zero in a number",
             ]
         )
         #expect(try Self.read(json)[0].hasPrefix("bad: line 1, column 2: unknown key \"a\"; valid keys: token"))

@@ -98,7 +98,7 @@ import Testing
             ([scene.path("no such"), out, "--passphrase-file", old], 66, "no such"),
             ([scene.path("old.p12"), out], 64, "--output-passphrase-file"),
             ([scene.path("old.p12"), scene.path("out"), "--passphrase-file", old], 64, "--form"),
-            ([scene.path("old.p12"), scene.path("provider.pem"), "--passphrase-file", old], 73, "is there already"),
+            ([scene.path("old.p12"), scene.path("provider.pem"), "--passphrase-file", old], 73, "already exists"),
         ]
         for (words, code, text) in cases {
             let result = try await run(words)

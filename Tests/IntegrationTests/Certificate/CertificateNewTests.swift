@@ -72,7 +72,7 @@ import Testing
         try await Self.folder(scene)
         let before = try scene.read("authority.pem")
         let again = try await scene.run("new authority --key-type ec --output @authority")
-        #expect(again.code == 73 && again.error.contains("authority.pem is there already"), "\(again)")
+        #expect(again.code == 73 && again.error.contains("authority.pem already exists"), "\(again)")
         #expect(try scene.read("authority.pem") == before)
         let forced = try await scene.run("new authority --key-type ec --output @authority --force")
         #expect(forced.code == 0)

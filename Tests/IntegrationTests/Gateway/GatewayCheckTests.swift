@@ -129,7 +129,7 @@ import Testing
         }
         #expect(run.code == 0 && run.error.isEmpty, "\(run)")
         let lines = run.output.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
-        #expect(lines.first == "\(folder.path("gateway.yaml")) is good: providers shop")
+        #expect(lines.first == "\(folder.path("gateway.yaml")): no problems found; providers: shop")
         #expect(
             lines.contains("listens on any free port of 127.0.0.1, for feedback on any free port of 127.0.0.1; TLS 1.2")
         )

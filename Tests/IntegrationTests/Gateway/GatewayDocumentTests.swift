@@ -53,7 +53,8 @@ import Testing
         let document = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/gateway.md")
         let text = try String(contentsOf: document, encoding: .utf8)
-        let start = try #require(text.range(of: "<!-- ten commands -->\n```\n"))
+        let mark = try #require(text.range(of: "<!-- ten commands -->\n"))
+        let start = try #require(text.range(of: "\n```sh\n", range: mark.lowerBound..<text.endIndex))
         let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))
         return text[start.upperBound..<end.lowerBound].split(separator: "\n").map(String.init)
     }

@@ -39,10 +39,7 @@ struct PrivateMachine {
     /// - Throws: where one failed, with what all of them printed.
     func run(_ commands: [Command], deadline: Int64 = 60) async throws -> [String] {
         var lines = [
-            "set -u", "mount --make-rprivate /", "ip link set lo up", "cp /etc/hosts etc-hosts",
-            "mount --bind etc-hosts /etc/hosts",
-            "export PATH='\(URL(filePath: try Child.program).deletingLastPathComponent().path)':\"$PATH\"",
-            "export HOME=\"$PWD\"",
+            "set -u",
             "fail() { echo \"command $1 ended with $2\"; cat output.$1 error.*; exit 1; }",
         ]
         for (number, command) in commands.enumerated() {
@@ -60,22 +57,34 @@ struct PrivateMachine {
             }
         }
         lines.append("kill $(jobs -p)")
-        let script = "\(self.folder)/commands.sh"
-        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script))
-        let isolation = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        let user = geteuid() == 0 ? [] : ["--user", "--map-root-user"]
-        let log = "\(self.folder)/log"
-        let ending = try await Child(
-            isolation + user + ["bash", "-c", "cd '\(self.folder)' && exec bash commands.sh"],
-            Child.Streams(output: log, error: log + ".error"),
-            program: "/usr/bin/unshare",
-            deadline: deadline
-        ).end()
+        let ending = try await self.execute(lines, deadline: deadline)
         let output = commands.indices.map { self.read("output.\($0)") }
         guard ending.code == 0 else {
             throw Child.Failure(description: "\(ending): \(self.read("log")) \(self.read("log.error")) \(output)")
         }
         return output
+    }
+
+    /// Runs a script of bash in the working directory; when it ends, so does all that it started.
+    func execute(_ lines: [String], deadline: Int64) async throws -> Child.Ending {
+        let lines =
+            [
+                "mount --make-rprivate /", "ip link set lo up", "cp /etc/hosts etc-hosts",
+                "mount --bind etc-hosts /etc/hosts",
+                "export PATH='\(URL(filePath: try Child.program).deletingLastPathComponent().path)':\"$PATH\"",
+                "export HOME=\"$PWD\"",
+            ] + lines
+        let script = "\(self.folder)/commands.sh"
+        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script))
+        let isolation = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        let user = geteuid() == 0 ? [] : ["--user", "--map-root-user"]
+        let log = "\(self.folder)/log"
+        return try await Child(
+            isolation + user + ["bash", "-c", "cd '\(self.folder)' && exec bash commands.sh"],
+            Child.Streams(output: log, error: log + ".error"),
+            program: "/usr/bin/unshare",
+            deadline: deadline
+        ).end()
     }
 
     func read(_ name: String) -> String {

@@ -79,7 +79,7 @@ import Testing
     @Test func `a client's files from the first start are good at the second one`() async throws {
         let scene = try SendScene()
         let first = try await self.withSimulator(scene) { _ in }
-        #expect(first.hasPrefix("New in \(scene.path("simulator")), not there before: authority.pem, "))
+        #expect(first.hasPrefix("Created in \(scene.path("simulator")) (did not exist): authority.pem, "))
         // A client has copies.
         for name in ["authority.pem", "provider-combined.pem", "key.p8"] {
             let bytes = try Data(contentsOf: URL(filePath: scene.path("simulator/" + name)))
@@ -97,7 +97,7 @@ import Testing
             ])
             #expect(run.ending.code == 0, "\(run)")
         }
-        #expect(!second.contains("New in"))
+        #expect(!second.contains("Created in"))
     }
 
     @Test func `a start that is killed at any time does not spoil the next one`() async throws {
@@ -131,7 +131,7 @@ import Testing
                 identity: ["--certificate", folder + "/provider-combined.pem"]
             )
         }
-        let makers = ["first", "second"].filter { scene.read($0).contains("New in") }
+        let makers = ["first", "second"].filter { scene.read($0).contains("Created in") }
         #expect(makers.count == 1)
     }
 
@@ -165,8 +165,8 @@ import Testing
         _ = try await self.withSimulator(scene, ["--key-type", "ec"]) { _ in }
         let file = try scene.write("file", "x")
         let cases: [(arguments: [String], code: Int32, text: String)] = [
-            (["--folder", file], 73, "\(file) is not a folder."),
-            (["--folder", file + "/none"], 73, "Cannot make \(file)/none: Not a directory."),
+            (["--folder", file], 73, "\(file) is not a folder;"),
+            (["--folder", file + "/none"], 73, "cannot create \(file)/none: Not a directory"),
             (["--folder", folder, "--client-authority", file], 78, "--client-authority \(file): "),
             (["--folder", folder, "--server-certificate", file], 78, "--server-certificate \(file): "),
             (["--folder", folder, "--server-certificate", scene.path("none")], 78, scene.path("none")),
@@ -185,6 +185,6 @@ import Testing
         let run = try await scene.run(["simulator", "--folder", folder])
         #expect(run.ending.code == 78)
         #expect(run.error.contains("\(folder)/key.p8 cannot be used"), "\(run.error)")
-        #expect(run.error.contains("Delete it"))
+        #expect(run.error.contains("delete it"))
     }
 }

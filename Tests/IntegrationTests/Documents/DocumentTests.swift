@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+/// Goal: every command of the README and of docs/ works as it stands there, and prints what stands there.
+///
+/// Method: do what each document says, in its order. With `UPDATE_DOCUMENTS=1` the outputs are written into the
+/// documents instead; what is equal but for chance stays. `DOCUMENTS=send.md,http2.md` restricts both to some of them.
+///
+/// Blocks ```` ```console ```` are commands behind `$ `, continued behind `> `, with the lines that they print;
+/// ```` ```sh ```` are commands whose output is not compared. `<!-- not run: REASON -->` before a block excepts it,
+/// `<!-- file: NAME -->` writes its text to a file, and `<!-- run as: COMMAND -->` runs something else in its place.
+@Suite(.timeLimit(.minutes(4))) struct DocumentTests {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    static let documents: [String] = {
+        let folder = GatewayTests.repository.appending(path: "docs").path
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        let all = ["README.md"] + names.filter { $0.hasSuffix(".md") }.sorted().map { "docs/\($0)" }
+        guard let chosen = Self.environment["DOCUMENTS"]?.split(separator: ",") else { return all }
+        return all.filter { path in chosen.contains { path == $0 || path == "docs/\($0)" } }
+    }()
+
+    @Test(arguments: Self.documents) func `every command works and prints what is shown`(_ path: String) async throws {
+        let file = GatewayTests.repository.appending(path: path)
+        let isUpdate = Self.environment["UPDATE_DOCUMENTS"] == "1"
+        let text = try String(contentsOf: file, encoding: .utf8)
+        let run: DocumentRun
+        do {
+            run = try await DocumentRun(text, deadline: 150, pause: isUpdate ? 1 : 0)
+        } catch let problem as DocumentProblem {
+            Issue.record("\(path), \(problem)")
+            return
+        }
+        for problem in try run.problems() { Issue.record("\(path), \(problem)") }
+        if isUpdate { try Data(run.updatedText().utf8).write(to: file) }
+    }
+
+    @Test func `the README has at most 250 lines`() throws {
+        let text = try String(contentsOf: GatewayTests.repository.appending(path: "README.md"), encoding: .utf8)
+        #expect(text.split(separator: "\n", omittingEmptySubsequences: false).count <= 251)
+    }
+}

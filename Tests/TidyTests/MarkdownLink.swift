@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A link of a Markdown file to another file, or to a heading.
+struct MarkdownLink {
+    /// Counted from 1.
+    let line: Int
+    /// As it stands there.
+    let target: String
+
+    /// The links of a file that lead to no other site.
+    ///
+    /// What stands in blocks and between backquotes is no link.
+    static func links(in file: SourceFile) -> [MarkdownLink] {
+        var isInBlock = false
+        var links: [MarkdownLink] = []
+        for (number, line) in file.lines.enumerated() {
+            if line.drop(while: { $0 == " " }).hasPrefix("```") { isInBlock.toggle() }
+            if isInBlock { continue }
+            let text = line.replacing(#/`[^`]*`/#, with: "")
+            let targets =
+                text.matches(of: #/\]\((?<target>[^)\s]+)\)/#).map(\.target)
+                + text.matches(of: #/(?:src|srcset|href)="(?<target>[^"]+)"/#).map(\.target)
+            for target in targets where !target.contains(":") {
+                links.append(MarkdownLink(line: number + 1, target: String(target)))
+            }
+        }
+        return links
+    }
+
+    /// The anchors of a file, as GitHub makes them of its headings.
+    static func anchors(of file: SourceFile) -> Set<String> {
+        var isInBlock = false
+        var anchors: Set<String> = []
+        for line in file.lines {
+            if line.hasPrefix("```") { isInBlock.toggle() }
+            if let name = line.firstMatch(of: #/<a (?:id|name)="(?<name>[^"]+)"/#)?.name { anchors.insert("\(name)") }
+            guard !isInBlock, line.hasPrefix("#") else { continue }
+            let kept = line.drop { $0 == "#" }.drop { $0 == " " }.lowercased()
+                .replacing(#/\]\([^)]*\)/#, with: "")
+                .filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
+            let anchor = String(kept.map { $0 == " " ? "-" : $0 })
+            var (name, count) = (anchor, 0)
+            while !anchors.insert(name).inserted {
+                count += 1
+                name = "\(anchor)-\(count)"
+            }
+        }
+        return anchors
+    }
+
+    /// The links of a file that lead nowhere.
+    static func findings(in file: SourceFile, paths: Set<String>, files: [String: SourceFile]) -> [Finding] {
+        let folders = Set(
+            paths.flatMap { path in
+                path.indices.filter { path[$0] == "/" }.map { String(path[..<$0]) }
+            }
+        )
+        return Self.links(in: file).compactMap { link in
+            let parts = link.target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+            var components = file.components.dropLast()
+            for part in parts[0].split(separator: "/") {
+                switch part {
+                case ".": break
+                case "..": components = components.dropLast()
+                default: components.append(part)
+                }
+            }
+            let path = parts[0].isEmpty ? file.path : components.joined(separator: "/")
+            guard paths.contains(path) || folders.contains(path) else {
+                return Finding(path: file.path, line: link.line, sentence: "there is no \(path)")
+            }
+            guard parts.count == 2, let other = files[path] else { return nil }
+            guard !Self.anchors(of: other).contains(String(parts[1])) else { return nil }
+            return Finding(path: file.path, line: link.line, sentence: "\(path) has no heading #\(parts[1])")
+        }
+    }
+}
