@@ -331,7 +331,8 @@ import APNSWire
         var columns: [BatchColumn?] = []
         var unknown: BatchProblem.Kind?
         var hasToken = false
-        for unsafetext in unsafe header.names {
+        for index in unsafe header.names.indices {
+            let text = unsafe header.names[index]
             let column = unsafe names.column(text)
             if let column, columns.contains(column) { return self.refuse(.duplicateColumn(column)) }
             columns.append(column)

@@ -158,10 +158,10 @@
         var (start, isQuoted) = (0, false)
         var names: [UnsafeRawBufferPointer] = unsafe []
         for index in 0...row.count {
-            if unsafe index < row.count, unsafe row[index] == quote { isQuoted.toggle() }
+            if index < row.count, unsafe row[index] == quote { isQuoted.toggle() }
             guard unsafe index == row.count || row[index] == separator && !isQuoted else { continue }
             let name = unsafe UnsafeRawBufferPointer(rebasing: row[start..<index]).trimmed.withoutQuotes
-            guard !name.contains(quote) else { return nil }
+            guard unsafe !name.contains(quote) else { return nil }
             unsafe names.append(name)
             start = index + 1
         }

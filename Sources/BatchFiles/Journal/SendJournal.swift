@@ -126,8 +126,8 @@ package final class SendJournal {
         try self.init(path: path, input: name) { try input.lineCount() }
     }
 
-    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
-    /// be sent again unflagged.
+    /// Refuses an empty journal if there are results: its records were lost, and all notifications would be sent again
+    /// without being flagged as possible duplicates.
     private static func checkEmptied(_ journal: String, results: String?) throws {
         var (status, resultsStatus) = (stat(), stat())
         guard let results, unsafe stat(journal, &status) == 0, status.st_size == 0,
@@ -136,16 +136,16 @@ package final class SendJournal {
         else { return }
         throw BatchFileError(
             .badData,
-            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
-                + "Restore it, or remove both files to send everything again."
+            "\(journal) is empty, but \(results) has results, so records of the journal were lost; nothing was sent; "
+                + "restore it, or delete both files to send everything again"
         )
     }
 
-    /// Only a file keeps what it is given.
+    /// Only a regular file keeps its content.
     private static func checkKind(_ path: String) throws {
         var status = stat()
         guard unsafe path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
-        throw BatchFileError(.unsuitable, "\(path) is not a regular file; give --journal a file of its own.")
+        throw BatchFileError(.unsuitable, "--journal \(path) is not a regular file; choose another file")
     }
 
     /// Appends records, each with the end of its line.

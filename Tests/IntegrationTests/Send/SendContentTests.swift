@@ -7,7 +7,7 @@ import Testing
 
 /// Goal: whatever a user gives as a batch is sent as meant, or refused in one line before anything is sent.
 ///
-/// Method: the program as a process of its own and a gateway that records what it gets.
+/// Method: the program as a separate process, and a gateway that records what it gets.
 @Suite(.timeLimit(.minutes(3))) struct SendContentTests {
     let scene: SendScene
 
@@ -106,7 +106,6 @@ import Testing
     }
 
     @Test func `what is not a batch is named, and nothing is sent or created`() async throws {
-        let p12 = try SendScene.provider.get()
         let line = SendScene.line(1)
         let contents: [(String, [UInt8], String)] = [
             (
@@ -118,7 +117,7 @@ import Testing
                 "c.jsonl", [0x30, 0x82, 9, 1, 2, 1, 3, 0x30] + Array(repeating: 7, count: 30),
                 "did you mean --certificate?"
             ),
-            ("d.pem", Array(p12.pem), "a certificate or key (PEM)"),
+            ("d.pem", Array(self.scene.read("provider.pem").utf8), "a certificate or key (PEM)"),
             ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "XML, expected a batch"),
             ("f.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8), "iconv -f UTF-16 -t UTF-8 "),
             ("g", try Array(Data(contentsOf: URL(filePath: Child.program)).prefix(4096)), "an executable program"),
