@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends a notification over HTTP/2 and reads feedback, with the calls of other libraries beside those of this one.
+// Sends a notification over HTTP/2 and reads feedback. Comments show the equivalent calls of other libraries.
 // Arguments: host, ports for HTTP/2 and feedback, a folder with provider.p12, passphrase.txt and ca.pem, token.
 
 // snippet.hide

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the list of dead tokens, and prints it.
-// Arguments: host, port, a PEM file with certificate and key, trusted CA, folder for what is not printed yet.
+// Reads and prints the list of dead tokens.
+// Arguments: host, port, a PEM file with certificate and key, trusted CA, folder for tokens not printed yet.
 
 // snippet.show
 import APNSFeedback

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the list of dead tokens every hour and prints it, until it is told to end.
-// Arguments: host, port, a PEM file with certificate and key, trusted CA, folder for what is not printed yet.
+// Reads and prints the list of dead tokens every hour, until it is asked to end.
+// Arguments: host, port, a PEM file with certificate and key, trusted CA, folder for tokens not printed yet.
 
 // snippet.show
 import APNSFeedback

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads a push certificate in the forms in which they are kept, and prints whom it is for and for how long.
+// Reads a push certificate in several file formats, and prints its topic, environments and validity.
 // Argument: a folder with such files; certs-example by default.
 
 import Glibc

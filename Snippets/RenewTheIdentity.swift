@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends a notification by one certificate, and the next one by the certificate that takes its place.
+// Sends a notification with one certificate, and the next one with its replacement.
 // Arguments: host, port, trusted CA, token, two PEM files with certificate and key.
 
 // snippet.show
 import APNSProvider
 import Synchronization
 
-/// Sends by the newest certificate; for others it is one client.
+/// Sends with the newest certificate, behind the interface of a single client.
 final class RenewableClient: Sendable {
     private let newest: Mutex<PushClient>
     private let clients: AsyncStream<PushClient>
@@ -24,13 +24,13 @@ final class RenewableClient: Sendable {
         while true {
             let client = self.newest.withLock { $0 }
             let outcome = await client.send(notification)
-            // It was renewed just now, and the notification was not sent.
+            // The identity was renewed meanwhile, and the notification was not sent.
             if outcome == .unsent(.stopped), self.newest.withLock({ $0 !== client }) { continue }
             return outcome
         }
     }
 
-    /// From now on, this is how notifications are sent; those that were taken before are proved on the old connections.
+    /// Sends with a new identity from now on; earlier notifications are verified on the old connections.
     func renew(_ configuration: PushClientConfiguration) throws {
         let client = try PushClient(configuration)
         self.started.yield(client)

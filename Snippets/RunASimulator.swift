@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a simulator with the example certificates until it is interrupted. It takes notifications for every token but
-// the one of 64 f, which it refuses as the gateway refuses a token of another app. Argument: the port, 2195 by default.
+// Runs a simulator with the example certificates until it is interrupted. It accepts every token except ffff... (64
+// times f), which it rejects with status 8 (invalid token). Argument: the port, 2195 by default.
 
 // snippet.show
 import APNSTestKit
@@ -17,6 +17,6 @@ configuration.onReceive = { notification in
     print("\(notification.token?.hexadecimal.prefix(8) ?? "no token")... \(notification.payloadText)")
 }
 try await Simulator.withRunning(configuration) { simulator in
-    print("A push gateway for anybody with a certificate of \(folder)/ca.pem: localhost:\(simulator.gatewayPort)")
+    print("Push gateway for providers with a certificate of \(folder)/ca.pem: localhost:\(simulator.gatewayPort)")
     try await Task.sleep(for: .seconds(86_400))
 }

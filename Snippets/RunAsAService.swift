@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a client beside other services, until there is a signal.
+// Runs a client next to other services, until a signal.
 // Arguments: host, port, certificate, key, trusted CA, token.
 
 // snippet.show
@@ -26,7 +26,7 @@ struct Orders: Service {
 
 func serve(_ configuration: PushClientConfiguration, _ token: DeviceToken) async throws {
     let client = try PushClient(configuration)
-    // Services end in the opposite order, so what the orders have sent is proved before the client ends.
+    // Services end in reverse order, so the notifications of the orders are verified before the client ends.
     let services: [any Service] = [client, Orders(client: client, token: token)]
     let group = ServiceGroup(
         services: services,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends one payload to many tokens on the event loop of the connection, and counts what became of them.
-// Arguments: host, port, certificate, key, trusted CA, how many tokens; a million by default.
+// Sends one payload to many tokens on the event loop of the connection, and counts the outcomes.
+// Arguments: host, port, certificate, key, trusted CA, number of tokens; a million by default.
 
 // snippet.show
 import APNSProvider

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends to the rows of a database, and forgets those whose tokens are dead.
+// Sends to the rows of a database, and deletes those whose tokens are dead.
 // Arguments: host, port, certificate, key, trusted CA, tokens.
 
 // snippet.show

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends what has no outcome yet, and keeps what becomes of it on disk, so that a process that was killed goes on.
-// Arguments: host, port, certificate, key, trusted CA, journal, how many as a sequence, how many one by one.
+// Sends notifications without an outcome, and stores outcomes on disk, so that a killed process can resume.
+// Arguments: host, port, certificate, key, trusted CA, journal, number sent as a sequence, number sent one by one.
 
 // snippet.show
 import APNSProvider
 import Glibc
 
-/// Stands for your database: what it was told is on disk when a call returns.
+/// A placeholder for your database: a change is on disk when the call returns.
 actor Outbox {
     private let file: CInt
 
     init(_ file: CInt) { self.file = file }
 
-    /// The client is about to be given a notification.
+    /// Records that a notification is about to be sent.
     ///
-    /// Where a process dies before `end(_:_:)`, nobody knows whether it was sent: sent again, it may arrive twice.
+    /// If the process dies before `end(_:_:)`, it is unknown whether it was sent: if it is sent again, it may arrive
+    /// twice.
     func begin(_ id: Int) throws { try self.append("sent \(id)\n") }
 
-    /// This became of it.
+    /// Records the outcome.
     func end(_ id: Int, _ report: DeliveryReport) throws {
         try self.append("told \(id) \(report.outcome.name) \(report.possibleDuplicate ? "twice" : "once")\n")
     }
@@ -54,7 +55,7 @@ func notification(_ id: Int) throws -> PushNotification {
     return PushNotification(to: try DeviceToken(bytes: Array(repeating: 0xB0, count: 28) + number), APS(alert: "Hello"))
 }
 
-/// What has no outcome in a journal, and whether its last line is whole.
+/// Returns the notifications without an outcome in a journal, and whether its last line is complete.
 func findOpen(_ file: CInt, _ count: Int) -> (open: [Int], isWhole: Bool) {
     var (text, part) = ([UInt8](), [UInt8](repeating: 0, count: 65_536))
     while case let count = read(file, &part, part.count), count > 0 { text += part[..<count] }
@@ -80,7 +81,7 @@ let configuration = PushClientConfiguration.binary(
     identity: identity,
     trust: .file(arguments[5])
 ) {
-    // So that much happens in a short time.
+    // Short times, so that much happens in a test.
     $0.limits.proofDelay = .milliseconds(20)
     $0.limits.proofIntervalMin = .milliseconds(50)
     $0.limits.backoff.max = .milliseconds(200)
@@ -98,7 +99,7 @@ try await PushClient.withClient(configuration) { client in
             let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
             async let sending: Void = send(stream, from: outbox, over: client)
             for (index, id) in pending.enumerated() {
-                // A pace, so that a kill finds it in its midst.
+                // Slow enough that a kill interrupts the batch.
                 if index % 10 == 9 { try await Task.sleep(for: .milliseconds(10)) }
                 continuation.yield(id)
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends one notification to each of some tokens, and prints what became of it.
+// Sends one notification to each token, and prints its outcome.
 // Arguments: host, port, a folder with provider.p12, passphrase.txt and ca.pem, tokens.
 
 // snippet.hide

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends one notification over the HTTP/2 provider API, by a certificate or by a key of Apple's (.p8).
+// Sends one notification over the HTTP/2 provider API, with a certificate or an Apple key (.p8).
 // Arguments: host, port, trusted CA, token, then certificate and key, or the .p8 file, key ID, team ID and topic.
 
 // snippet.show

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes payloads, checks, minifies, shortens and previews them, and prints what comes of that.
+// Creates, checks, minifies, shortens and previews payloads, and prints the results.
 
 // snippet.built
 import APNSPayload

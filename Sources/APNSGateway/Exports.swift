@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who is connected is one of its types.
+// The public API uses its type `ProviderIdentity`.
 @_exported public import APNSTransport

@@ -2,31 +2,60 @@
 
 package import BatchFiles
 import Glibc
+import NIOConcurrencyHelpers
 
-/// What a command reads from, prints its results to, and says its messages on.
+/// What a command reads from, prints its results to, and writes its messages to.
 ///
-/// The descriptors belong to whoever made the console: a process has its own three, a test has files or pipes.
+/// The descriptors belong to the process, or to a test that has files or pipes in their place.
+///
+/// Whatever is written clears a progress bar first, so that no rest of it stays on the terminal.
 package struct Console: Sendable {
     private let input: CInt
     private let output: CInt
     private let error: CInt
+    /// How messages are written.
+    var messageForm = ReportForm.text
+    /// The words of the command that runs, which each message in JSON names.
+    var command = ""
+    /// Whether errors stand out by their color.
+    var hasColors = false
+    private let bar = NIOLockedValueBox(Bar())
 
-    /// Makes a console; without arguments, that of this process.
+    /// What is known of the progress bar.
+    private struct Bar: Sendable {
+        /// Whether it may be drawn.
+        var isBegun = false
+        var isDrawn = false
+    }
+
+    /// Makes a console; by default that of this process.
     package init(input: CInt = 0, output: CInt = 1, error: CInt = 2) {
         self.input = input
         self.output = output
         self.error = error
     }
 
-    /// Opens a file to be read; `-` is the input of the console.
+    /// Opens a file for reading; `-` is standard input.
     package func open(_ path: String) throws -> SendInput { try SendInput(path: path, standardInput: self.input) }
 
-    /// Opens a file to be written from its beginning on; `-` is the output of the console.
+    /// Creates or empties a file for writing; `-` is standard output.
     package func create(_ path: String) throws -> OutputFile {
-        try OutputFile(path: path, standardOutput: self.output)
+        try OutputFile(path: path, operations: self.outputOperations, standardOutput: self.output)
     }
 
-    /// The descriptor of the results.
+    /// What is asked of the system for outputs: what is written to the terminal clears the progress bar.
+    var outputOperations: FileOperations {
+        var operations = FileOperations.system
+        guard self.isTerminal, isatty(self.output) == 1 else { return operations }
+        let (output, write) = (self.output, operations.write)
+        operations.write = { file, bytes in
+            if file.descriptor == output { self.clear() }
+            return write(file, bytes)
+        }
+        return operations
+    }
+
+    /// The descriptor for results.
     var outputDescriptor: CInt { self.output }
 
     /// Writes results.
@@ -34,17 +63,19 @@ package struct Console: Sendable {
         try self.create("-").append(text)
     }
 
-    /// Writes results that may be no text.
+    /// Writes results that may not be text.
     func write(_ bytes: [UInt8]) throws {
         try self.create("-").append(bytes.span)
     }
 
-    /// Prints a line of results; where nobody reads them, that is no failure.
+    /// Prints a line of results.
+    ///
+    /// It is not a failure if nothing reads them.
     package func print(_ line: String) { try? self.write(line + "\n") }
 
     // MARK: Questions
 
-    /// Whether somebody can be asked.
+    /// Whether there is a person to ask.
     var isInteractive: Bool { isatty(self.input) == 1 }
 
     /// The longest answer, in bytes.
@@ -52,7 +83,7 @@ package struct Console: Sendable {
 
     /// Asks a question.
     ///
-    /// - Parameter question: what is asked.
+    /// - Parameter question: the question.
     /// - Returns: the answer without white space around it; `nil` at the end of the input.
     func ask(_ question: String) -> String? {
         self.put(question + " ")
@@ -66,7 +97,7 @@ package struct Console: Sendable {
 
     /// Asks a question whose answer the terminal does not show.
     ///
-    /// - Parameter question: what is asked.
+    /// - Parameter question: the question.
     /// - Returns: the line of the answer as it is; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
         self.put(question + " ")
@@ -95,21 +126,87 @@ package struct Console: Sendable {
     // MARK: Messages
 
     /// Whether messages go to a terminal.
-    var isTerminal: Bool { isatty(self.error) == 1 }
+    var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
-    /// Begins a line anew, over a progress bar.
-    private static let wipe = "\r\u{1B}[K"
+    /// Writes a message, in a line of its own.
+    package func say(_ line: String) {
+        guard self.messageForm == .text else {
+            return self.say(ConsoleMessage(line: line, command: self.command))
+        }
+        self.put(self.colored(line) + "\n")
+    }
 
-    /// Says a line; over a progress bar it wipes that out first.
-    package func say(_ line: String) { self.put((self.isTerminal ? Self.wipe : "") + line + "\n") }
+    /// Writes a message with its level and place.
+    package func say(_ message: ConsoleMessage) {
+        switch self.messageForm {
+        case .text: self.say(message.level == .warning ? "Warning: \(message.text)" : message.text)
+        case .json: self.put(message.json(command: self.command) + "\n")
+        }
+    }
 
-    /// Shows a progress bar, which the next line wipes out.
-    func show(_ bar: String) { self.put(Self.wipe + bar) }
+    /// Makes the name of the program red where a line reports an error on a terminal.
+    private func colored(_ line: String) -> String {
+        let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"
+        guard self.hasColors, self.isTerminal, line.hasPrefix(name) else { return line }
+        return "\u{1B}[1;31m\(name)\u{1B}[0m" + line.dropFirst(name.count)
+    }
 
-    /// Says a text as it is, in one piece.
+    /// Writes a message as it is, in one piece.
     func put(_ text: String) {
+        self.bar.withLockedValue { bar in
+            let clearing = bar.isDrawn ? Self.clearing : ""
+            bar.isDrawn = false
+            self.writeError(clearing + text)
+        }
+    }
+
+    /// An error while a message is written has no place to be reported.
+    private func writeError(_ text: String) {
         var text = text
-        // Nobody can be told that messages are not taken.
         text.withUTF8 { bytes in _ = unsafe Glibc.write(self.error, bytes.baseAddress, bytes.count) }
+    }
+
+    // MARK: Progress
+
+    /// Goes to the beginning of the line, and clears it.
+    private static let clearing = "\r\u{1B}[K"
+
+    /// The width of the terminal that messages go to, in columns.
+    var columnCount: Int {
+        var size = winsize()
+        guard unsafe ioctl(self.error, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {
+            return ProgressLine.columnCountMax + 1
+        }
+        return Int(size.ws_col)
+    }
+
+    /// A progress bar may be shown from now on, and is cleared if a signal ends the process.
+    func beginBar() {
+        self.bar.withLockedValue { $0.isBegun = true }
+        ProgressBarSignals.begin(self.error)
+    }
+
+    /// Shows a progress bar in place of the last one.
+    func show(_ text: String) {
+        self.bar.withLockedValue { bar in
+            guard bar.isBegun else { return }
+            bar.isDrawn = true
+            self.writeError(Self.clearing + text)
+        }
+    }
+
+    /// Clears the progress bar, until it is shown again.
+    private func clear() { self.put("") }
+
+    /// Clears the progress bar, which is not shown again.
+    func endBar() {
+        self.clear()
+        guard
+            self.bar.withLockedValue({ bar in
+                defer { bar.isBegun = false }
+                return bar.isBegun
+            })
+        else { return }
+        ProgressBarSignals.end()
     }
 }

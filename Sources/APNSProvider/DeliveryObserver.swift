@@ -27,19 +27,23 @@ package struct DeliveryObserver: Sendable {
     private let queue: Meter?
     private let openConnections: Meter?
     private let onFailure: @Sendable (ConnectionFailure) -> Void
+    private let monitor: ConnectionMonitor?
 
     /// Makes the metrics.
     ///
     /// - Parameters:
     ///   - subject: what the metrics measure.
     ///   - factory: makes the metrics.
+    ///   - monitor: follows the connections; by default nothing does.
     ///   - onFailure: is called for every connection that fails.
     package init(
         _ subject: Subject,
         factory: any MetricsFactory = MetricsSystem.factory,
+        monitor: ConnectionMonitor? = nil,
         onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
     ) {
         self.onFailure = onFailure
+        self.monitor = monitor
         let isBinary = subject == .notifications
         let prefix = isBinary ? "push" : "push.http2"
         let counter = { Counter(label: $0, dimensions: [], factory: factory) }
@@ -82,13 +86,34 @@ package struct DeliveryObserver: Sendable {
     }
 
     /// A connection is being opened.
-    package func connecting() { self.connections.increment() }
+    package func connecting() {
+        self.connections.increment()
+        self.monitor?.connecting()
+    }
+
+    /// The next attempt to connect begins after a delay.
+    ///
+    /// - Parameters:
+    ///   - number: its number, from 1.
+    ///   - failureCountMax: after how many failures in a row there is none; `nil` for no limit.
+    ///   - delay: how long it waits.
+    package func retries(_ number: Int, failureCountMax: Int?, after delay: Duration) {
+        guard let monitor = self.monitor else { return }
+        let retry = ConnectionMonitor.Retry(number: number, countMax: failureCountMax.map { max(number, $0 - 1) })
+        monitor.waits(for: retry, until: .now + delay)
+    }
 
     /// The handshake of a connection is complete.
-    package func opened() { self.openConnections?.increment() }
+    package func opened() {
+        self.openConnections?.increment()
+        self.monitor?.opened()
+    }
 
     /// A connection with a complete handshake has closed.
-    package func closed() { self.openConnections?.decrement() }
+    package func closed() {
+        self.openConnections?.decrement()
+        self.monitor?.closed()
+    }
 
     func probed() { self.probes?.increment() }
 

@@ -36,9 +36,15 @@ struct HTTP2Transport: ProviderTransport {
     private let options: HTTP2BatchOptions
     private let opener: ConnectionOpener
     private let logger: Logger
-    let observer = DeliveryObserver(.requests)
+    let observer: DeliveryObserver
 
-    init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(ProviderError) {
+    init(
+        _ configuration: PushConfiguration,
+        _ options: HTTP2BatchOptions,
+        monitor: ConnectionMonitor?,
+        logger: Logger
+    ) throws(ProviderError) {
+        self.observer = DeliveryObserver(.requests, monitor: monitor)
         self.configuration = configuration
         self.options = options
         self.opener = try configuration.makeOpener()
@@ -75,7 +81,25 @@ extension BatchSender {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        let transport = try HTTP2Transport(configuration, options, logger: logger)
+        let transport = try HTTP2Transport(configuration, options, monitor: nil, logger: logger)
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
+    }
+
+    /// Prepares to send over the HTTP/2 provider API, with connections that are followed.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how.
+    ///   - options: what a batch needs beside that.
+    ///   - monitor: follows the connections.
+    ///   - logger: gets debug messages.
+    /// - Throws: as without a monitor.
+    package init(
+        http2 configuration: PushConfiguration,
+        _ options: HTTP2BatchOptions,
+        monitor: ConnectionMonitor,
+        logger: Logger
+    ) throws(ProviderError) {
+        let transport = try HTTP2Transport(configuration, options, monitor: monitor, logger: logger)
+        self.init(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
     }
 }

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 public import OpenSSLTLS
 
 /// Why a listener does not run.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum ServerError: Error, Hashable, Sendable {
     /// The TLS configuration cannot be used.
     case tls(TLSError)
     /// The address cannot be listened on.
     case listen(host: String, port: Int, detail: String)
-    /// It runs already or has run; a listener runs once.
+    /// The listener runs already or has run; a listener runs only once.
     case ranAlready
     /// It ended before it listened.
     case notListening
 }
 
 extension ServerError: CustomStringConvertible {
-    /// A sentence for people.
+    /// A message for people.
     public var description: String {
         switch self {
-        case .tls(let error): "TLS cannot be set up: \(error)"
-        case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
-        case .ranAlready: "the listener runs already or has run"
-        case .notListening: "the listener ended before it listened"
+        case .tls(let error): "cannot set up TLS: \(error)"
+        case .listen(let host, let port, let detail): "cannot listen on \(Endpoint(host: host, port: port)): \(detail)"
+        case .ranAlready: "the listener is running or has run; it can run only once"
+        case .notListening: "the listener ended before it was listening"
         }
     }
 }

@@ -5,10 +5,10 @@ public import APNSWire
 public import Logging
 import NIOCore
 
-/// A gateway without a service behind it: its devices are in memory, and what goes wrong is decided beforehand.
+/// A gateway and service for tests, with devices in memory and configured faults.
 ///
-/// Each notification that it counts was processed, and nothing behind the first failing message of a connection ever
-/// is, so a test can compare what a provider claims with its counters.
+/// Every counted notification was processed, and nothing after the first failing message of a connection ever is, so a
+/// test can compare a provider's results with the counters.
 public struct Simulator: Sendable {
     /// The port of the binary listener.
     public let gatewayPort: Int
@@ -31,15 +31,15 @@ public struct Simulator: Sendable {
     private let policy: ServicePolicy
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
-    /// Runs a simulator while `body` runs, and ends it on every way out.
+    /// Runs a simulator while `body` runs, and ends it before this method returns or throws.
     ///
     /// - Parameters:
-    ///   - configuration: what it is made of.
-    ///   - logger: is told of connections, at debug level.
-    ///   - body: is called when the simulator listens.
+    ///   - configuration: the configuration.
+    ///   - logger: receives connections, at debug level.
+    ///   - body: called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen,
-    ///   ``SimulatorError/fault(index:reason:)`` for a fault that can happen nowhere, or
+    /// - Throws: the error of `body`, `ServerError` if a listener cannot listen,
+    ///   ``SimulatorError/fault(index:reason:)`` for an invalid fault, or
     ///   ``SimulatorError/tooManyDeviceTokens(countMax:)``.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
@@ -85,7 +85,7 @@ public struct Simulator: Sendable {
                         policy: policy,
                         onChange: onChange
                     )
-                    // All end at the same time, rather than one after the other.
+                    // All end concurrently.
                     defer {
                         devices.recorder.end()
                         for listener in [listener, feedback, server] { listener.stop() }
@@ -96,21 +96,21 @@ public struct Simulator: Sendable {
         }
     }
 
-    /// What it has seen so far.
+    /// The counters.
     public var statistics: SimulatorStatistics { self.registry.statistics }
 
     // MARK: Connections
 
-    /// The connections whose handshake was done: the open ones, and the last 1000 that were closed; the one that was
-    /// opened first first.
+    /// The connections after their handshake, in the order in which they were opened: the open ones, and the last 1000
+    /// closed ones.
     public var connections: [ConnectionRecord] { self.connectionHistory.records }
 
     /// Ends a connection.
     ///
     /// - Parameters:
-    ///   - number: its number at its listener.
-    ///   - listener: where it came.
-    ///   - ending: what is done to it; by default what its protocol asks for.
+    ///   - number: the number of the connection at the listener.
+    ///   - listener: the listener.
+    ///   - ending: how it is ended; by default as its protocol requires.
     /// - Returns: whether it was open.
     @discardableResult
     public func endConnection(
@@ -121,24 +121,24 @@ public struct Simulator: Sendable {
         self.connectionHistory.end(number, of: listener, ending)
     }
 
-    /// The certificates that are revoked, by the SHA-256 digests in lower-case hexadecimal digits.
+    /// The revoked certificates, by their SHA-256 digests in lower-case hexadecimal digits.
     public var revokedFingerprints: Set<String> { self.policy.revocations.fingerprints }
 
-    /// Revokes a certificate, until it is restored.
+    /// Revokes a certificate until it is restored.
     ///
-    /// New connections with it to the gateway and the feedback service are closed behind the handshake; those that the
-    /// gateway has end as at a shutdown. Over HTTP/2 each request is answered with BadCertificate.
+    /// New connections with it to the gateway and the feedback service are closed after the handshake; open ones to the
+    /// gateway end as at a shutdown. Over HTTP/2, each request is rejected with BadCertificate.
     ///
-    /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
+    /// - Parameter fingerprint: the SHA-256 digest of the certificate in hexadecimal digits, with or without colons.
     public func revoke(_ fingerprint: String) {
         self.policy.revocations.add(fingerprint)
         self.onChange?(.revocations(self.revokedFingerprints))
         _ = self.listener.readmit()
     }
 
-    /// Takes back that a certificate was revoked.
+    /// Restores a revoked certificate.
     ///
-    /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
+    /// - Parameter fingerprint: the SHA-256 digest of the certificate in hexadecimal digits, with or without colons.
     /// - Returns: whether it was revoked.
     @discardableResult
     public func restore(_ fingerprint: String) -> Bool {
@@ -147,36 +147,36 @@ public struct Simulator: Sendable {
         return wasRevoked
     }
 
-    /// Forgets the connections that are closed.
+    /// Removes closed connections from ``connections``.
     package func removeClosedConnections() { self.connectionHistory.removeClosed() }
 
     // MARK: Devices
 
-    /// The devices as they are now, in the order in which they were registered.
+    /// The current devices, in the order in which they were registered.
     public var devices: [SimulatedDevice] { self.registry.devices }
 
-    /// A device as it is now.
+    /// Returns a device.
     ///
-    /// - Parameter identifier: what it is called.
-    /// - Returns: `nil` where there is none of that name.
+    /// - Parameter identifier: the identifier.
+    /// - Returns: `nil` if there is no such device.
     public func device(_ identifier: String) -> SimulatedDevice? { self.registry.device(identifier) }
 
-    /// The device that has a token of the service that the simulator plays.
+    /// Returns the device with a token of the simulator's environment.
     ///
     /// - Parameter token: the token.
-    /// - Returns: `nil` where no device has it.
+    /// - Returns: `nil` if no device has it.
     public func device(of token: DeviceToken) -> SimulatedDevice? { self.registry.device(of: token) }
 
-    /// Registers an app at a device; an app that was removed is there again.
+    /// Registers an app on a device; a removed app is installed again.
     ///
-    /// From now on, on the binary protocol and over HTTP/2, notifications for the token and its topic are taken.
+    /// From now on, notifications for the token and its topic are accepted on both protocols.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - identifier: the device, which is made where there is none of that name; by default a new one.
-    /// - Returns: the token of 32 bytes, of the service that the simulator plays: the one that the app has there, or
-    ///   else a new one, which no other service can make.
-    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``.
+    ///   - topic: the topic of the app.
+    ///   - identifier: the device, which is created if it does not exist; by default a new device.
+    /// - Returns: a token of 32 bytes in the simulator's environment: the app's existing token, or a new one, which no
+    ///   other service can create.
+    /// - Precondition: The number of device tokens is less than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func register(topic: String, on identifier: String? = nil) -> DeviceToken {
         do throws(SimulatorError) {
@@ -186,16 +186,15 @@ public struct Simulator: Sendable {
         }
     }
 
-    /// Registers a device with tokens of your own, or changes one that is registered.
+    /// Registers a device with given tokens, or updates a registered one.
     ///
-    /// A device without a name is the one that has one of its tokens, whose other apps stay as they are, or else a new
-    /// one. An app that was removed is there again: notifications are taken, over HTTP/2 as well, and feedback has no
-    /// entry of it any more. Where ``SimulatedApp/removalTimestamp`` is set, the app is gone, as after
-    /// ``remove(_:at:)``.
+    /// A device without an identifier is the one with one of its tokens, whose other apps stay unchanged, or else a new
+    /// one. A removed app is installed again: its notifications are accepted, also over HTTP/2, and its feedback entry
+    /// is removed. If ``SimulatedApp/removalTimestamp`` is set, the app is removed, as after ``remove(_:at:)``.
     ///
     /// - Parameter device: the device, its apps and their tokens.
-    /// - Returns: the device as it is now.
-    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``, and the
+    /// - Returns: the current device.
+    /// - Precondition: The number of device tokens is less than ``SimulatorConfiguration/deviceTokenCountMax``, and the
     ///   device has at most ``SimulatedDevice/appCountMax`` apps.
     @discardableResult
     public func register(_ device: SimulatedDevice) -> SimulatedDevice {
@@ -206,14 +205,15 @@ public struct Simulator: Sendable {
         }
     }
 
-    /// Gives an app a new token; the one before is not taken any more: 410 ExpiredToken over HTTP/2, and an entry of
-    /// feedback on the binary protocol.
+    /// Assigns an app a new token.
+    ///
+    /// The previous one is retired: 410 ExpiredToken over HTTP/2, and a feedback entry on the binary protocol.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - identifier: its device.
-    /// - Returns: the new token; `nil` where there is no such app.
-    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``.
+    ///   - topic: the topic of the app.
+    ///   - identifier: the device.
+    /// - Returns: the new token; `nil` if there is no such app.
+    /// - Precondition: The number of device tokens is less than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func renewToken(topic: String, on identifier: String) -> DeviceToken? {
         do throws(SimulatorError) {
@@ -223,76 +223,75 @@ public struct Simulator: Sendable {
         }
     }
 
-    /// Connects a device to the service, or disconnects it.
+    /// Sets a device online or offline.
     ///
-    /// While it is offline, the service keeps the last notification of each app, until its expiry; one that expires
-    /// immediately is not kept. It is delivered when the device is back.
+    /// While it is offline, the service stores the last notification of each app until its expiry, unless it expires
+    /// immediately, and delivers it when the device is online again.
     ///
     /// - Parameters:
-    ///   - isOnline: whether it is connected.
+    ///   - isOnline: whether the device is online.
     ///   - identifier: the device.
-    /// - Returns: whether there is such a device.
+    /// - Returns: whether the device exists.
     @discardableResult
     public func setOnline(_ isOnline: Bool, device identifier: String) -> Bool {
         self.registry.setOnline(identifier, isOnline)
     }
 
-    /// Removes a device; its tokens are those of apps that were removed.
+    /// Removes a device; its apps count as removed.
     ///
     /// - Parameter identifier: the device.
-    /// - Returns: whether there was such a device.
+    /// - Returns: whether the device existed.
     @discardableResult
     public func removeDevice(_ identifier: String) -> Bool { self.registry.removeDevice(identifier) }
 
-    /// Removes an app from its device, until it is registered again.
+    /// Removes an app from its device until it is registered again.
     ///
-    /// What providers meet from now on:
-    /// - over HTTP/2, the answer 410 Unregistered with the time in milliseconds;
-    /// - on the binary protocol, nothing: the gateway takes notifications for it, with
+    /// Providers then receive:
+    /// - over HTTP/2, 410 Unregistered with the time in milliseconds;
+    /// - on the binary protocol, nothing: the gateway accepts notifications for it, with
     ///   ``ReceivedNotification/isDead``;
-    /// - at the feedback service, a tuple with the time in seconds, from the next notification for it on the binary
-    ///   protocol on, and until a provider has read it.
+    /// - at the feedback service, a tuple with the time in seconds, after the next notification for it on the binary
+    ///   protocol, and until a provider has read it.
     ///
     /// - Parameters:
-    ///   - token: the token that the app had there, of the service that the simulator plays.
-    ///   - timestamp: when, in milliseconds since 1970 (UTC); by default now, as ``SimulatorConfiguration/now`` says.
-    /// - Returns: whether it was there.
+    ///   - token: the token of the app in the simulator's environment.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); by default now, by ``SimulatorConfiguration/now``.
+    /// - Returns: whether the app was installed.
     @discardableResult
     public func remove(_ token: DeviceToken, at timestamp: UInt64? = nil) -> Bool {
         self.registry.remove(token, at: timestamp)
     }
 
-    /// The dead tokens that were sent something since they died, the one that died first first.
+    /// Returns the dead tokens to which something was sent since they died, in the order of their deaths.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - environment: the service.
-    /// - Returns: the tokens, with the time since when each is dead.
+    ///   - topic: the topic of the app.
+    ///   - environment: the environment.
+    /// - Returns: the tokens, with the times of their deaths.
     public func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Makes devices, feedback, faults, counts, limits, revoked certificates and the record of notifications as they
-    /// were at the start; connections stay.
+    /// Restores the initial state of devices, feedback, faults, counters, limits, revoked certificates and the record
+    /// of notifications; connections stay open.
     ///
-    /// Numbers go on, those of notifications and those of devices: what is still on its way to a device of before does
-    /// not reach one of after.
+    /// The numbers of notifications and devices continue, so that a notification on its way to an old device does not
+    /// reach a new one.
     public func reset() {
         self.policy.reset()
         self.schedule.reset()
         self.registry.reset()
     }
 
-    // MARK: What arrived
+    // MARK: Notifications
 
-    /// The notifications that were taken, the newest last; so many of the last as
-    /// ``SimulatorConfiguration/receivedCountMax`` says.
+    /// The accepted notifications, the newest last, up to ``SimulatorConfiguration/receivedCountMax``.
     public var receivedNotifications: [ReceivedNotification] {
         self.registry.expire()
         return self.notifications { $0.isRejected = false }
     }
 
-    /// The notifications that were refused, as far as they are kept, the newest last.
+    /// The rejected notifications in the record, the newest last.
     public var rejectedNotifications: [ReceivedNotification] {
         self.notifications { $0.isRejected = true }
     }
@@ -303,31 +302,31 @@ public struct Simulator: Sendable {
         return self.registry.recorder.notifications(query, countMax: .max) { _ in true }
     }
 
-    /// Forgets the notifications that came, and those that are kept for devices that are offline.
+    /// Removes the recorded notifications, and those stored for offline devices.
     public func removeNotifications() { self.registry.removeNotifications() }
 
-    /// The notifications that are taken, from the oldest one of ``receivedNotifications`` on, each as it arrives.
+    /// The accepted notifications, from the oldest of ``receivedNotifications`` on, each as it arrives.
     public var notifications: NotificationSequence { NotificationSequence(recorder: self.registry.recorder) }
 
-    /// How many notifications were taken for a token.
+    /// Returns how many notifications were accepted for a token.
     ///
     /// - Parameter token: the token.
-    /// - Returns: the number; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
+    /// - Returns: the count; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
     public func receivedCount(of token: DeviceToken) -> Int { self.registry.receivedCount(of: token) }
 
-    /// Waits for the next notification for a token: the first one that no call has returned yet, also when it arrived
+    /// Waits for the next notification for a token: the first one that no call has returned yet, even if it arrived
     /// before the call.
     ///
-    /// Of several calls that wait for one token, the first is given the first notification. One that has left
-    /// ``receivedNotifications`` is not returned any more.
+    /// Several calls for one token receive notifications in the order of the calls. A notification that has left
+    /// ``receivedNotifications`` is not returned.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - duration: how long to wait for it.
-    ///   - clock: measures that; by default the continuous clock.
+    ///   - token: the device token.
+    ///   - duration: how long to wait.
+    ///   - clock: the clock for the duration; by default the continuous clock.
     /// - Returns: the notification.
-    /// - Throws: ``SimulatorError/notReceived(within:count:overallCount:rejectedCount:)`` when the time is over,
-    ///   ``SimulatorError/ended`` where the simulator ends, or `CancellationError` where the task is cancelled.
+    /// - Throws: ``SimulatorError/notReceived(within:count:overallCount:rejectedCount:)`` after the duration,
+    ///   ``SimulatorError/ended`` if the simulator ends, or `CancellationError` if the task is cancelled.
     public func next<C: Clock<Duration>>(
         for token: DeviceToken,
         within duration: Duration,
@@ -343,11 +342,11 @@ public struct Simulator: Sendable {
 }
 
 extension Simulator: CustomStringConvertible, CustomReflectable {
-    /// Where it listens, in one line.
+    /// The addresses, in one line.
     public var description: String {
         "simulator on ports \(self.gatewayPort), \(self.feedbackPort) (feedback) and \(self.pushPort) (HTTP/2)"
     }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Something that happened at a simulator, for those who show it.
+/// An event at a simulator, for display.
 package enum SimulatorChange: Hashable, Sendable {
-    /// Notifications came, and were taken or refused; the record has them, with what became of them since.
+    /// Notifications were received and recorded.
     case notifications(ClosedRange<UInt64>)
-    /// Something else became of the notification with this number.
+    /// The delivery of the notification with this number changed.
     case delivery(number: UInt64, ReceivedNotification.Delivery)
-    /// A connection is open, or closed.
+    /// A connection was opened or closed.
     case connection(ConnectionRecord)
-    /// A device is there, or is not what it was.
+    /// A device was registered or changed.
     case device(SimulatedDevice)
-    /// A device is no more.
+    /// A device was removed.
     case deviceRemoved(identifier: String)
-    /// The list of dead tokens is not what it was.
+    /// The feedback list changed.
     case feedback
-    /// A fault is planned, or is not what it was.
+    /// A fault was added or changed.
     case fault(ScheduledFault)
-    /// A fault is planned no more.
+    /// A fault was removed.
     case faultRemoved(identifier: Int)
-    /// A fault happened.
+    /// A fault occurred.
     case faultApplied(FaultApplication)
-    /// These certificates are revoked now, by fingerprint.
+    /// The revoked certificates changed; their fingerprints.
     case revocations(Set<String>)
-    /// The record of notifications is empty again.
+    /// The record of notifications was cleared.
     case notificationsRemoved
-    /// All is as it was at the start.
+    /// The initial state was restored.
     case reset
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One of the listeners of a simulator.
+/// A listener of a simulator.
 @frozen
 public enum SimulatorListener: String, Hashable, Sendable, Codable, CaseIterable {
     /// The gateway of the binary protocol.

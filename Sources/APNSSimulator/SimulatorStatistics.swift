@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a simulator has seen so far.
+/// The counters of a simulator.
 public struct SimulatorStatistics: Hashable, Sendable {
-    /// Connections to all listeners whose handshake was completed.
+    /// Connections to all listeners that completed the handshake.
     public var connectionCount = 0
     /// Those of them that are closed.
     public var closedConnectionCount = 0
     /// Messages that reached the simulator: those that passed the listener's checks before the end of their connection.
     public var messageCount = 0
-    /// Messages that were taken, for dead devices too.
+    /// Accepted messages, including those for dead devices.
     public var processedCount = 0
-    /// Those of them for apps that are gone from their devices, which the binary gateway takes.
+    /// Those of them for removed apps, which the binary gateway accepts.
     public var deadCount = 0
-    /// Messages that were refused: those in the record.
+    /// Rejected messages, which are in the record.
     public var rejectedCount = 0
-    /// Whole messages behind the end of their connection, which were thrown away.
+    /// Complete messages after the end of their connection, which were discarded.
     public var discardedCount = 0
-    /// Error responses by status, as the providers were told, and 0 for ends without a word.
+    /// Error responses sent by status, with 0 for ends without one.
     public var endings: [UInt8: Int] = [:]
 }

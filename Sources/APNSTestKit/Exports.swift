@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A test needs nothing but this module: a simulator, certificates for it, and the types that both are made of.
+// So that a test needs to import only this module.
 @_exported public import APNSServer
 @_exported public import APNSSimulator
 @_exported public import APNSTransport

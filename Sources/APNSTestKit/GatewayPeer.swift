@@ -6,7 +6,7 @@ import Glibc
 import NIOCore
 import NIOTLS
 
-/// Acts out a script on one connection of a ``ScriptedGateway``.
+/// Follows the script of a ``ScriptedGateway`` on one connection.
 final class GatewayPeer: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -18,7 +18,7 @@ final class GatewayPeer: ChannelInboundHandler {
     private var index = 0
     private var hasSpoken = false
 
-    /// How long an ended connection is read on for the provider's sake.
+    /// How long an ended connection is still read.
     private static let drainDuration = TimeAmount.seconds(5)
 
     init(number: Int, script: GatewayScript, recorder: ScriptedGateway.Recorder) {
@@ -97,7 +97,7 @@ final class GatewayPeer: ChannelInboundHandler {
         }
     }
 
-    /// Says the last word after its delay, and ends.
+    /// Sends the final bytes after the delay, and ends the connection.
     private func speak(_ bytes: [UInt8]?, _ context: ChannelHandlerContext) {
         self.hasSpoken = true
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)

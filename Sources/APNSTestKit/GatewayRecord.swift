@@ -2,30 +2,30 @@
 
 public import APNSWire
 
-/// What a ``ScriptedGateway`` saw and did on one connection: the truth to hold a provider's outcomes against.
+/// What a ``ScriptedGateway`` received and did on one connection, to compare with a provider's outcomes.
 public struct GatewayRecord: Sendable {
-    /// Which connection, from 1 in the order of accepting.
+    /// The number of the connection, from 1 in the order of accepting.
     public let number: Int
 
-    /// The notifications that were taken, in order.
+    /// The accepted notifications in order.
     public internal(set) var taken: [NotificationFrame] = []
 
-    /// The notification that was not taken, and for which the rest was thrown away.
+    /// The notification that was not accepted, after which everything was discarded.
     public internal(set) var refused: NotificationFrame?
 
-    /// How many frames came after the gateway's last word and were thrown away.
+    /// The number of frames that were discarded after the gateway's final bytes.
     public internal(set) var discardedCount = 0
 
-    /// The identifiers of the probes that were read before the gateway's last word.
+    /// The identifiers of the probes received before the gateway's final bytes.
     public internal(set) var probes: [UInt32] = []
 
-    /// Whether the handshake is done.
+    /// Whether the handshake completed.
     public internal(set) var isHandshakeDone = false
 
     /// Whether the connection has ended.
     public internal(set) var isClosed = false
 
-    /// Whether bytes came that are no frame.
+    /// Whether invalid bytes were received.
     public internal(set) var isMalformed = false
 
     init(number: Int) { self.number = number }

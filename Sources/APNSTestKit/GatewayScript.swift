@@ -2,97 +2,97 @@
 
 public import APNSWire
 
-/// What a ``ScriptedGateway`` does on one connection.
+/// The behavior of a ``ScriptedGateway`` on one connection.
 ///
-/// By default it is a well-behaved gateway: it takes every notification, answers a probe with status 2 and the
-/// probe's identifier, and then closes as Apple's did.
+/// By default, it is a correct gateway: it accepts every notification, answers a probe with status 2 and the probe's
+/// identifier, and then closes as Apple's gateway did.
 public struct GatewayScript: Sendable {
-    /// How a connection begins.
+    /// How a connection starts.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Opening: Hashable, Sendable {
-        /// Shakes hands and serves.
+        /// Completes the handshake and serves.
         case serve
-        /// Closes instead of shaking hands.
+        /// Closes instead of the handshake.
         case closeBeforeHandshake
-        /// Neither shakes hands nor closes.
+        /// Neither completes the handshake nor closes.
         case neverShakeHands
-        /// Closes right after the handshake, with a cut of ``GatewayScript/cut``.
+        /// Closes after the handshake, in the way of ``GatewayScript/cut``.
         case closeAfterHandshake
-        /// Reads nothing after the handshake, so that the provider's bytes pile up.
+        /// Reads nothing after the handshake, so that the provider's writes block.
         case neverRead
     }
 
-    /// What the gateway does about a notification.
+    /// What the gateway does with a notification.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Action: Hashable, Sendable {
-        /// Takes it.
+        /// Accepts it.
         case take
-        /// Refuses it by its identifier; without an answer where it has none (command 0).
+        /// Rejects it with its identifier; without an error response if it has none (command 0).
         case refuse(ErrorResponse.Status)
-        /// Does not take it and answers this, whether true or not.
+        /// Does not accept it, and sends this response, correct or not.
         case answer(ErrorResponse)
-        /// Does not take it and says this, which need not be an answer at all.
+        /// Does not accept it, and sends these bytes, which need not be a response.
         case say([UInt8])
-        /// Does not take it and says nothing.
+        /// Does not accept it, and sends nothing.
         case leave
     }
 
-    /// How the gateway answers a probe, after having taken all before it.
+    /// How the gateway answers a probe, after it has accepted everything before it.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum ProbeReply: Hashable, Sendable {
-        /// With status 2 and its identifier.
+        /// With status 2 and the probe's identifier.
         case identifier
         /// With status 2 and identifier 0.
         case zero
-        /// Not at all; the connection stays open.
+        /// No answer; the connection stays open.
         case never
     }
 
-    /// How a connection ends after the gateway's last word.
+    /// How a connection ends after the gateway's final bytes.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Cut: Hashable, Sendable {
-        /// close_notify and FIN; what still arrives is read and thrown away, for 5 seconds at most.
+        /// close_notify and FIN; input is discarded for at most 5 seconds.
         case orderly
         /// FIN without close_notify.
         case fin
         /// RST.
         case reset
-        /// Not at all: what arrives is read and thrown away until the provider closes.
+        /// Not at all: input is discarded until the provider closes.
         case never
     }
 
-    /// How the connection begins; ``Opening/serve`` by default.
+    /// How the connection starts; by default ``Opening/serve``.
     public var opening = Opening.serve
 
-    /// What to do about the notification with an index from 0 on this connection; by default it is taken.
+    /// Returns what to do with a notification, by its index from 0 on this connection; by default it is accepted.
     ///
-    /// After the first that is not taken everything is thrown away. Called on the connection's event loop.
+    /// After the first one that is not accepted, everything is discarded. Called on the connection's event loop.
     public var action: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Action = { _, _ in .take }
 
-    /// How probes are answered; ``ProbeReply/identifier`` by default.
+    /// How probes are answered; by default ``ProbeReply/identifier``.
     public var probeReply = ProbeReply.identifier
 
-    /// How long the last word takes; meanwhile the gateway reads on and throws away.
+    /// The delay before the final bytes, during which input is discarded.
     ///
-    /// None by default.
+    /// By default none.
     public var answerDelay = Duration.zero
 
-    /// Whether the last word comes one byte at a time, each in a TLS record of its own; no by default.
+    /// Whether the final bytes are sent one at a time, each in its own TLS record; by default not.
     public var splitsAnswer = false
 
-    /// How the connection ends; ``Cut/orderly`` by default.
+    /// How the connection ends; by default ``Cut/orderly``.
     public var cut = Cut.orderly
 
-    /// Makes the script of a well-behaved gateway, and changes it.
+    /// Creates the script of a correct gateway, and changes it.
     ///
-    /// - Parameter change: changes what differs.
+    /// - Parameter change: applies changes.
     public init(_ change: (inout GatewayScript) -> Void = { _ in }) { change(&self) }
 }

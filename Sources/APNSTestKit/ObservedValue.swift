@@ -4,7 +4,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// A value that is changed on any thread, and whose changes can be waited for.
+/// A value that can change on any thread, and whose changes can be awaited.
 package final class ObservedValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
@@ -30,12 +30,12 @@ package final class ObservedValue<Value: Sendable>: Sendable {
         return result
     }
 
-    /// Waits until the value is as it should be.
+    /// Waits until the value meets a condition.
     ///
     /// - Parameters:
-    ///   - limit: how long to wait at most; 20 seconds by default.
-    ///   - isMet: whether it is.
-    ///   - failure: what is thrown where it is not in time.
+    ///   - limit: the maximum time to wait; by default 20 seconds.
+    ///   - isMet: the condition.
+    ///   - failure: the error after the time limit.
     /// - Throws: `failure`.
     package func wait(
         within limit: Duration = .seconds(20),

@@ -5,9 +5,9 @@ public import NIOCore
 public import NIOPosix
 public import OpenSSLTLS
 
-/// A push gateway on loopback that does what a script says, connection by connection, and records what it saw.
+/// A push gateway on loopback that follows a script for each connection, and records what it receives.
 ///
-/// It shows how a provider bears faults. It refuses nothing by itself: a script says which notification is refused.
+/// It tests how a provider handles faults. It rejects only what a script rejects.
 ///
 /// ```swift
 /// let gateway = try await ScriptedGateway.start(tls: server) { connection in
@@ -24,7 +24,7 @@ public import OpenSSLTLS
 public final class ScriptedGateway: Sendable {
     /// A condition was not met in time.
     public struct DeadlineExceeded: Error, Sendable {
-        /// What was there instead.
+        /// The records at the time limit.
         public let records: [GatewayRecord]
     }
 
@@ -43,12 +43,12 @@ public final class ScriptedGateway: Sendable {
     /// Starts a gateway.
     ///
     /// - Parameters:
-    ///   - tls: a server's TLS configuration, such as `TestCertificateAuthority.makeServerTLS(names:)` has.
-    ///   - host: the address to listen on; loopback by default.
-    ///   - port: the TCP port; by default a free one.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - script: says what is done on a connection, by its number from 1; by default all is well.
-    /// - Returns: a gateway that listens, to be stopped with ``stop()``.
+    ///   - tls: a server's TLS configuration, such as that of `TestCertificateAuthority.makeServerTLS(names:)`.
+    ///   - host: the address to listen on; by default loopback.
+    ///   - port: the TCP port; by default any free port.
+    ///   - eventLoopGroup: the event loops; by default NIO's singleton.
+    ///   - script: returns the script of a connection, by its number from 1; by default that of a correct gateway.
+    /// - Returns: a listening gateway, to be stopped with ``stop()``.
     /// - Throws: errors of TLS and of the socket.
     public static func start(
         tls: TLSConfiguration,
@@ -78,14 +78,14 @@ public final class ScriptedGateway: Sendable {
         return ScriptedGateway(listener: listener, port: listener.localAddress?.port ?? 0, recorder: recorder)
     }
 
-    /// What happened on each connection so far, in the order of accepting.
+    /// The records of all connections, in the order of accepting.
     public var records: [GatewayRecord] { self.recorder.state.current.records }
 
     /// Waits until the records meet a condition.
     ///
     /// - Parameters:
-    ///   - limit: how long to wait at most; 20 seconds by default.
-    ///   - isMet: whether they do.
+    ///   - limit: the maximum time to wait; by default 20 seconds.
+    ///   - isMet: the condition.
     /// - Throws: ``DeadlineExceeded``.
     public func wait(
         within limit: Duration = .seconds(20),
@@ -96,7 +96,7 @@ public final class ScriptedGateway: Sendable {
         }
     }
 
-    /// Stops to listen and closes every connection, and waits until that is done.
+    /// Stops listening, closes all connections, and waits until this is done.
     ///
     /// - Throws: errors of the socket.
     public func stop() async throws {
@@ -109,7 +109,7 @@ public final class ScriptedGateway: Sendable {
 }
 
 extension ScriptedGateway {
-    /// What happened on the connections, and the connections.
+    /// The records and channels of the connections.
     final class Recorder: Sendable {
         struct State: Sendable {
             var records: [GatewayRecord] = []
@@ -133,9 +133,9 @@ extension ScriptedGateway {
 }
 
 extension ScriptedGateway: CustomStringConvertible, CustomReflectable {
-    /// Where it listens, in one line.
+    /// The address, in one line.
     public var description: String { "scripted gateway on port \(self.port)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -6,21 +6,21 @@ import NIOPosix
 import NIOTLS
 public import OpenSSLTLS
 
-/// A provider that sends exactly the bytes it is told to, and notes all that comes back.
+/// A provider that sends given bytes, and records what it receives.
 public struct ScriptedProvider: Sendable {
     /// How a connection ended.
     public struct Ending: Sendable {
-        /// All bytes that came, from the begin of the connection.
+        /// All received bytes.
         public var bytes: [UInt8]
-        /// Whether the other end said close_notify.
+        /// Whether the gateway sent close_notify.
         public var hasCloseNotify: Bool
         /// The error that was reported, if any.
         public var error: (any Error)?
     }
 
-    /// What was waited for did not happen.
+    /// An awaited event did not happen in time.
     public struct DeadlineExceeded: Error, CustomStringConvertible {
-        /// What was waited for.
+        /// The awaited event.
         public let description: String
     }
 
@@ -28,16 +28,16 @@ public struct ScriptedProvider: Sendable {
     public let channel: any Channel
     private let notes: ObservedValue<ProviderRecord>
 
-    /// Lends a connection whose handshake is done, and closes it on every way out.
+    /// Runs `body` with a connection after its handshake, and closes it before this method returns or throws.
     ///
     /// - Parameters:
-    ///   - port: where to connect to, on loopback.
-    ///   - tls: a client's TLS configuration, such as `TestCertificateAuthority.makeClientTLS(topic:)` has.
-    ///   - serverName: what the server's certificate must be for.
-    ///   - isReading: whether what comes is read from the start.
-    ///   - body: is given the connection.
+    ///   - port: the port on loopback.
+    ///   - tls: a client's TLS configuration, such as that of `TestCertificateAuthority.makeClientTLS(topic:)`.
+    ///   - serverName: the name that the server's certificate must contain.
+    ///   - isReading: whether input is read from the start.
+    ///   - body: receives the connection.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, or why there is no connection.
+    /// - Throws: the error of `body`, or of connecting.
     public static func withConnection<Value: Sendable>(
         port: Int,
         tls: TLSConfiguration,
@@ -73,58 +73,58 @@ public struct ScriptedProvider: Sendable {
 
     /// Writes bytes and waits until the kernel has them.
     ///
-    /// - Parameter bytes: what to write.
-    /// - Throws: why they could not be written.
+    /// - Parameter bytes: the bytes.
+    /// - Throws: the error of the write.
     public func send(_ bytes: ByteBuffer) async throws {
         try await self.channel.writeAndFlush(bytes).get()
     }
 
     /// Writes bytes and waits until the kernel has them.
     ///
-    /// - Parameter bytes: what to write.
-    /// - Throws: why they could not be written.
+    /// - Parameter bytes: the bytes.
+    /// - Throws: the error of the write.
     public func send(_ bytes: [UInt8]) async throws { try await self.send(ByteBuffer(bytes: bytes)) }
 
-    /// Writes bytes whatever becomes of them.
+    /// Writes bytes, and ignores errors.
     ///
-    /// - Parameter bytes: what to write.
+    /// - Parameter bytes: the bytes.
     public func push(_ bytes: [UInt8]) { self.push(ByteBuffer(bytes: bytes)) }
 
-    /// Writes bytes whatever becomes of them.
+    /// Writes bytes, and ignores errors.
     ///
-    /// - Parameter bytes: what to write.
+    /// - Parameter bytes: the bytes.
     public func push(_ bytes: ByteBuffer) { self.channel.writeAndFlush(bytes, promise: nil) }
 
-    /// Says close_notify and closes the own side.
+    /// Sends close_notify, and closes the sending side.
     ///
-    /// - Throws: why it could not be closed.
+    /// - Throws: the error of closing.
     public func closeOutput() async throws { try await self.channel.close(mode: .output).get() }
 
-    /// Closes the socket as when a process dies.
+    /// Closes the socket abruptly, as if the process had died.
     public func cut() { self.channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil) }
 
     /// Waits for bytes.
     ///
-    /// - Parameter count: how many from the begin of the connection.
-    /// - Returns: all that came.
-    /// - Throws: ``DeadlineExceeded`` where there are fewer after 20 seconds.
+    /// - Parameter count: the number of bytes since the start of the connection.
+    /// - Returns: all received bytes.
+    /// - Throws: ``DeadlineExceeded`` if there are fewer after 20 seconds.
     @discardableResult
     public func received(byteCount count: Int) async throws -> [UInt8] {
         try await self.wait("\(count) bytes") { $0.ending.bytes.count >= count }
         return self.notes.current.ending.bytes
     }
 
-    /// Waits for the end of what comes.
+    /// Waits for the end of input.
     ///
-    /// - Parameter limit: for so long at most; 20 seconds by default.
+    /// - Parameter limit: the maximum time to wait; by default 20 seconds.
     /// - Returns: how it ended.
-    /// - Throws: ``DeadlineExceeded`` where it did not.
+    /// - Throws: ``DeadlineExceeded`` if it did not end.
     public func end(within limit: Duration = .seconds(20)) async throws -> Ending {
         try await self.wait("the end", within: limit) { $0.isEnded }
         return self.notes.current.ending
     }
 
-    /// What came so far.
+    /// The bytes received so far.
     public var bytes: [UInt8] { self.notes.current.ending.bytes }
 
     private func wait(
@@ -133,12 +133,12 @@ public struct ScriptedProvider: Sendable {
         until isMet: @escaping @Sendable (ProviderRecord) -> Bool
     ) async throws {
         try await self.notes.wait(within: limit, until: isMet) { _ in
-            DeadlineExceeded(description: "\(what) did not come")
+            DeadlineExceeded(description: "\(what) did not arrive in time")
         }
     }
 }
 
-/// What a scripted provider has seen.
+/// What a scripted provider has received.
 struct ProviderRecord: Sendable {
     var ending = ScriptedProvider.Ending(bytes: [], hasCloseNotify: false, error: nil)
     var isHandshakeDone = false

@@ -5,10 +5,10 @@ package import APNSSession
 package import APNSWire
 import Glibc
 
-/// What ``SendSource`` guards: which line goes out next, and what became of those that did.
+/// The state that ``SendSource`` guards: which line is sent next, and the outcomes of those that were sent.
 ///
-/// A structure, so that a whole batch is one access to it: in a class each line would pay for a dozen checks. It is
-/// used on event loops, so nothing in it waits: lines come from a ``SendReader``, and results go to ``SendFiles``.
+/// It is a structure, so that a whole block of lines is one access: a class would check each access. It is used on
+/// event loops, so it never blocks: a ``SendReader`` reads the lines, and ``SendFiles`` writes the results.
 package struct BatchSendState: ~Copyable {
     private let input: SendInput
     /// Where lines come from.
@@ -24,20 +24,27 @@ package struct BatchSendState: ~Copyable {
     private let command: Command
     private let onDropped: @Sendable (String) -> Void
     private let suppressesRejectedTokens: Bool
-    /// Is told of tokens that are rejected as invalid or dead; of the dead ones since when, in seconds since 1970.
+    /// Is called for each token that is rejected as invalid or dead, with the time of its death in seconds since 1970.
     private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
+
+    /// Where the last block ended whose lines were all taken.
+    private var endPosition = BatchPosition()
+    private var unsentTail = UnsentTail()
+    private var indeterminateCount: UInt64 = 0
 
     private var rejected = RejectedTokens()
     private var sentCount: UInt64 = 0
+    /// How many of these have an outcome.
+    private var settledCount: UInt64 = 0
     /// The last line that was given to a connection.
     private var lastGivenLine: UInt64 = 0
     private var failure: (any Error)?
     private var hasReadAll = false
     private var hasToldOfDropped = false
-    /// Whether a connection waits for an intent or for room, and is to be woken.
+    /// Whether a connection waits for an intent or for room, and must be woken.
     private var isAwaited = false
     private var mustWake = false
-    /// Whether a file could not be written, so that only the end of the batch tries again.
+    /// Whether a file could not be written, so that only the end of the batch retries.
     private var isUnwritable = false
 
     var isEnded = false
@@ -47,15 +54,15 @@ package struct BatchSendState: ~Copyable {
     /// - Parameters:
     ///   - input: the batch.
     ///   - reader: makes lines of it.
-    ///   - results: take what becomes of the lines.
+    ///   - results: take the outcomes.
     ///   - policy: whether what may have been written by an earlier run is sent again.
     ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
-    ///   - isDead: says of a token whether it is dead, so that its lines are not sent.
-    ///   - onRejectedToken: is told of tokens that are rejected as invalid or dead; of the dead ones since when, in
-    ///     seconds since 1970 (UTC).
-    ///   - command: the format that lines go out in.
-    ///   - onDropped: is told once that the format has no place for something that a line has.
-    ///   - onBadLine: is told of each line that cannot be read.
+    ///   - isDead: returns whether a token is dead, so that its lines are not sent.
+    ///   - onRejectedToken: is called for each token that is rejected as invalid or dead, with the time of its death in
+    ///     seconds since 1970.
+    ///   - command: the frame format.
+    ///   - onDropped: is called once if the frame format does not have a field for a value of a line.
+    ///   - onBadLine: is called for each line that cannot be read.
     package init(
         input: SendInput,
         reader: consuming BatchReader,
@@ -87,17 +94,46 @@ package struct BatchSendState: ~Copyable {
     }
 
     var progress: SendProgress {
-        SendProgress(
-            readByteCount: self.reader.byteCount,
+        let position = self.position
+        return SendProgress(
             sentCount: self.sentCount,
             hasReadAll: self.hasReadAll,
-            outcomeCounts: self.results.outcomeCounts
+            outcomeCounts: self.results.outcomeCounts,
+            lineCount: position.nextLine - 1,
+            fraction: self.input.byteCountTotal.map { total in
+                total == 0 ? 1 : min(1, Double(position.byteCount) / Double(total))
+            },
+            openCount: self.sentCount - self.settledCount
         )
+    }
+
+    /// About where the next line to take is.
+    private var position: BatchPosition {
+        guard let block = self.block, self.blockIndex < block.count else { return self.endPosition }
+        var position = block.start
+        position.headLineCount = block.end.headLineCount
+        position.format = block.end.format
+        position.nextLine = unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in entry.line }
+        let part = Double(self.blockIndex) / Double(block.count)
+        let byteCount = block.end.byteCount > block.start.byteCount ? block.end.byteCount - block.start.byteCount : 0
+        position.byteCount += UInt64(Double(byteCount) * part)
+        return position
+    }
+
+    /// Where another run can continue; `nil` where nothing was left.
+    var resumePoint: ResumePoint? {
+        let tail = self.unsentTail.firstLine
+        guard !self.hasReadAll || tail != nil else { return nil }
+        var point = ResumePoint(position: self.position)
+        if let tail { point.position.nextLine = min(point.position.nextLine, tail) }
+        point.unsentCount = self.unsentTail.countBefore
+        point.indeterminateCount = self.indeterminateCount
+        return point
     }
 
     // MARK: Giving
 
-    /// What came of looking for the next line to send.
+    /// The result of a search for the next line to send.
     private enum Search {
         case found(SendBlock)
         case later
@@ -114,7 +150,7 @@ package struct BatchSendState: ~Copyable {
             case .end: return .ended
             }
             guard batch.countFree > 0 else { return .available }
-            // The lines of a block from here on, as far as they are to be sent.
+            // The rest of the block, as far as it can be sent.
             while self.blockIndex < block.count {
                 let isGiven: Bool? = unsafe block.withEntry(at: self.blockIndex) { entry, payload, id in
                     guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
@@ -140,13 +176,13 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    /// Nothing comes before something is on the disk.
+    /// Waits until something is on the disk.
     private mutating func wait() -> ProviderSupply {
         self.isAwaited = true
         return .waiting
     }
 
-    /// Whether the next line may be given, so that it only found no room.
+    /// Whether the intent for the next line is on the disk, so that only the room was missing.
     private mutating func isIntended(_ block: SendBlock) -> Bool {
         unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
     }
@@ -156,7 +192,7 @@ package struct BatchSendState: ~Copyable {
         return self.rejected.contains(entry.token)
     }
 
-    /// Says once that the format has no place for something that a line has.
+    /// Reports once that the frame format does not have a field for a value of a line.
     private mutating func tellOfDropped(_ entry: borrowing SendBlock.Entry) {
         let (name, commands) =
             switch self.command {
@@ -167,12 +203,12 @@ package struct BatchSendState: ~Copyable {
         guard !name.isEmpty else { return }
         self.hasToldOfDropped = true
         self.onDropped(
-            "\(self.input.name), line \(entry.line): the \(name) is left out, here and from now on; only --command "
-                + "\(commands) has a place for it."
+            "\(self.input.name), line \(entry.line): \(name) is not sent, in this and all following lines; "
+                + "use --command \(commands)"
         )
     }
 
-    /// Takes all there is without sending any.
+    /// Takes all lines that were read, without sending them.
     ///
     /// - Returns: whether more may come.
     mutating func skipLines() -> Bool {
@@ -191,14 +227,14 @@ package struct BatchSendState: ~Copyable {
         self.end()
     }
 
-    /// Nothing more comes, which all connections are to know.
+    /// Ends the input, and wakes all connections so that they learn it.
     private mutating func end() {
         guard !self.isEnded else { return }
         self.isEnded = true
         self.mustWake = true
     }
 
-    /// Takes lines until there is one to send, which the block's index then names.
+    /// Moves the index of the block to the next line that can be sent.
     private mutating func findLine() -> Search {
         if self.isEnded { return .end }
         while true {
@@ -226,9 +262,12 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    /// - Returns: why there is no further block; `nil` where there is one.
+    /// - Returns: why there is no other block; `nil` if there is one.
     private mutating func nextBlock() -> Search? {
-        if let block = self.block { self.reader.reuse(block) }
+        if let block = self.block {
+            self.endPosition = block.end
+            self.reader.reuse(block)
+        }
         self.block = nil
         self.blockIndex = 0
         self.problemIndex = 0
@@ -252,6 +291,8 @@ package struct BatchSendState: ~Copyable {
         self.problemIndex += 1
         self.onBadLine(problem)
         self.results.write(problem)
+        let line = UInt64(problem.lineNumber)
+        self.unsentTail.add(line..<(line + 1), isUnsent: false)
     }
 
     private mutating func settleHere(
@@ -261,6 +302,7 @@ package struct BatchSendState: ~Copyable {
         attempts: Int,
         reason: String? = nil
     ) {
+        self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
         unsafe self.results.write(
             line: entry.line,
             id: id,
@@ -277,6 +319,10 @@ package struct BatchSendState: ~Copyable {
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
         let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
+        let isUnsent = outcome == .unsent && !settled.report.possibleDuplicate
+        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: isUnsent) }
+        self.settledCount += UInt64(settled.count)
+        if outcome == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
             let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
         {
@@ -299,7 +345,7 @@ package struct BatchSendState: ~Copyable {
         switch fault {
         case .invalid: onRejectedToken(token, nil)
         case .dead(let since): onRejectedToken(token, Int64(since))
-        // In another app it may be alive.
+        // The token may be alive in another app.
         case .foreign: break
         }
     }
@@ -333,15 +379,15 @@ package struct BatchSendState: ~Copyable {
     /// Where results and journal are written.
     var files: SendFiles { self.results.files }
 
-    /// Whether there is something to write, and whether at once.
+    /// Whether there is something to write, and whether it is urgent.
     var portionState: (isDue: Bool, isUrgent: Bool) {
         self.isUnwritable ? (false, false) : (self.results.isPortionDue, self.results.isPortionUrgent)
     }
 
-    /// Takes what is to be written.
+    /// Takes what must be written.
     mutating func takePortion() -> SendPortion { self.results.takePortion() }
 
-    /// Takes note of what came of writing a portion.
+    /// Takes the result of a write.
     mutating func complete(_ portion: SendPortion, _ result: Result<Void, any Error>) {
         switch result {
         case .success: self.results.complete(portion)
@@ -353,7 +399,7 @@ package struct BatchSendState: ~Copyable {
         self.isAwaited = false
     }
 
-    /// Whether the connections are to be woken, which is then done.
+    /// Whether to wake the connections; asking resets it.
     mutating func takeWake() -> Bool {
         defer { self.mustWake = false }
         return self.mustWake
@@ -361,7 +407,7 @@ package struct BatchSendState: ~Copyable {
 
     mutating func finish() -> (any Error)? {
         let outcomeCounts = self.results.outcomeCounts
-        // At least once, another run sends what is indeterminate again.
+        // With at-least-once delivery, another run sends indeterminate lines again.
         let openCount = outcomeCounts[.unsent] + (self.resendsDoubted ? outcomeCounts[.indeterminate] : 0)
         let isComplete = self.hasReadAll && self.failure == nil && openCount == 0
         do {

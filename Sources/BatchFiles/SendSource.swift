@@ -5,15 +5,14 @@ package import APNSSession
 import Dispatch
 import NIOConcurrencyHelpers
 
-/// Gives the lines of a batch to the connections, and takes what became of them.
+/// Gives the lines of a batch to the connections, and takes their outcomes.
 ///
-/// It is asked on event loops, one at a time, and makes none of them wait: it reads on a thread of its own, and writes
-/// on another.
+/// Event loops call it, one at a time, and it never blocks them: it reads on one thread, and writes on another.
 package final class SendSource: NotificationSource, @unchecked Sendable {
-    // All that changes is in `batchState`, which is used under the lock only.
+    // All mutable state is in `batchState`, which is used only under the lock.
     private let lock = NIOLock()
     private var batchState: BatchSendState
-    /// Whether the thread that writes has something to do, now or soon; under the lock.
+    /// Whether a write is running, and whether one is scheduled; under the lock.
     private var (isWriting, isWriteAwaited) = (false, false)
     private let reader: SendReader
     private let files: SendFiles
@@ -21,7 +20,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     private let input: SendInput
     private let queue = DispatchQueue(label: "apns-legacy.send.output")
 
-    /// Results wait no longer than about twice this to be written, where the disk takes them.
+    /// Results are written within about twice this time, unless the disk is slower.
     private static let writeDelay = DispatchTimeInterval.milliseconds(20)
 
     package init(input: SendInput, batchState: consuming BatchSendState) {
@@ -31,13 +30,13 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         self.batchState = batchState
     }
 
-    /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
+    /// Reads the beginning of a file, so that no connection is opened for an input that cannot be used.
     package func prepare() { self.reader.prepare() }
 
     package func start(wake: @escaping @Sendable () -> Void) {
         self.reader.whenReady(wake)
         self.wakeUp.withLockedValue { $0 = wake }
-        // Something may have come before anyone could be woken.
+        // Lines may have come before there was a connection to wake.
         wake()
     }
 
@@ -53,7 +52,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         self.batchState.settle(settled)
     }
 
-    /// Releases the lock, and has the results written soon.
+    /// Releases the lock, and schedules a write of the results.
     private func unlock() {
         let mustWake = self.batchState.takeWake()
         let (isDue, isUrgent) = self.batchState.portionState
@@ -67,7 +66,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         if isDelayed { self.queue.asyncAfter(deadline: .now() + SendSource.writeDelay) { self.writeWhatIsDue() } }
     }
 
-    /// Writes as the delay asked for, unless that was done meanwhile.
+    /// Writes after the delay, unless another write was faster.
     private func writeWhatIsDue() {
         let isDue = self.lock.withLock {
             self.isWriteAwaited = false
@@ -78,7 +77,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         if isDue { self.write() }
     }
 
-    /// Writes what there is; runs on the queue.
+    /// Writes all results; runs on the queue.
     private func write() {
         let portion = self.lock.withLock { self.batchState.takePortion() }
         let result = Result { try self.files.write(portion) }
@@ -92,13 +91,13 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     package var isStopped: Bool { self.input.isAbandoned }
 
-    /// Reads no more; what was given is sent and proved.
+    /// Reads no more; what was given is sent, and its outcome verified.
     package func end() {
         self.input.abandon()
         self.wakeUp.withLockedValue { $0 }()
     }
 
-    /// Reads all without sending any; waits until that is done.
+    /// Reads all lines without sending them; blocks until that is done.
     package func readThrough() {
         let woken = DispatchSemaphore(value: 0)
         self.start { woken.signal() }
@@ -111,17 +110,20 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         return self.batchState.skipLines()
     }
 
-    /// How far it is.
+    /// How far the batch is.
     package var progress: SendProgress {
         self.lock.withLock { self.batchState.progress }
     }
 
+    /// Where another run can continue, once everything is settled; `nil` if nothing is left to send.
+    package var resumePoint: ResumePoint? { self.lock.withLock { self.batchState.resumePoint } }
+
     /// Ends the files; waits until they are written.
     ///
-    /// - Returns: what went wrong with the input or the files on the way, or now.
+    /// - Returns: the first failure of the input or the files; `nil` if there was none.
     package func finish() -> (any Error)? {
         self.reader.stop()
-        // What is being written is written before the rest; whatever comes later finds nothing to do.
+        // A write that is running ends first; a write that is scheduled finds nothing to do.
         return self.queue.sync { self.lock.withLock { self.batchState.finish() } }
     }
 }

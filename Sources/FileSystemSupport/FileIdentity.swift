@@ -2,21 +2,21 @@
 
 import Glibc
 
-/// What tells a file from any other, whatever paths lead to it.
+/// Identifies a file, regardless of its paths.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
-    /// Whether it holds bytes, and is no folder, terminal, pipe or device.
+    /// Whether it is a regular file.
     package let isRegular: Bool
 
-    /// Finds the file that a path leads to; `nil` where there is none.
+    /// Identifies the file at a path; `nil` if there is none.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
         self.init(status)
     }
 
-    /// Finds the file that is open; `nil` where the descriptor is none.
+    /// Identifies an open file; `nil` for an invalid descriptor.
     package init?(descriptor: CInt) {
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { return nil }

@@ -2,29 +2,29 @@
 
 import Glibc
 
-/// A file that keeps other processes out of what it stands for; held until this object goes.
+/// An exclusive lock between processes, in the form of a lock file; held until this object is released.
 ///
-/// The lock ends with the process that holds it, however that ends. The file stays, with the number of the process in
-/// it while it is held.
+/// The lock ends with its process, however that ends. The file stays; while the lock is held, it contains the process
+/// ID.
 package final class FileLock: Sendable {
-    /// Why there is no lock.
+    /// Why the lock was not acquired.
     package enum Failure: Error, Hashable, Sendable {
-        /// Another holds it; its process where that is known.
+        /// Another process holds it; its ID if known.
         case held(holder: Int32?)
         /// A system call failed with this error.
         case system(action: Action, code: CInt)
 
-        /// What was tried.
+        /// The failed operation.
         package enum Action: String, Hashable, Sendable { case open, lock, read, write }
     }
 
-    /// The open file; a process that inherits it holds the lock as well, until it ends.
+    /// The open file; a process that inherits it also holds the lock, until it ends.
     package let descriptor: CInt
 
-    /// The most that is read of a lock file, in bytes.
+    /// The maximum number of bytes read from a lock file.
     private static let contentByteCountMax = 32
 
-    /// Takes the lock.
+    /// Acquires the lock.
     ///
     /// - Parameter path: the lock file, which is created if missing.
     /// - Throws: ``Failure``.
@@ -42,16 +42,16 @@ package final class FileLock: Sendable {
     }
 
     deinit {
-        // Without the number nobody takes the last holder for the present one.
+        // Without a process ID, nobody mistakes the previous holder for the current one.
         _ = ftruncate(self.descriptor, 0)
         close(self.descriptor)
     }
 
-    /// Takes the lock of an open file until it is closed, without waiting.
+    /// Locks an open file until it is closed, without waiting.
     ///
-    /// - Parameter descriptor: the file, whose content stays as it is.
-    /// - Returns: whether nobody else holds it.
-    /// - Throws: ``Failure`` where it cannot be locked at all.
+    /// - Parameter descriptor: the file, whose content is not changed.
+    /// - Returns: whether the lock was acquired.
+    /// - Throws: ``Failure`` if the file cannot be locked.
     package static func take(_ descriptor: CInt) throws(Failure) -> Bool {
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
@@ -62,7 +62,7 @@ package final class FileLock: Sendable {
         return true
     }
 
-    /// The process that the file names.
+    /// Returns the process ID in the file.
     private static func holder(_ descriptor: CInt) throws(Failure) -> Int32? {
         var content = InlineArray<32, UInt8>(repeating: 0)
         var target = content.mutableSpan

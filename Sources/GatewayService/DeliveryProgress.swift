@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Decides whether the delivery of a gateway moves: while notifications are under way, some have to come to their end.
+/// Detects a stalled delivery: while notifications are in flight, some have to complete.
 struct DeliveryProgress {
-    /// How long none may come to its end while some are under way.
+    /// How long no notification may complete while some are in flight.
     private let stallDurationMax: Duration
     private var settledCount: UInt64 = 0
-    /// Since when nothing moved.
+    /// The time of the last progress.
     private var stalledSince: Duration?
 
-    /// - Parameter stallDurationMax: how long none may come to its end.
+    /// - Parameter stallDurationMax: how long no notification may complete.
     init(stallDurationMax: Duration) { self.stallDurationMax = stallDurationMax }
 
-    /// Takes the present counts.
+    /// Updates the counts.
     ///
     /// - Parameters:
-    ///   - inFlightCount: how many notifications are under way.
-    ///   - settledCount: how many came to their end since the process began.
+    ///   - inFlightCount: the number of notifications in flight.
+    ///   - settledCount: the number of notifications completed since the process started.
     ///   - now: the time since any fixed point.
-    /// - Returns: whether it moves.
+    /// - Returns: whether the delivery makes progress.
     mutating func isMoving(inFlightCount: Int, settledCount: UInt64, now: Duration) -> Bool {
         guard inFlightCount > 0, settledCount == self.settledCount, let since = self.stalledSince else {
             self.settledCount = settledCount

@@ -15,41 +15,41 @@ import NIOPosix
 import OpenSSLTLS
 import TokenStore
 
-/// The gateway from start to end.
+/// The gateway process.
 package final class Gateway: Sendable {
-    /// What a running gateway is asked to do.
+    /// A command for a running gateway.
     package enum Request: Sendable {
         /// Reload certificates, keys and providers.
         case reload
-        /// Take nothing more, deliver what was taken, and end; asked twice, end at once.
+        /// Accept nothing more, deliver what was accepted, and end. A second request ends the gateway immediately.
         case end
     }
 
-    /// Where a gateway listens.
+    /// The addresses of a gateway.
     package struct Addresses: Sendable {
         /// The address of the binary protocol.
         package var gateway: SocketAddress
         /// The address of the feedback service.
         package var feedback: SocketAddress
-        /// The operators' address; `nil` where there is none.
+        /// The address for health checks and metrics; `nil` if it is off.
         package var admin: SocketAddress?
 
-        /// All of them, in one line for people.
+        /// All addresses, in one line for people.
         package var text: String {
             "gateway \(self.gateway.hostAndPort), feedback \(self.feedback.hostAndPort), "
                 + "admin \(self.admin?.hostAndPort ?? "off")"
         }
     }
 
-    /// What a running gateway tells who runs it.
+    /// A change of state that is reported to the caller.
     package enum Change: Sendable {
-        /// It listens everywhere.
+        /// All listeners are open.
         case ready(Addresses)
-        /// It reloads the configuration.
+        /// The gateway is reloading the configuration.
         case reloading
-        /// It has reloaded the configuration, or left everything as it was for this reason.
+        /// The gateway has reloaded the configuration, or kept the old one because of this failure.
         case reloaded(failure: String?)
-        /// It was asked to end, which takes so long at most.
+        /// The gateway was asked to end, which takes at most this long.
         case ending(durationMax: Duration)
     }
 
@@ -61,17 +61,17 @@ package final class Gateway: Sendable {
     }
 
     private let reread: @Sendable () throws -> ResolvedConfiguration
-    /// As it was at the start, which is what holds of addresses and limits.
+    /// The configuration at the start; its addresses and limits stay in effect.
     private let file: GatewayFile
     private let upstreams: NIOLockedValueBox<Upstreams>
     private let health: UpstreamHealth
     private let metrics: GatewayMetrics
     private let process = ProcessMetrics()
-    /// Of the program.
+    /// The program's version.
     private let version: String
     private let progress: NIOLockedValueBox<DeliveryProgress>
     private let logger: Logger
-    /// Held until the process ends.
+    /// Locked until the process ends.
     private let databaseLock: FileLock?
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
@@ -79,17 +79,17 @@ package final class Gateway: Sendable {
     private let listener: Listener
     private let feedbackListener: Listener
 
-    /// Makes a gateway that does not listen yet.
+    /// Creates a gateway that does not listen yet.
     ///
     /// - Parameters:
-    ///   - configuration: what it is made of.
-    ///   - openFileCountMax: how many files the process may have open.
-    ///   - metrics: what the metrics of this process go to; served to operators.
-    ///   - version: of the program.
-    ///   - logger: for all that is logged.
+    ///   - configuration: the configuration.
+    ///   - openFileCountMax: the maximum number of open files of the process.
+    ///   - metrics: the store of the process's metrics, which is served to operators.
+    ///   - version: the program's version.
+    ///   - logger: the logger.
     ///   - reread: reads the configuration again.
-    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
-    ///   `ProviderError` where a client cannot be made.
+    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` if the database cannot be used, or
+    ///   `ProviderError` if a client cannot be created.
     package init(
         _ configuration: ResolvedConfiguration,
         openFileCountMax: Int,
@@ -135,7 +135,7 @@ package final class Gateway: Sendable {
         )
         let limits = configuration.file.limits
         listener.connectionCountMax = Self.connectionCount(configuration.file, openFileCountMax, logger)
-        // As in the file, it is less than there may be in all.
+        // As in the file, it is less than the total number of connections.
         let shareMax = listener.connectionCountMax - 1
         Self.configure(&listener.listener, configuration.file, port: configuration.file.listen.port, shareMax: shareMax)
         listener.inFlightCountMax = limits.inFlightPerConnection
@@ -143,7 +143,7 @@ package final class Gateway: Sendable {
         listener.idleTimeout = limits.idle
         listener.drainDuration = limits.drain
         listener.drainIdleDuration = limits.drainIdle
-        // Each provider's own limit holds behind the listener, and may be raised while that runs.
+        // The backend applies each provider's own limit, which a reload may raise.
         let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
         listener.limits.payloadByteCountMax = payloadByteCountMax
         listener.rules.payloadByteCountMaxEnhanced = payloadByteCountMax
@@ -156,13 +156,13 @@ package final class Gateway: Sendable {
             identity: configuration.identity,
             clientTrust: configuration.clientTrust
         )
-        // It is a share of limits.connections, of which there are fewer here.
+        // A quarter of limits.connections, of which the feedback port has fewer.
         let (port, shareMax) = (configuration.file.listen.feedbackPort, listener.connectionCountMax / 4)
         Self.configure(&listener.listener, configuration.file, port: port, shareMax: shareMax)
         return listener
     }
 
-    /// Sets what both listeners have in common.
+    /// Applies the settings that both listeners share.
     private static func configure(
         _ listener: inout ListenerConfiguration,
         _ file: GatewayFile,
@@ -180,46 +180,46 @@ package final class Gateway: Sendable {
         listener.shutdownDuration = file.limits.shutdown
     }
 
-    /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
-    /// what that one tells its providers to send again.
+    /// Locks the database against other gateways: a second one would not know which resends this one expects while it
+    /// still completes accepted notifications.
     private static func lock(_ path: String) throws -> FileLock? {
         do throws(FileLock.Failure) {
             return try FileLock(path: path + ".lock")
         } catch {
-            // Where there can be no lock, there can be no database, which says why.
+            // If no lock file can be created, neither can the database, whose error gives the reason.
             guard case .held = error else { return nil }
             throw GatewayFailure.databaseInUse(path: path)
         }
     }
 
-    // MARK: Its life
+    // MARK: Lifecycle
 
     private enum Event: Sendable {
         case request(Request)
-        /// No connection of a provider is left, and none can come.
+        /// No provider is connected, and the listeners are closed.
         case listenersEnded((any Error)?)
-        /// Nothing of what providers sent is under way.
+        /// No notification is in flight.
         case idle
         case clientEnded
-        /// What the service has not been asked yet is not asked any more, so that providers can still be told.
+        /// Requests not yet sent to the service are given up, so that providers can still receive error responses.
         case givingUp
-        /// The time for ending is over.
+        /// The time limit for ending has passed.
         case overdue
     }
 
-    /// Files beside the connections of providers: those of the feedback service, of operators, to the service.
+    /// Open files beyond the connections of providers: for feedback, operators and the service.
     private static let otherFileCountMax = 512
 
-    /// How long after ``GatewayFile/Limits/shutdown`` it ends at the latest.
+    /// How long after ``GatewayFile/Limits/shutdown`` the gateway ends at the latest.
     private static let endingMargin = Duration.seconds(1)
 
-    /// Runs until it is asked to end, or until it cannot go on.
+    /// Runs until it is asked to end, or fails.
     ///
     /// - Parameters:
-    ///   - requests: what it is asked to do.
-    ///   - onChange: is told what happens to it, from any thread.
-    /// - Returns: of how many notifications it is not known what became of them.
-    /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` where an address cannot be listened on.
+    ///   - requests: the commands.
+    ///   - onChange: receives changes of state, from any thread.
+    /// - Returns: the number of notifications whose outcome is unknown.
+    /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` if an address cannot be listened on.
     package func run(
         requests: some AsyncSequence<Request, Never> & Sendable,
         onChange: @escaping @Sendable (Change) -> Void
@@ -247,17 +247,17 @@ package final class Gateway: Sendable {
         return unsettled
     }
 
-    /// How many connections of providers are let in.
+    /// Returns how many connections of providers to admit.
     ///
-    /// Each is an open file. Where fewer may be open, fewer are let in, so that some are left for the service, the
-    /// feedback database and operators.
+    /// Each connection is an open file. If the limit of open files is too low, fewer connections are admitted, so that
+    /// some files remain for the service, the feedback database and operators.
     private static func connectionCount(_ file: GatewayFile, _ openFileCountMax: Int, _ logger: Logger) -> Int {
         let (allowed, wanted) = (openFileCountMax, file.limits.connections)
         let other = Self.otherFileCountMax + file.upstreamConnectionCount
         guard allowed - other < wanted else { return wanted }
         let count = max(1, min(wanted, max(allowed - other, allowed / 4)))
         logger.warning(
-            "fewer files may be open than limits.connections needs, so fewer connections are let in",
+            "open file limit too low for limits.connections; admitting fewer connections",
             metadata: [
                 LogKey.allowedFiles: "\(allowed)", LogKey.neededFiles: "\(wanted + other)",
                 LogKey.allowedConnections: "\(count)",
@@ -275,7 +275,7 @@ package final class Gateway: Sendable {
     }
 
     private func reportAddresses(_ admin: SocketAddress?, _ onChange: @Sendable (Change) -> Void) async {
-        // Where there is no address, the listener's end says why.
+        // If there is no address, the end of the listener gives the reason.
         guard let gateway = try? await self.listener.boundAddress,
             let feedback = try? await self.feedbackListener.boundAddress
         else { return }
@@ -289,7 +289,7 @@ package final class Gateway: Sendable {
         onChange(.ready(Addresses(gateway: gateway, feedback: feedback, admin: admin)))
     }
 
-    /// - Returns: why it ended, where it was not told to.
+    /// - Returns: why the gateway ended unasked; `nil` if it was asked to end.
     private func react(
         to events: AsyncStream<Event>,
         _ source: AsyncStream<Event>.Continuation,
@@ -313,7 +313,7 @@ package final class Gateway: Sendable {
                 self.end(source, &group)
             case .listenersEnded(let failure?): return failure
             case .listenersEnded(nil):
-                // What waits for another try needs a client for it.
+                // Notifications that wait for a retry still need a client.
                 self.backend.whenIdle { source.yield(.idle) }
             case .idle:
                 isServing = false
@@ -329,7 +329,7 @@ package final class Gateway: Sendable {
     }
 
     private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
-        self.logger.notice("gateway ending")
+        self.logger.notice("stopping: delivering what was accepted; a second signal stops at once")
         self.upstreams.withLockedValue { $0.isEnding = true }
         self.feedbackListener.stop()
         self.listener.stop()
@@ -346,7 +346,7 @@ package final class Gateway: Sendable {
 
     private var clients: [RequestClient] { self.upstreams.withLockedValue(\.clients) }
 
-    /// Starts the clients of the service, and sends through them from now on.
+    /// Starts the clients of the service, and switches to them.
     private func start(
         _ configuration: ResolvedConfiguration,
         _ clients: [RequestClient],
@@ -357,7 +357,7 @@ package final class Gateway: Sendable {
             group.addTask {
                 do { try await client.run() } catch {
                     self.logger.error(
-                        "service unusable until the configuration is reloaded",
+                        "service unusable; correct the credentials and reload the configuration",
                         metadata: [LogKey.provider: "\(provider.file.name)", LogKey.failure: "\(error)"]
                     )
                 }
@@ -377,9 +377,9 @@ package final class Gateway: Sendable {
         self.backend.reload(bridges)
     }
 
-    /// Reads everything before it changes anything, so that a fault leaves all as it was.
+    /// Reads everything before it changes anything, so that an error leaves the running configuration unchanged.
     ///
-    /// - Returns: how many clients were started, and why none was.
+    /// - Returns: the number of clients that were started, and the failure, if any.
     private func reload(
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
@@ -408,12 +408,12 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Says which changes of a configuration that was reloaded do not hold yet.
+    /// Logs the changes in a reloaded configuration that require a restart.
     private func logKeysForRestart(_ file: GatewayFile) {
         let keys = file.keysForRestart(since: self.file)
         guard !keys.isEmpty else { return }
         self.logger.warning(
-            "configuration changed where it needs a restart; until then the old values hold",
+            "configuration changes require a restart; old values stay in effect",
             metadata: [LogKey.unappliedKeys: "\(keys.joined(separator: ", "))"]
         )
     }
@@ -422,8 +422,8 @@ package final class Gateway: Sendable {
         self.upstreams.withLockedValue { Array(zip($0.configuration.providers.map(\.file.name), $0.clients)) }
     }
 
-    /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
-    /// its connections take nothing more and what they took is settled.
+    /// Ends clients that are no longer used: immediately if a new client replaces the old one; if the provider was
+    /// removed, after its connections have ended and their notifications are completed.
     private func finish(_ old: [(name: String, client: RequestClient)], behind configuration: ResolvedConfiguration) {
         let names = Set(configuration.providers.map(\.file.name))
         for (name, client) in old where names.contains(name) { client.finish() }
@@ -435,10 +435,9 @@ package final class Gateway: Sendable {
         }
     }
 
-    // MARK: What operators see
+    // MARK: Operators
 
-    /// Whether notifications that are under way come to their end, as far as can be told: within twice the time that
-    /// one may be without a verdict, some have to.
+    /// Whether notifications in flight complete: some have to within twice the time limit of one notification.
     package var isDelivering: Bool {
         let (inFlightCount, settledCount) = self.backend.deliveryCounts
         let now = Duration.nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds))
@@ -447,7 +446,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// - Returns: the address, as soon as it listens there.
+    /// - Returns: the address, once it is listening.
     private func listenForOperators(_ group: inout TaskGroup<Void>) async throws -> SocketAddress? {
         guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
         let listener = AdminListener(
@@ -470,7 +469,8 @@ package final class Gateway: Sendable {
             return try await bound.futureResult.get()
         } catch {
             let reason = ListenError(error)
-            throw GatewayFailure.unavailable("cannot listen on \(admin.host) port \(admin.port): \(reason)")
+            let address = Endpoint(host: admin.host, port: admin.port)
+            throw GatewayFailure.unavailable("cannot listen on \(address): \(reason)")
         }
     }
 

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a gateway does not start.
+/// Why a gateway cannot start.
 package enum GatewayFailure: Error, Hashable, Sendable {
-    /// The configuration cannot be read; the text says which file and why.
+    /// The configuration cannot be read. The text names the file and the reason.
     case unreadable(String)
-    /// The configuration, or a file that it names, cannot be used; the text says which and why.
+    /// The configuration, or a file that it names, is invalid. The text names the file and the reason.
     case configuration(String)
-    /// The operators' address cannot be listened on; the text says which and why.
+    /// The operators' address cannot be listened on. The text names the address and the reason.
     case unavailable(String)
-    /// Another gateway uses the database at this path, or still settles what it took.
+    /// Another gateway uses the database at this path.
     case databaseInUse(path: String)
 }
 
 extension GatewayFailure: CustomStringConvertible {
-    /// A sentence for people.
+    /// A message for people.
     package var description: String {
         switch self {
         case .unreadable(let text), .configuration(let text), .unavailable(let text): text
         case .databaseInUse(let path):
-            "another gateway uses \(path), or still settles what it took; start this one when it has ended"
+            "the database \(path) is in use by another gateway; start this one after the other has ended"
         }
     }
 }

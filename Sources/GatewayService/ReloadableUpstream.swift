@@ -5,8 +5,9 @@ import APNSProviderHTTP2
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// The client of the service that a provider's requests go through now; another one takes its place when
-/// certificates are reloaded, also for connections that are open.
+/// The current client of the service for a provider.
+///
+/// A reload of the certificates replaces it, also for open connections.
 final class ReloadableUpstream: Upstream {
     private let upstream: NIOLockedValueBox<any Upstream>
 

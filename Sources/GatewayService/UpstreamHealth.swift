@@ -5,12 +5,12 @@ import APNSProviderHTTP2
 import Logging
 import NIOConcurrencyHelpers
 
-/// What a gateway knows of the service beyond one client, and beyond one configuration.
+/// The state of the service that outlives a client and a configuration.
 final class UpstreamHealth: Sendable {
     private struct State {
-        /// One for each key that any configuration had: the service refuses a second token of a key for 20 minutes.
+        /// One source per key of any configuration, since the service refuses a second token of a key for 20 minutes.
         var tokens: [ProviderTokenSource] = []
-        /// Whether the service was reached at the last attempt, by the name of the provider; none before the first.
+        /// Whether the last attempt reached the service, by the name of the provider; absent before the first attempt.
         var isReached: [String: Bool] = [:]
     }
 
@@ -19,7 +19,7 @@ final class UpstreamHealth: Sendable {
 
     init(logger: Logger) { self.logger = logger }
 
-    /// The source that signs with the same key, which is this one where there is none yet.
+    /// Returns the source that already signs with the same key; otherwise registers this one.
     func shared(_ source: ProviderTokenSource) -> ProviderTokenSource {
         self.state.withLockedValue { state in
             if let present = state.tokens.first(where: { $0.key == source.key }) { return present }
@@ -28,7 +28,7 @@ final class UpstreamHealth: Sendable {
         }
     }
 
-    /// Notes, and logs, that the service was not reached for a provider.
+    /// Records and logs a failure to reach the service for a provider.
     func failed(_ provider: String, _ text: String) {
         self.state.withLockedValue { $0.isReached[provider] = false }
         self.logger.warning(
@@ -37,10 +37,10 @@ final class UpstreamHealth: Sendable {
         )
     }
 
-    /// Notes that the service answers.
+    /// Records that the service responded.
     func answered(_ provider: String) {
         let wasFailing = self.state.withLockedValue { $0.isReached.updateValue(true, forKey: provider) == false }
-        if wasFailing { self.logger.notice("service answers again", metadata: [LogKey.provider: "\(provider)"]) }
+        if wasFailing { self.logger.notice("upstream reachable again", metadata: [LogKey.provider: "\(provider)"]) }
     }
 
     /// Whether the last attempt to reach the service for a provider succeeded; `nil` before the first.

@@ -6,11 +6,11 @@ import HTTPTypes
 import HummingbirdCore
 package import Logging
 
-/// The control API of a simulator and its page.
+/// The control API of a simulator, with its page.
 ///
-/// It is there before the simulator is, which is told to report to it.
+/// It is created before the simulator, whose configuration it extends with an observer.
 package final class SimulatorControl: Sendable {
-    /// Why ``requests`` has an element: somebody asked for the end.
+    /// An element of ``requests``: a client asked for the shutdown.
     package enum Request: Sendable { case shutdown }
 
     private let configuration: ControlConfiguration
@@ -18,13 +18,13 @@ package final class SimulatorControl: Sendable {
     private let events = EventLog()
     private let continuation: AsyncStream<Request>.Continuation
 
-    /// What clients ask of the program itself.
+    /// The requests of clients to the program itself.
     package let requests: AsyncStream<Request>
 
     /// - Parameters:
-    ///   - configuration: where it listens, and for whom.
-    ///   - version: of the program.
-    ///   - simulator: is told to report what happens in it.
+    ///   - configuration: the address and access rules.
+    ///   - version: the program's version.
+    ///   - simulator: the configuration of the simulator, which receives an observer.
     package init(_ configuration: ControlConfiguration, version: String, of simulator: inout SimulatorConfiguration) {
         self.configuration = configuration
         self.facts = StatusRoutes.Facts(
@@ -43,11 +43,11 @@ package final class SimulatorControl: Sendable {
     /// Serves a simulator while `body` runs.
     ///
     /// - Parameters:
-    ///   - simulator: what was made of the configuration.
-    ///   - logger: is told what goes wrong.
-    ///   - body: is given the port.
+    ///   - simulator: the simulator that was created with the configuration.
+    ///   - logger: receives failures.
+    ///   - body: called with the port.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, or `ServerError` where it cannot listen.
+    /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
     package func withRunning<Value: Sendable>(
         _ simulator: Simulator,
         logger: Logger,
@@ -80,9 +80,9 @@ package final class SimulatorControl: Sendable {
     }
 }
 
-/// What the control API says of the simulator as a whole.
+/// The route for the status of the simulator.
 private struct StatusRoutes: Sendable {
-    /// What does not change.
+    /// Constant properties.
     struct Facts: Sendable {
         var version: String
         var environment: Environment

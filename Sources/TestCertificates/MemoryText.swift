@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// Collects what OpenSSL writes.
+/// Collects the output of OpenSSL.
 enum MemoryText {
     static func write(_ what: String, _ body: (OpaquePointer) -> Int32) throws(TestCertificateError) -> [UInt8] {
         guard let memory = unsafe BIO_new(BIO_s_mem()) else { throw TestCertificateError.current(what) }

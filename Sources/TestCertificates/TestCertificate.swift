@@ -4,12 +4,12 @@ import COpenSSL
 
 /// A certificate for tests.
 ///
-/// Safe to share: OpenSSL counts references atomically and nothing changes the certificate once it is signed.
+/// Safe to share: OpenSSL counts references atomically, and a signed certificate is never changed.
 @safe
 final class TestCertificate: @unchecked Sendable {
     let pointer: OpaquePointer
 
-    /// Takes over the caller's reference.
+    /// Takes ownership of the caller's reference.
     init(_ pointer: OpaquePointer) {
         unsafe self.pointer = pointer
     }
@@ -18,7 +18,7 @@ final class TestCertificate: @unchecked Sendable {
         unsafe X509_free(self.pointer)
     }
 
-    /// Reads the certificates of a PEM text.
+    /// Parses the certificates in a PEM text.
     static func read(pem: [UInt8]) throws(TestCertificateError) -> [TestCertificate] {
         ERR_clear_error()
         defer { ERR_clear_error() }

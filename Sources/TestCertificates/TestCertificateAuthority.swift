@@ -5,7 +5,7 @@ import COpenSSL
 import Glibc
 public import OpenSSLTLS
 
-/// A certificate authority that makes servers' and clients' certificates at run time.
+/// A certificate authority that issues certificates for servers and clients at run time.
 ///
 /// ```swift
 /// let authority = try TestCertificateAuthority()
@@ -14,14 +14,14 @@ public import OpenSSLTLS
 /// let trust = TLSTrust.pem(authority.certificatePEM)
 /// ```
 public struct TestCertificateAuthority: Sendable {
-    /// What kind of key a certificate gets.
+    /// The type of a certificate's key.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum KeyKind: Hashable, Sendable {
-        /// ECDSA on P-256, which is quick to make.
+        /// ECDSA on P-256, which is fast to generate.
         case p256
-        /// RSA with 2048 bits, for old peers. The process makes four and then uses them again.
+        /// RSA with 2048 bits, for old clients. The process generates four keys and reuses them.
         case rsa2048
 
         var kind: TestKey.Kind {
@@ -32,16 +32,16 @@ public struct TestCertificateAuthority: Sendable {
         }
     }
 
-    /// When a certificate is valid.
+    /// The validity of a certificate.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Validity: Hashable, Sendable {
-        /// From an hour ago until in a day.
+        /// From an hour ago, for a day.
         case current
-        /// It ended an hour ago.
+        /// Ended an hour ago.
         case expired
-        /// It begins in an hour.
+        /// Starts in an hour.
         case future
         var period: Period {
             let now = Int64(time(nil))
@@ -53,7 +53,7 @@ public struct TestCertificateAuthority: Sendable {
         }
     }
 
-    /// The first and the last second in which a certificate is valid, since 1970-01-01 00:00 UTC.
+    /// The first and the last second of a validity, since 1970-01-01 00:00 UTC.
     package struct Period: Hashable, Sendable {
         package var notBefore: Int64
         package var notAfter: Int64
@@ -64,30 +64,30 @@ public struct TestCertificateAuthority: Sendable {
         }
     }
 
-    /// The authority's own certificate in PEM.
+    /// The authority's certificate in PEM.
     public let certificatePEM: [UInt8]
 
-    /// The authority's own certificate as facts.
+    /// The authority's certificate, parsed.
     public let certificate: TLSCertificate
 
     private let issuer: TestCertificate
     private let key: TestKey
-    /// The certificates between those it issues and a root: none if it is a root itself.
+    /// The certificates between the issued ones and a root; none for a root authority.
     private let intermediates: [TestCertificate]
 
-    /// Makes a root authority.
+    /// Creates a root authority.
     ///
     /// - Parameters:
-    ///   - name: Its common name.
-    ///   - keyKind: What kind of key it signs with.
+    ///   - name: The common name.
+    ///   - keyKind: The type of its key.
     /// - Throws: `TestCertificateError`.
     public init(name: String = "Throwaway Authority", keyKind: KeyKind = .p256) throws {
         try self.init(name: name, keyKind: keyKind, period: Validity.current.period)
     }
 
-    /// Makes a root authority that is good for a time of the caller's.
+    /// Creates a root authority with a given validity.
     ///
-    /// `hasOwnKey` says that no other certificate of this process gets the same key, as is right for what is kept.
+    /// `hasOwnKey` requests a key that no other certificate of this process has, as needed for stored certificates.
     package init(name: String, keyKind: KeyKind, period: Period, hasOwnKey: Bool = false) throws {
         let key = try TestKey.make(keyKind.kind, isShared: !hasOwnKey)
         let request = TestCertificateRequest(
@@ -99,12 +99,12 @@ public struct TestCertificateAuthority: Sendable {
         try self.init(certificate, key: key, intermediates: [])
     }
 
-    /// Makes a root authority of the certificate and the key that it had before.
+    /// Restores a root authority from its certificate and key.
     ///
     /// - Parameters:
-    ///   - certificatePEM: the certificate of that authority in PEM.
-    ///   - keyPEM: its key in PEM.
-    /// - Throws: `TestCertificateError` where one of the two cannot be read, or they do not belong together.
+    ///   - certificatePEM: the certificate in PEM.
+    ///   - keyPEM: the key in PEM.
+    /// - Throws: `TestCertificateError` if one of them cannot be parsed, or they do not match.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
         let key = try TestKey.read(pem: keyPEM)
         let certificate = try TestCertificate.read(pem: certificatePEM)[0]
@@ -126,31 +126,31 @@ public struct TestCertificateAuthority: Sendable {
         self.certificate = try TLSCertificate(der: certificate.der())
     }
 
-    /// The authority's own key in PEM (PKCS#8), not encrypted.
+    /// The authority's key in PEM (PKCS#8), not encrypted.
     ///
     /// - Throws: `TestCertificateError`.
     public func keyPEM() throws -> [UInt8] { try self.key.pem() }
 
-    /// Makes a key, such as one that signs provider tokens.
+    /// Generates a key, such as one that signs provider tokens.
     ///
-    /// - Parameter kind: what kind of key.
+    /// - Parameter kind: the type of the key.
     /// - Returns: the key in PEM (PKCS#8), not encrypted.
     /// - Throws: `TestCertificateError`.
     public static func makeKeyPEM(_ kind: KeyKind) throws -> [UInt8] { try TestKey.make(kind.kind).pem() }
 
-    /// Reads the first certificate of a PEM text.
+    /// Parses the first certificate of a PEM text.
     ///
     /// - Parameter pem: the text.
-    /// - Returns: its facts.
-    /// - Throws: `TestCertificateError` where there is none.
+    /// - Returns: the parsed certificate.
+    /// - Throws: `TestCertificateError` if there is none.
     package static func readCertificate(pem: [UInt8]) throws -> TLSCertificate {
         try TLSCertificate(der: TestCertificate.read(pem: pem)[0].der())
     }
 
-    /// Whether a certificate has the signature of this authority.
+    /// Whether a certificate was signed by this authority.
     ///
-    /// - Parameter certificate: any one.
-    /// - Returns: `false` also for another authority of the same name.
+    /// - Parameter certificate: any certificate.
+    /// - Returns: `false` also for another authority with the same name.
     public func hasIssued(_ certificate: TLSCertificate) -> Bool {
         defer { ERR_clear_error() }
         let pointer = unsafe certificate.der.withUnsafeBufferPointer { bytes in
@@ -162,7 +162,7 @@ public struct TestCertificateAuthority: Sendable {
         return unsafe X509_verify(pointer, self.key.pointer) == 1
     }
 
-    /// Makes an authority between this one and the certificates that it issues; those carry its certificate along.
+    /// Issues an intermediate authority, whose issued certificates are accompanied by its own.
     public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> TestCertificateAuthority {
         let key = try TestKey.make(keyKind.kind)
         let request = TestCertificateRequest(
@@ -177,9 +177,9 @@ public struct TestCertificateAuthority: Sendable {
     /// Issues a server's certificate.
     ///
     /// - Parameters:
-    ///   - names: The host names and IP addresses it is for.
-    ///   - keyKind: What kind of key it has.
-    ///   - validity: When it is valid.
+    ///   - names: The host names and IP addresses of the certificate.
+    ///   - keyKind: The type of its key.
+    ///   - validity: Its validity.
     /// - Returns: The certificate with its key.
     /// - Throws: `TestCertificateError`.
     public func issueServer(
@@ -190,9 +190,9 @@ public struct TestCertificateAuthority: Sendable {
         try self.issueServer(names: names, keyKind: keyKind, period: validity.period)
     }
 
-    /// Issues a server's certificate that is good for a time of the caller's.
+    /// Issues a server's certificate with a given validity.
     ///
-    /// `hasOwnKey` says that no other certificate of this process gets the same key, as is right for what is kept.
+    /// `hasOwnKey` requests a key that no other certificate of this process has, as needed for stored certificates.
     package func issueServer(
         names: [String],
         keyKind: KeyKind,
@@ -215,15 +215,15 @@ public struct TestCertificateAuthority: Sendable {
         return try self.issue(request, keyKind: keyKind, hasOwnKey: hasOwnKey)
     }
 
-    /// Issues a client's certificate such as Apple gave to push providers: the topic is its UID, and the extensions
-    /// 1.2.840.113635.100.6.3.1 (development) and .2 (production) say where it may connect.
+    /// Issues a client's certificate like those that Apple issued to push providers: the topic is its UID, and the
+    /// extensions 1.2.840.113635.100.6.3.1 (development) and .2 (production) specify its environments.
     ///
     /// - Parameters:
     ///   - topic: The app's bundle identifier.
     ///   - environments: The last numbers of the extensions; 1 for development, 2 for production.
-    ///   - description: A further field of the subject, of any length. Default: none.
-    ///   - keyKind: What kind of key it has.
-    ///   - validity: When it is valid.
+    ///   - description: A further field of the subject, of any length; by default none.
+    ///   - keyKind: The type of its key.
+    ///   - validity: Its validity.
     /// - Returns: The certificate with its key.
     /// - Throws: `TestCertificateError`.
     public func issueClient(
@@ -242,7 +242,7 @@ public struct TestCertificateAuthority: Sendable {
         )
     }
 
-    /// Issues a client's certificate that is good for a time of the caller's.
+    /// Issues a client's certificate with a given validity.
     package func issueClient(
         topic: String,
         environments: [Int] = [1, 2],
@@ -255,22 +255,22 @@ public struct TestCertificateAuthority: Sendable {
                 ("UID", topic), ("CN", Self.clientName(topic)), ("OU", "ABCDE12345"), ("O", "Example"), ("C", "US"),
             ] + (description.map { [("description", $0)] } ?? []),
             extensions: Self.clientExtensions,
-            // The content of each is an ASN.1 NULL.
+            // The content of each extension is an ASN.1 NULL.
             rawExtensions: environments.map { ("1.2.840.113635.100.6.3.\($0)", [5, 0]) },
             period: period
         )
         return try self.issue(request, keyKind: keyKind)
     }
 
-    /// Issues a client's certificate to be kept, with a key that no other certificate has.
+    /// Issues a client's certificate for storage, with a key that no other certificate has.
     ///
     /// - Parameters:
-    ///   - topics: What it may send for, at least one. The first is its UID; where there are several, all of them stand
-    ///     in the extension 1.2.840.113635.100.6.3.6, as in Apple's certificates.
-    ///   - team: The identifier of the developer team, which is its OU. Default: none.
-    ///   - environments: Where it may connect.
-    ///   - keyKind: What kind of key it has.
-    ///   - period: When it is valid.
+    ///   - topics: The topics, at least one. The first is its UID; several topics are in the extension
+    ///     1.2.840.113635.100.6.3.6, as in Apple's certificates.
+    ///   - team: The identifier of the developer team, which is its OU; by default none.
+    ///   - environments: The environments.
+    ///   - keyKind: The type of its key.
+    ///   - period: Its validity.
     /// - Returns: The certificate with its key.
     /// - Throws: `TestCertificateError`.
     package func issueClient(
@@ -281,9 +281,9 @@ public struct TestCertificateAuthority: Sendable {
         period: Period
     ) throws -> TestIdentity {
         guard let topic = topics.first?.name else {
-            throw TestCertificateError(description: "a client's certificate needs a topic")
+            throw TestCertificateError(description: "a client certificate requires a topic")
         }
-        // Each has the number of the environment at its end, and an ASN.1 NULL as its content.
+        // The last number of each extension is that of the environment; its content is an ASN.1 NULL.
         var rawExtensions = [(Environment.sandbox, 1), (.production, 2)]
             .filter { environments.contains($0.0) }
             .map { ("1.2.840.113635.100.6.3.\($0.1)", [UInt8]([5, 0])) }
@@ -309,15 +309,15 @@ public struct TestCertificateAuthority: Sendable {
         return try TestIdentity(certificate: certificate, key: key, chain: self.intermediates)
     }
 
-    /// The longest common name (RFC 5280, appendix A.1), in characters.
+    /// The maximum length of a common name (RFC 5280, appendix A.1), in characters.
     private static let nameCountMax = 64
 
-    /// The common name of a client's certificate, of which a long topic loses its end; the UID has all of it.
+    /// The common name of a client's certificate, with a long topic cut; the UID contains all of it.
     private static func clientName(_ topic: String) -> String {
         String(String.UnicodeScalarView("Apple Push Services: \(topic)".unicodeScalars.prefix(self.nameCountMax)))
     }
 
-    /// RFC 5280 asks for both, and Python 3.13 for that of the authority.
+    /// RFC 5280 requires both, and Python 3.13 requires that of the authority.
     private static let keyIdentifiers: [(Int32, String)] = [
         (NID_subject_key_identifier, "hash"), (NID_authority_key_identifier, "keyid"),
     ]
@@ -336,9 +336,9 @@ public struct TestCertificateAuthority: Sendable {
 }
 
 extension TestCertificateAuthority {
-    /// Makes a list of certificates that this authority takes back (X.509 CRL), good for a day.
+    /// Creates a certificate revocation list (X.509 CRL) of this authority, valid for a day.
     ///
-    /// - Parameter certificates: what is taken back.
+    /// - Parameter certificates: the revoked certificates.
     /// - Returns: the list in PEM.
     /// - Throws: `TestCertificateError`.
     public func revocationList(of certificates: [TLSCertificate]) throws -> [UInt8] {
@@ -377,9 +377,9 @@ extension TestCertificateAuthority {
 }
 
 extension TestCertificateAuthority: CustomStringConvertible, CustomReflectable {
-    /// Whose it is, in one line; nothing of the key.
+    /// The certificate, in one line, without the key.
     public var description: String { "authority with the \(self.certificate)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// OpenSSL could not make a key or certificate.
+/// An error of OpenSSL while creating a key or certificate.
 public struct TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was to be made, and OpenSSL's reason.
+    /// The failed operation, and OpenSSL's reason.
     public let description: String
 
     static func current(_ what: String) -> Self {

@@ -2,17 +2,17 @@
 
 import COpenSSL
 
-/// What a certificate for tests is to say.
+/// The content of a certificate for tests.
 struct TestCertificateRequest {
     /// The fields of the subject by short name, in order.
     var subject: [(String, String)]
     /// Extensions in OpenSSL's notation by number.
     var extensions: [(Int32, String)]
-    /// Extensions that OpenSSL does not know: dotted object identifier and content.
+    /// Extensions unknown to OpenSSL: dotted object identifier and content.
     var rawExtensions: [(String, [UInt8])] = []
     var period: TestCertificateAuthority.Period
 
-    /// Makes the certificate; without an `issuer` it signs itself.
+    /// Signs the certificate; without an `issuer`, it is self-signed.
     func sign(
         key: TestKey,
         issuer: TestCertificate?,
@@ -37,7 +37,7 @@ struct TestCertificateRequest {
                 -1,
                 0
             )
-            // Such as a common name of more than 64 characters.
+            // Fails, for example, for a common name of more than 64 characters.
             guard isAdded == 1 else { throw TestCertificateError.current("\(name) of the subject") }
         }
         unsafe X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))

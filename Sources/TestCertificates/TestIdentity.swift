@@ -3,12 +3,12 @@
 import COpenSSL
 public import OpenSSLTLS
 
-/// A certificate with its key, made by a ``TestCertificateAuthority``, in all the forms in which they are kept.
+/// A certificate with its key, issued by a ``TestCertificateAuthority``, in all common formats.
 public struct TestIdentity: Sendable {
-    /// Certificate, key and intermediate certificates, ready for use.
+    /// The certificate, key and intermediate certificates, ready for use.
     public let identity: TLSIdentity
 
-    /// The certificate, followed by intermediate ones, in PEM.
+    /// The certificate, followed by intermediate certificates, in PEM.
     public let certificatePEM: [UInt8]
 
     /// The key in PEM (PKCS#8), not encrypted.
@@ -27,13 +27,13 @@ public struct TestIdentity: Sendable {
         self.identity = try TLSIdentity(bytes: self.certificatePEM, key: self.keyPEM)
     }
 
-    /// Makes an identity of the certificate and the key that it had before.
+    /// Restores an identity from its certificate and key.
     ///
     /// - Parameters:
     ///   - certificatePEM: ``certificatePEM`` of that identity.
     ///   - keyPEM: ``keyPEM`` of that identity.
-    /// - Throws: `TestCertificateError` where one of the two cannot be read or the key does not sign what it verifies,
-    ///   as one that was damaged; and `TLSError` where they do not belong together.
+    /// - Throws: `TestCertificateError` if one of them cannot be parsed, or if the key is damaged and its signatures
+    ///   are invalid; `TLSError` if they do not match.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
         let key = try TestKey.read(pem: keyPEM)
         try key.checkWholeness()
@@ -41,7 +41,7 @@ public struct TestIdentity: Sendable {
         try self.init(certificate: certificates[0], key: key, chain: Array(certificates.dropFirst()))
     }
 
-    /// What kind of key it has; `nil` for one that no ``TestCertificateAuthority`` makes.
+    /// The type of the key; `nil` for one that no ``TestCertificateAuthority`` creates.
     public var keyKind: TestCertificateAuthority.KeyKind? {
         switch self.key.kind {
         case .p256: .p256
@@ -50,10 +50,10 @@ public struct TestIdentity: Sendable {
         }
     }
 
-    /// Certificates and key in one PEM text.
+    /// The certificates and the key in one PEM text.
     public var pem: [UInt8] { self.certificatePEM + self.keyPEM }
 
-    /// The key in PEM in the form of its own kind, which old programs know: PKCS#1 for RSA, SEC 1 for EC.
+    /// The key in PEM in its traditional format for old programs: PKCS#1 for RSA, SEC 1 for EC.
     ///
     /// - Throws: `TestCertificateError`.
     public func traditionalKeyPEM() throws -> [UInt8] { try self.key.traditionalPEM() }
@@ -61,11 +61,12 @@ public struct TestIdentity: Sendable {
     /// The certificate alone, in DER.
     public var certificateDER: [UInt8] { self.certificate.der() }
 
-    /// The key in PEM, encrypted.
+    /// Returns the key in PEM, encrypted.
     ///
     /// - Parameters:
-    ///   - passphrase: What encrypts it.
-    ///   - isTraditional: Whether in the form of old OpenSSL versions, with DES-EDE3, instead of PKCS#8 with AES-256.
+    ///   - passphrase: The passphrase.
+    ///   - isTraditional: Whether to use the format of old OpenSSL versions, with DES-EDE3, instead of PKCS#8 with
+    ///     AES-256.
     /// - Returns: The PEM text.
     /// - Throws: `TestCertificateError`.
     public func encryptedKeyPEM(passphrase: String, isTraditional: Bool = false) throws -> [UInt8] {
@@ -98,29 +99,30 @@ public struct TestIdentity: Sendable {
         }
     }
 
-    /// What encrypts a PKCS#12 file.
+    /// The encryption of a PKCS#12 file.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum PKCS12Form: Hashable, Sendable, CaseIterable {
-        /// AES-256 and a checksum with SHA-256, as OpenSSL 3 and Java 17 write it. Systems of before 2018 read none.
+        /// AES-256 and a checksum with SHA-256, as written by OpenSSL 3 and Java 17; not readable by systems before
+        /// 2018.
         case aes256
-        /// Triple DES and a checksum with SHA-1, as old programs read it. New ones that refuse SHA-1 do not.
+        /// Triple DES and a checksum with SHA-1, for old programs; not readable by new ones that reject SHA-1.
         case tripleDES
-        /// RC2 with 40 bits for the certificate, Triple DES for the key, and a checksum with SHA-1, as Keychain Access
-        /// and Windows wrote it. OpenSSL 3 reads it only with its legacy provider.
+        /// RC2 with 40 bits for the certificate, Triple DES for the key, and a checksum with SHA-1, as written by
+        /// Keychain Access and Windows. OpenSSL 3 reads it only with its legacy provider.
         case rc2
     }
 
-    /// How often a passphrase is hashed; what `openssl pkcs12` takes.
+    /// The iteration count of the key derivation, as in `openssl pkcs12`.
     private static let iterationCount: Int32 = 2048
 
-    /// Certificate, intermediate ones and key as a PKCS#12 file.
+    /// Returns the certificate, intermediate certificates and key as a PKCS#12 file.
     ///
     /// - Parameters:
-    ///   - passphrase: What encrypts it; `nil` stands for no passphrase, which differs from an empty one.
-    ///   - form: With what it is encrypted.
-    ///   - name: What the certificate is called in it, in Java its alias.
+    ///   - passphrase: The passphrase; `nil` for none, which differs from an empty one.
+    ///   - form: The encryption.
+    ///   - name: The friendly name of the certificate, in Java its alias.
     /// - Returns: The file's bytes.
     /// - Throws: `TestCertificateError`, or `TLSError` if OpenSSL's legacy provider is missing.
     public func pkcs12(
@@ -147,7 +149,7 @@ public struct TestIdentity: Sendable {
             keyCipher,
             certificateCipher,
             Self.iterationCount,
-            // The checksum is made below, since its hash could not be chosen here.
+            // The checksum is computed below, since this function cannot select its hash.
             -1,
             0,
             legacy?.library,
@@ -170,9 +172,9 @@ public struct TestIdentity: Sendable {
 }
 
 extension TestIdentity: CustomStringConvertible, CustomReflectable {
-    /// Whose it is, in one line; nothing of the key.
+    /// The certificate, in one line, without the key.
     public var description: String { "\(self.identity)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -3,12 +3,12 @@
 import COpenSSL
 import NIOConcurrencyHelpers
 
-/// A private key of an authority, or of a certificate of one.
+/// The private key of an authority or certificate.
 ///
-/// Safe to share: OpenSSL counts references atomically and nothing changes the key.
+/// Safe to share: OpenSSL counts references atomically, and the key is never changed.
 @safe
 final class TestKey: @unchecked Sendable {
-    /// What kind of key.
+    /// The type of a key.
     enum Kind: Hashable {
         case p256
         case rsa2048
@@ -16,7 +16,7 @@ final class TestKey: @unchecked Sendable {
 
     let pointer: OpaquePointer
 
-    // RSA keys take a while to make, so a few are shared by the whole process.
+    // Generating RSA keys is slow, so the process shares a few.
     private static let rsaKeys = NIOLockedValueBox<[TestKey]>([])
     private static let rsaKeyCountMax = 4
     private static let rsaUses = NIOLockedValueBox(0)
@@ -29,11 +29,11 @@ final class TestKey: @unchecked Sendable {
         unsafe EVP_PKEY_free(self.pointer)
     }
 
-    /// Reads a private key that is not encrypted.
+    /// Parses a private key that is not encrypted.
     ///
-    /// - Parameter pem: PKCS#8, or the traditional form of OpenSSL.
+    /// - Parameter pem: PKCS#8, or OpenSSL's traditional format.
     /// - Returns: the key.
-    /// - Throws: `TestCertificateError` where there is none.
+    /// - Throws: `TestCertificateError` if there is none.
     static func read(pem: [UInt8]) throws(TestCertificateError) -> TestKey {
         ERR_clear_error()
         let pointer = unsafe pem.withUnsafeBytes { bytes -> OpaquePointer? in
@@ -41,7 +41,7 @@ final class TestKey: @unchecked Sendable {
                 return nil
             }
             defer { unsafe BIO_free(memory) }
-            // Nobody is asked for a passphrase.
+            // Prevents a prompt for a passphrase.
             return unsafe PEM_read_bio_PrivateKey(memory, nil, { _, _, _, _ in -1 }, nil)
         }
         guard let pointer = unsafe pointer else { throw TestCertificateError.current("private key") }
@@ -49,7 +49,7 @@ final class TestKey: @unchecked Sendable {
         return unsafe TestKey(pointer)
     }
 
-    /// Signs something and verifies it, since a private key that is damaged may have a public key that is not.
+    /// Signs and verifies a text, since a damaged private key may have an intact public key.
     func checkWholeness() throws(TestCertificateError) {
         ERR_clear_error()
         let text = Array("wholeness".utf8)
@@ -68,7 +68,7 @@ final class TestKey: @unchecked Sendable {
         ERR_clear_error()
     }
 
-    /// `nil` for a kind that is not made here.
+    /// `nil` for another type.
     var kind: Kind? {
         switch unsafe EVP_PKEY_get_base_id(self.pointer) {
         case EVP_PKEY_EC: .p256
@@ -84,18 +84,18 @@ final class TestKey: @unchecked Sendable {
         }
     }
 
-    /// The key in PEM in the form of its own kind: PKCS#1 for RSA, SEC 1 for EC; not encrypted.
+    /// The key in PEM in its traditional format: PKCS#1 for RSA, SEC 1 for EC; not encrypted.
     func traditionalPEM() throws(TestCertificateError) -> [UInt8] {
         try unsafe MemoryText.write("key") {
             unsafe PEM_write_bio_PrivateKey_traditional($0, self.pointer, nil, nil, 0, nil, nil)
         }
     }
 
-    /// Makes a key.
+    /// Generates a key.
     ///
     /// - Parameters:
-    ///   - kind: what kind of key.
-    ///   - isShared: whether an RSA key may be one that something else in this process has, too.
+    ///   - kind: the type of the key.
+    ///   - isShared: whether an RSA key may be shared with other certificates of this process.
     /// - Returns: the key.
     /// - Throws: `TestCertificateError`.
     static func make(_ kind: Kind, isShared: Bool = true) throws(TestCertificateError) -> TestKey {

@@ -2,12 +2,14 @@
 
 import Glibc
 
-/// A file that only its owner can read, since tokens are private data; those that SQLite makes beside it become alike.
+/// Creates files that only their owner can read, since tokens are private data.
+///
+/// SQLite's further files inherit the mode.
 enum PrivateFile {
-    /// Makes an empty one where there is none.
+    /// Creates an empty file if none exists.
     ///
-    /// A file that is there stays as it is, and is not opened: closing it would take away locks of other connections in
-    /// this process. Where none can be made, SQLite will say so.
+    /// An existing file is not opened: closing it would release locks of other connections in this process. If the file
+    /// cannot be created, SQLite reports the error.
     static func make(_ path: String) {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 { close(descriptor) }

@@ -111,7 +111,7 @@ import TokenStore
         }
         #expect(self.segmentImport.unspooledByteCount == 1002 && self.folder.files.count == 1)
         let error = FeedbackError.lost(byteCount: 1002, underlying: PurgeListError.full(path: "P"))
-        #expect("\(error)".hasPrefix("1002 bytes that were read") && "\(error)".contains("disk with the purge list P"))
+        #expect("\(error)".hasPrefix("1002 bytes that were read") && "\(error)".contains("writing purge list P"))
     }
 
     @Test func `bytes that are not taken are counted`() async throws {

@@ -8,9 +8,9 @@ import NIOEmbedded
 import Testing
 
 @Suite struct AcceptPauseHandlerTests {
-    /// Whoever takes connections as a sequence would end with the first error.
+    /// An asynchronous sequence of connections would end with the first error.
     @Test(arguments: [ECONNABORTED, EPERM, EMFILE, ENOMEM])
-    func `a connection that is not accepted is no end of a listener`(_ code: CInt) throws {
+    func `a failed accept does not end a listener`(_ code: CInt) throws {
         let channel = EmbeddedChannel()
         let added = AcceptPauseHandler.add(to: channel, Logger(label: "test"))
         channel.embeddedEventLoop.run()

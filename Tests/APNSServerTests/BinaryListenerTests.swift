@@ -18,7 +18,7 @@ struct BinaryListenerTests {
     typealias Fixture = ListenerFixture
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3], Command.allCases)
-    func `what is sent is handed on, and a probe behind it is answered`(
+    func `notifications are passed on, and a probe after them is answered`(
         version: TLSVersion,
         command: Command
     ) async throws {
@@ -44,7 +44,7 @@ struct BinaryListenerTests {
         #expect(record.closedCount == 1)
     }
 
-    @Test func `a stream that comes byte by byte is the same stream`() async throws {
+    @Test func `a stream that arrives byte by byte is parsed the same`() async throws {
         let backend = ScriptedBackend { $0 == 4 ? .rejected(.binary(.invalidToken)) : .accepted }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
@@ -56,7 +56,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers == [1, 2, 3, 4])
     }
 
-    @Test func `a long stream cut at every kind of place is the same stream`() async throws {
+    @Test func `a long stream split at any position is parsed the same`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
@@ -74,7 +74,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers == (1...5000).map { UInt32($0) })
     }
 
-    @Test func `a probe is answered only after the outcomes before it, which come in any order`() async throws {
+    @Test func `a probe is answered only after the outcomes before it, which arrive in any order`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
@@ -82,7 +82,7 @@ struct BinaryListenerTests {
                 try await provider.send(try Fixture.probe(4))
                 try await backend.wait("three messages") { $0.taken.count == 3 }
                 for identifier in [3, 1] as [UInt32] { backend.settle(identifier, .accepted) }
-                // Another connection's whole life on the same loops lets a response that came too early arrive.
+                // Another connection's lifetime on the same loops gives an early response time to arrive.
                 try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     try await $0.send(try Fixture.probe(9))
                     _ = try await $0.end()
@@ -108,7 +108,7 @@ struct BinaryListenerTests {
         }
     }
 
-    @Test func `a backend that wants order is handed nothing behind a message without an outcome`() async throws {
+    @Test func `a backend that requires order receives nothing after a message without an outcome`() async throws {
         let backend = ScriptedBackend(requiresOrder: true) { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
@@ -124,7 +124,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers == [1, 2, 3, 4])
     }
 
-    @Test func `no more is handed on than may be in flight, and the rest follows`() async throws {
+    @Test func `no more than the in-flight limit is passed on, and the rest follows`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 10 }
         try await Fixture.withListener(backend, configuration) { _, port in
@@ -145,7 +145,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers == (1...200).map { UInt32($0) })
     }
 
-    @Test func `command 0 that fails and an unknown command close without a word`() async throws {
+    @Test func `command 0 that fails and an unknown command close without an error response`() async throws {
         let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         try await Fixture.withListener(backend) { _, port in
             for bytes in [try Fixture.frames(1...3, command: .simple), ByteBuffer(bytes: [77, 1, 2, 3])] {
@@ -159,7 +159,7 @@ struct BinaryListenerTests {
         }
     }
 
-    @Test func `a payload that is no object is refused with the status that is set`() async throws {
+    @Test func `a payload that is not an object is rejected with the configured status`() async throws {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration { $0.rules.malformedPayloadStatus = .protocolError }
         try await Fixture.withListener(backend, configuration) { _, port in
@@ -181,7 +181,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers.isEmpty)
     }
 
-    @Test func `a provider that closes its side after sending still hears of an error`() async throws {
+    @Test func `a provider that closes its side after sending still receives an error response`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
@@ -195,10 +195,10 @@ struct BinaryListenerTests {
         }
     }
 
-    /// Goal: a provider that never stops sending gets its error response.
+    /// Goal: a provider that never stops sending receives its error response.
     ///
-    /// Method: it writes on until a write fails or stalls; the listener reads on for a short while only, and then its
-    /// kernel resets the connection.
+    /// Method: it writes until a write fails or stalls; the listener reads for a short time only, and then its kernel
+    /// resets the connection.
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `the response reaches a provider that floods, each time`(version: TLSVersion) async throws {
         let backend = ScriptedBackend { $0 == 500 ? .rejected(.binary(.invalidToken)) : .accepted }
@@ -217,7 +217,7 @@ struct BinaryListenerTests {
                     do {
                         for _ in 0..<200 { try await Self.send(flood, provider, within: .milliseconds(200)) }
                     } catch {
-                        // The write failed or the pipe is full: now it looks for the reason.
+                        // The write failed or the pipe is full, so the provider reads the reason.
                     }
                     let ending = try await provider.end()
                     if ending.bytes == Fixture.response(.invalidToken, 500) { intact += 1 }

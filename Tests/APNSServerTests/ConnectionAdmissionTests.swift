@@ -11,9 +11,9 @@ import Testing
 
 @testable import APNSServer
 
-/// Goal: who is not let in cannot keep out of the log what happens to those that are.
+/// Goal: refused clients cannot displace log lines about admitted providers.
 @Suite struct ConnectionAdmissionTests {
-    @Test func `refusals of connections take no room from what is logged of providers that are let in`() throws {
+    @Test func `refused connections do not displace log lines about admitted providers`() throws {
         let lines = LogLines()
         let logger = lines.logger(.info)
         let registry = ConnectionRegistry(countMax: 1, unauthenticatedCountMax: 1)
@@ -22,7 +22,7 @@ import Testing
         for _ in 0..<RefusalLog.burst + 50 { door.handshakeFailed(channel, TLSError.clientCertificateMissing) }
         door.refusals.log("notifications dropped", [LogKey.dropped: "1"])
         let refused = lines.of("connection refused")
-        // Some more where this takes long.
+        // A slow run allows some more.
         #expect((RefusalLog.burst..<RefusalLog.burst + 50).contains(refused.count))
         #expect(refused.allSatisfy { $0.metadata["push.provider.admitted"] == "false" })
         let dropped = lines.of("notifications dropped")
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: CertificateAlert.allCases)
-    func `a provider that does not accept the certificate is logged as that`(
+    func `a provider that rejects the certificate is logged as such`(
         _ alert: CertificateAlert
     ) throws {
         let lines = LogLines()
@@ -43,16 +43,16 @@ import Testing
         #expect(line.level == .warning)
         #expect("\(line.metadata["push.refusal.reason"] ?? "")".contains(alert.name))
         #expect(line.metadata["push.provider.admitted"] == "false")
-        // A longer value would be cut in the log of a gateway.
+        // The log of a gateway would cut a longer value.
         #expect("\(line.metadata["push.refusal.remedy"] ?? "")".utf8.count < 1000)
     }
 
-    @Test func `a provider that wants another certificate of its own is not one that distrusts the listener`() {
+    @Test func `another handshake alert is not logged as a rejected certificate`() {
         #expect(CertificateAlert(TLSError.ownCertificateRefused(alert: 116, detail: "")) == nil)
         #expect(CertificateAlert(TLSError.handshakeTimedOut) == nil)
     }
 
-    @Test func `an address is written with its port as one writes it`() throws {
+    @Test func `an address is formatted with its port`() throws {
         #expect(try SocketAddress(ipAddress: "192.0.2.1", port: 2195).hostAndPort == "192.0.2.1:2195")
         #expect(try SocketAddress(ipAddress: "::1", port: 2195).hostAndPort == "[::1]:2195")
     }

@@ -15,7 +15,7 @@ import Testing
 
 @testable import APNSServer
 
-/// The feedback listener towards providers that are refused, that do not read, and that do not go away.
+/// The feedback listener with providers that are refused, do not read, or do not close.
 @Suite(.timeLimit(.minutes(1)))
 struct FeedbackListenerTests {
     typealias Fixture = ListenerFixture
@@ -50,7 +50,7 @@ struct FeedbackListenerTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a provider that is refused sees no close_notify, and one with an empty list does`(
+    func `a refused provider receives no close_notify, and one with an empty list does`(
         _ version: TLSVersion
     ) async throws {
         let store = CountedStore(count: 0, refused: "com.example.other")
@@ -84,16 +84,16 @@ struct FeedbackListenerTests {
         #expect(line.metadata["push.feedback.tokens"] == "2", "\(line.metadata)")
     }
 
-    /// Goal: what a provider does not read is not read from the store either.
+    /// Goal: the store is not read ahead of the provider.
     ///
-    /// Method: a list of 38 MB and a provider that reads nothing: what goes is what fits into the sockets of both ends.
-    @Test func `a provider that does not read is handed what the sockets hold, and no more`() async throws {
+    /// Method: a list of 38 MB and a provider that reads nothing: only what fits into the sockets of both ends is read.
+    @Test func `a provider that does not read receives no more than the sockets hold`() async throws {
         let store = CountedStore(count: 1_000_000)
         try await Self.withListener(store) { listener, port in
             let tls = try Fixture.client()
             try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { _ in
                 try await store.wait("the list") { $0.takenCount > 0 }
-                // The same event loop answers this only when it is done with what it does at a time.
+                // The same event loop runs this only after its current work.
                 for _ in 0..<50 {
                     try await ScriptedProvider.withConnection(port: port, tls: tls) { _ in }
                 }
@@ -102,7 +102,7 @@ struct FeedbackListenerTests {
         }
     }
 
-    @Test func `a provider that reads late gets all of a long list, and it is acknowledged`() async throws {
+    @Test func `a provider that reads late receives all of a long list, which is acknowledged`() async throws {
         let count = TestEffort.count(50_000, long: 200_000)
         let store = CountedStore(count: count)
         try await Self.withListener(store) { _, port in
@@ -116,7 +116,7 @@ struct FeedbackListenerTests {
         }
     }
 
-    @Test func `one provider cannot take all connections`() async throws {
+    @Test func `one provider cannot occupy all connections`() async throws {
         let store = CountedStore(count: 0)
         let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
         let configuration = try Self.configuration {
@@ -128,12 +128,16 @@ struct FeedbackListenerTests {
         try await Self.withListener(store, configuration, logger: lines.logger(.debug)) { listener, port in
             let tls = try Fixture.client()
             let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, tls) }
-            try await store.wait("those that are let in") { $0.openedCount >= 8 }
+            try await store.wait("the admitted connections") { $0.openedCount >= 8 }
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
-            #expect(lines.of("connection refused").contains { "\($0.metadata)".contains("its provider has as many") })
-            // One that goes makes room for another.
+            #expect(
+                lines.of("connection refused").contains {
+                    "\($0.metadata)".contains("connection limit of its provider")
+                }
+            )
+            // A closed connection makes room for another.
             for channel in held { try? await channel.close().get() }
             try await eventually("all are gone") { listener.connectionCount == 0 }
             let before = store.current.openedCount
@@ -144,7 +148,7 @@ struct FeedbackListenerTests {
     }
 
     @Test(arguments: [0, 1_000_000])
-    func `a provider that neither takes its list nor closes is cut, and its list stays`(
+    func `a provider that neither reads its list nor closes is cut, and its list is kept`(
         _ count: Int
     ) async throws {
         let store = CountedStore(count: count)
@@ -167,7 +171,7 @@ struct FeedbackListenerTests {
         #expect(store.current.acknowledgementCount == 0)
     }
 
-    /// Reads until the handshake is done, and then no more; does not answer a close.
+    /// Reads until the handshake completes, then no more; does not respond to a close.
     private final class Deaf: ChannelDuplexHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundIn = ByteBuffer
@@ -183,7 +187,7 @@ struct FeedbackListenerTests {
         func read(context: ChannelHandlerContext) { if !self.isDeaf { context.read() } }
     }
 
-    /// Shakes hands, and then does nothing.
+    /// Completes the handshake, then does nothing.
     static func connect(_ port: Int, _ configuration: TLSConfiguration) async throws -> any Channel {
         try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
@@ -204,7 +208,7 @@ extension Range<Int> {
     }
 }
 
-/// A list of so many tokens, that counts what is done with it.
+/// A list of a number of tokens that counts its calls.
 final class CountedStore: FeedbackStore {
     struct Counts: Sendable {
         var openedCount = 0
@@ -229,7 +233,7 @@ final class CountedStore: FeedbackStore {
 
     var current: Counts { self.counts.withLockedValue { $0 } }
 
-    /// Waits until the counts say so.
+    /// Waits until the counts meet a condition.
     func wait(_ what: String, _ isMet: (Counts) -> Bool) async throws {
         for await _ in self.changed where isMet(self.current) { return }
     }

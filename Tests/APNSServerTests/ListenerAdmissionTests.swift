@@ -40,7 +40,7 @@ struct ListenerAdmissionTests {
         #expect(backend.identifiers.isEmpty)
     }
 
-    @Test func `more connections than there may be are closed as they come`() async throws {
+    @Test func `connections over the limit are closed immediately`() async throws {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration { $0.connectionCountMax = 1 }
         try await Fixture.withListener(backend, configuration) { listener, port in
@@ -59,7 +59,7 @@ struct ListenerAdmissionTests {
         #expect(backend.current.providers.count == 1)
     }
 
-    @Test func `a connection that never shakes hands is closed`() async throws {
+    @Test func `a connection without a handshake is closed`() async throws {
         let configuration = try Fixture.configuration { $0.handshakeTimeout = .milliseconds(100) }
         try await Fixture.withListener(ScriptedBackend(), configuration) { _, port in
             let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -68,7 +68,7 @@ struct ListenerAdmissionTests {
         }
     }
 
-    @Test func `an idle connection is closed without a word`() async throws {
+    @Test func `an idle connection is closed without an error response`() async throws {
         let configuration = try Fixture.configuration { $0.idleTimeout = .milliseconds(100) }
         try await Fixture.withListener(ScriptedBackend(), configuration) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
@@ -81,7 +81,7 @@ struct ListenerAdmissionTests {
     }
 
     @Test(arguments: [true, false])
-    func `a graceful shutdown settles what is in flight and tells the last that was taken`(
+    func `a graceful shutdown completes what is in flight and reports the last accepted notification`(
         isAnnounced: Bool
     ) async throws {
         let backend = ScriptedBackend { _ in nil }
@@ -109,7 +109,7 @@ struct ListenerAdmissionTests {
         }
     }
 
-    @Test func `a shutdown that is not told cuts what is not settled in time`() async throws {
+    @Test func `an unannounced shutdown cuts what is not completed in time`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration {
             $0.shutdownDuration = .milliseconds(50)
@@ -127,7 +127,7 @@ struct ListenerAdmissionTests {
         #expect(backend.current.closedCount == 1)
     }
 
-    @Test func `what has no outcome before the cut is told as not taken`() async throws {
+    @Test func `notifications without an outcome before the cut are reported as not accepted`() async throws {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.shutdownDuration = .seconds(2) }
         try await Fixture.withListener(backend, configuration) { listener, port in
@@ -143,7 +143,9 @@ struct ListenerAdmissionTests {
     }
 
     @Test(arguments: [false, true])
-    func `an outcome that never comes ends the connection in time, behind what was taken`(isEnding: Bool) async throws {
+    func `an outcome that never arrives ends the connection in time, after accepted notifications`(isEnding: Bool)
+        async throws
+    {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(400) }
         try await Fixture.withListener(backend, configuration) { _, port in
@@ -151,7 +153,7 @@ struct ListenerAdmissionTests {
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 let start = ContinuousClock.now
-                // Also where the end is already decided, and waits for the outcome.
+                // Also if the end is already decided, and waits for the outcome.
                 if isEnding { try await provider.send(try Fixture.probe(6)) }
                 #expect(try await provider.end().bytes == Fixture.response(.shutdown, 2))
                 #expect(ContinuousClock.now - start < .seconds(5))
@@ -160,14 +162,14 @@ struct ListenerAdmissionTests {
         #expect(backend.current.closedCount == 1)
     }
 
-    @Test func `outcomes that are slow, each within its time, end nothing`() async throws {
+    @Test func `slow outcomes within their time limits end nothing`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(800) }
         try await Fixture.withListener(backend, configuration) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...4))
                 try await backend.wait("four messages") { $0.taken.count == 4 }
-                // All together take longer than one may.
+                // In total, they take longer than a single one may.
                 let eventLoop = provider.channel.eventLoop
                 for identifier in 1...4 as ClosedRange<UInt32> {
                     try await eventLoop.scheduleTask(in: .milliseconds(300)) { backend.settle(identifier, .accepted) }
@@ -179,7 +181,8 @@ struct ListenerAdmissionTests {
         }
     }
 
-    @Test func `one address has not all the room before it proves anything, and frees it when it does`() async throws {
+    @Test func `one address cannot occupy all unauthenticated connections, and authentication frees them`() async throws
+    {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration {
             $0.connectionCountMax = 10
@@ -188,7 +191,7 @@ struct ListenerAdmissionTests {
         try await Fixture.withListener(backend, configuration) { listener, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { first in
                 try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { second in
-                    // Both are admitted when they are answered, and so are no unauthenticated peers.
+                    // Both are admitted once they receive a response, and are no longer unauthenticated.
                     for provider in [first, second] {
                         try await provider.send(try Fixture.frames(1...1))
                     }
@@ -204,19 +207,19 @@ struct ListenerAdmissionTests {
         }
     }
 
-    @Test func `a listener that cannot listen says why, and runs only once`() async throws {
+    @Test func `a listener that cannot listen reports the reason, and runs only once`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { listener, port in
             await #expect(throws: ServerError.ranAlready) { try await listener.run() }
             let second = Listener(try Fixture.configuration { $0.port = port }, backend: backend)
             let failure = await #expect(throws: ServerError.self) { try await second.run() }
-            let reason = "something listens there already (Address already in use). Stop it, or choose another port."
-            #expect(failure?.description == "cannot listen on 127.0.0.1 port \(port): \(reason)")
+            let reason = "address already in use; stop the other program or choose another port"
+            #expect(failure?.description == "cannot listen on 127.0.0.1:\(port): \(reason)")
             await #expect(throws: ServerError.self) { try await second.boundAddress }
         }
     }
 
-    @Test func `a provider that never goes is cut when its time is over`() async throws {
+    @Test func `a provider that never closes is cut after the time limit`() async throws {
         let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         let configuration = try Fixture.configuration { $0.drainDuration = .milliseconds(50) }
         try await Fixture.withListener(backend, configuration) { _, port in

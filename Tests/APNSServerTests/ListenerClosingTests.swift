@@ -11,10 +11,10 @@ import Testing
 
 @testable import APNSServer
 
-/// Goal: whenever a provider closes, and however, all that it wrote before is handed on, once and in order.
+/// Goal: however and whenever a provider closes, everything that it wrote before is passed on, once and in order.
 ///
-/// Method: through the real listener over TLS, with few in flight; a seed says how many, how the bytes are cut, in
-/// which order outcomes come, and between which of them the provider closes.
+/// Method: through the real listener over TLS, with few in flight; a seed determines how many, how the bytes are split,
+/// the order of outcomes, and when the provider closes.
 @Suite(.timeLimit(.minutes(5))) struct ListenerClosingTests {
     typealias Fixture = ListenerFixture
 
@@ -23,7 +23,7 @@ import Testing
         var count: Int
         var inFlightCountMax: Int
         var hasCloseNotify: Bool
-        /// How many outcomes come before the provider closes.
+        /// The number of outcomes before the provider closes.
         var closingAt: Int
 
         init(seed: UInt64) {
@@ -34,7 +34,7 @@ import Testing
             self.closingAt = self.random.chance(50) ? 0 : self.random.below(self.count)
         }
 
-        /// Writes all, in pieces, and waits until the kernel has the last.
+        /// Writes everything in pieces, and waits until the kernel has accepted the last.
         mutating func write(to provider: ScriptedProvider) async throws {
             var bytes = try Fixture.frames(1...UInt32(self.count))
             while bytes.readableBytes > 0 {
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(20, long: 60) as Range<UInt64>)
-    func `what a provider wrote before it closed is handed on as outcomes come`(seed: UInt64) async throws {
+    func `everything written before a close is passed on as outcomes arrive`(seed: UInt64) async throws {
         let backend = ScriptedBackend { _ in nil }
         let plan = Plan(seed: seed)
         let configuration = try Fixture.configuration { $0.inFlightCountMax = plan.inFlightCountMax }
@@ -78,7 +78,7 @@ import Testing
         #expect(backend.identifiers == (1...plan.count).map { UInt32($0) }, "seed \(seed)")
     }
 
-    @Test func `a rejection behind the close throws away the rest, and the log says how much`() async throws {
+    @Test func `a rejection after the close discards the rest, which the log counts`() async throws {
         let (backend, lines) = (ScriptedBackend { _ in nil }, LogLines())
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 5 }
         try await Listener(configuration, backend: backend, logger: lines.logger(.info)).withRunning { listener in
@@ -88,7 +88,7 @@ import Testing
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 try await provider.closeOutput()
                 for identifier in 1...4 as ClosedRange<UInt32> { backend.settle(identifier, .accepted) }
-                // By then the listener has read the end of the stream.
+                // By then, the listener has read the end of the stream.
                 try await backend.wait("further messages") { $0.taken.count > 5 }
                 backend.settle(5, .rejected(.binary(.invalidToken)))
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 5))
@@ -100,7 +100,7 @@ import Testing
         #expect(dropped.level == .warning)
     }
 
-    @Test func `a probe is answered and not counted as thrown away, what follows it is`() async throws {
+    @Test func `a probe is answered and not counted as discarded, unlike what follows it`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
@@ -121,7 +121,8 @@ import Testing
         }
     }
 
-    @Test func `a message at fault behind one that is rejected is counted, as nobody is told of it`() async throws {
+    @Test func `an invalid message after a rejected one counts as discarded, since no response names it`() async throws
+    {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
@@ -133,7 +134,7 @@ import Testing
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 2))
             }
             try await backend.wait("the end") { $0.closedCount == 1 }
-            // The third was handed on, and its outcome is no matter of the listener's.
+            // The third one was passed on, and its outcome is not the listener's concern.
             #expect(backend.current.discardedCount == 1)
         }
     }

@@ -6,12 +6,12 @@ import Logging
 import NIOCore
 import Testing
 
-/// Goal: no more is written than the limits say, and what they allow is.
+/// Goal: exactly as much is written as the limits allow.
 @Suite struct LogRateLimiterTests {
     private static let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
 
     @Test(arguments: [(131_072, 16_384), (16_777_216, 4_194_304), (1_048_576, 131_072), (100, 10)])
-    func `room comes back with time, and never more than at first`(_ burst: Int, _ perSecond: Int) {
+    func `the allowance refills over time, up to the initial amount`(_ burst: Int, _ perSecond: Int) {
         var limiter = LogRateLimiter(burst: burst, perSecond: perSecond)
         func takes(_ amount: Int, _ now: NIODeadline) -> Bool { limiter.takes(amount, now: now) }
         #expect(!takes(burst + 1, Self.start))
@@ -24,7 +24,7 @@ import Testing
         let late = NIODeadline.uptimeNanoseconds(UInt64(Int64.max))
         #expect(!takes(burst + 1, late))
         #expect(takes(burst, late))
-        // Time that goes back changes nothing.
+        // Time that runs backward changes nothing.
         #expect(!takes(1, Self.start))
     }
 
@@ -36,8 +36,8 @@ import Testing
         #expect(isTaken)
     }
 
-    /// Goal: what comes a little quicker than it may is not halved.
-    @Test(arguments: [20, 21, 25, 30, 39, 1000]) func `the rate is reached whatever comes how quickly`(perSecond: Int) {
+    /// Goal: a rate slightly above the limit is not halved.
+    @Test(arguments: [20, 21, 25, 30, 39, 1000]) func `the rate is reached at any speed of arrivals`(perSecond: Int) {
         var limiter = LogRateLimiter(burst: 200, perSecond: 20)
         for _ in 0..<200 { _ = limiter.takes(1, now: Self.start) }
         var count = 0
@@ -47,7 +47,7 @@ import Testing
         #expect((1190...1200).contains(count))
     }
 
-    @Test func `no ten seconds have more refusals than there may be`() {
+    @Test func `no ten seconds have more refusals than the limit`() {
         let countMax = RefusalLog.burst + 10 * RefusalLog.lineCountPerSecond
         let lines = LogLines()
         let log = RefusalLog(lines.logger(.info))
@@ -56,7 +56,7 @@ import Testing
             times.append(millisecond)
             return [:]
         }
-        // Half a minute with a refusal in each millisecond.
+        // Half a minute with a refusal every millisecond.
         for millisecond in 0..<30_000 {
             log.log("refused", now: Self.start + .milliseconds(Int64(millisecond)), note(millisecond))
         }

@@ -78,7 +78,7 @@ struct PushRequestHeadTests {
     ]
 
     @Test(arguments: Self.typed.indices)
-    func `a topic that fits its push type is taken`(_ index: Int) {
+    func `a topic that fits its push type is accepted`(_ index: Int) {
         let (type, topic) = Self.typed[index]
         #expect(self.reason(["apns-push-type": type, "apns-topic": topic]) == nil)
         guard type == "pushtotalk" else { return }
@@ -87,7 +87,7 @@ struct PushRequestHeadTests {
     }
 
     @Test(arguments: ["", "00f", "00 ff", "xy", String(repeating: "00", count: 101)])
-    func `a token that is none is left to be judged when it is known who asks`(_ text: String) throws {
+    func `an invalid token is rejected only after the credentials are checked`(_ text: String) throws {
         guard case .head(let head) = self.read([":path": "/3/device/" + text]) else {
             Issue.record("refused")
             return
@@ -95,7 +95,7 @@ struct PushRequestHeadTests {
         #expect(head.token() == nil)
     }
 
-    @Test func `an apns-id is taken in either letter case`() {
+    @Test func `an apns-id is accepted in either letter case`() {
         guard case .head(let head) = self.read(["apns-id": "123E4567-e89b-42D3-A456-426614174000"]) else {
             Issue.record("refused")
             return
@@ -103,7 +103,7 @@ struct PushRequestHeadTests {
         #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
     }
 
-    @Test func `the first fault in the service's order counts`() {
+    @Test func `the first error in the service's order counts`() {
         #expect(self.reason(["apns-id": "1", ":method": "GET"]) == .badMessageId)
         #expect(self.reason([":method": "GET", "apns-topic": String?.none]) == .methodNotAllowed)
         #expect(self.reason(["apns-topic": String?.none, "apns-priority": "7"]) == .missingTopic)
@@ -119,7 +119,7 @@ struct PushRequestHeadTests {
         }
     }
 
-    @Test func `a certificate for one topic speaks for itself, one for several does not`() {
+    @Test func `a certificate for one topic determines the topic, one for several does not`() {
         guard case .head(let head) = self.read(["apns-topic": String?.none], topics: ["a"]) else {
             Issue.record("refused")
             return

@@ -9,14 +9,14 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// What listeners tell of what they refuse.
+/// The reports of listeners about rejections.
 @Suite(.timeLimit(.minutes(1)))
 struct RefusalObserverTests {
     typealias Fixture = ListenerFixture
 
     // MARK: The binary protocol
 
-    /// Sends bytes behind a good message on a connection of their own.
+    /// Sends bytes after a valid message on a connection of their own.
     private func refused(_ bytes: ByteBuffer, observes: Bool = true) async throws -> [RefusedMessage] {
         let backend = ScriptedBackend(observesRefusals: observes)
         try await Fixture.withListener(backend) { _, port in
@@ -35,7 +35,7 @@ struct RefusalObserverTests {
     private static let payload = ByteBuffer(string: "no JSON")
 
     @Test(arguments: Command.allCases)
-    func `a whole message that is refused is told with its parts`(_ command: Command) async throws {
+    func `a complete rejected message is reported with its parts`(_ command: Command) async throws {
         var bytes = ByteBuffer()
         let token = try Fixture.token(2)
         let frame = NotificationFrame(token: token, payload: Self.payload, identifier: 7, command: command)
@@ -48,14 +48,14 @@ struct RefusalObserverTests {
         #expect(!"\(one)".contains(token.hexadecimal))
     }
 
-    @Test func `a probe is told without token and with an empty payload`() async throws {
+    @Test func `a probe is reported without token and with an empty payload`() async throws {
         let probe = try Fixture.probe(9)
         let one = try #require(try await self.refused(probe).first)
         #expect(one.status == .missingDeviceToken && one.identifier == 9 && one.bytes == probe)
         #expect(one.token == nil && one.payload == ByteBuffer())
     }
 
-    @Test func `a length over the limit is told before its bytes are there`() async throws {
+    @Test func `a length over the limit is reported before its bytes arrive`() async throws {
         var bytes = ByteBuffer(bytes: [1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 32])
         bytes.writeBytes(try Fixture.token(3).bytes)
         bytes.writeBytes([0xFF, 0xFF, UInt8(ascii: "{")])
@@ -65,14 +65,14 @@ struct RefusalObserverTests {
         #expect(one.payload == nil && one.bytes == bytes)
     }
 
-    @Test func `bytes that are no message are told without a status, and not more than the limit`() async throws {
+    @Test func `bytes that are not a message are reported without a status, up to the limit`() async throws {
         let bytes = ByteBuffer(repeating: 9, count: 2 * RefusedMessage.byteCountMax)
         let one = try #require(try await self.refused(bytes).first)
         #expect(one.status == nil && one.command == nil && one.token == nil)
         #expect(one.bytes.readableBytes <= RefusedMessage.byteCountMax && one.bytes.getInteger(at: 0) == UInt8(9))
     }
 
-    @Test func `a broken frame of items is told with what is whole of it`() async throws {
+    @Test func `a broken frame of items is reported with its complete items`() async throws {
         var bytes = ByteBuffer(bytes: [2, 0, 0, 0, 42, 1, 0, 32])
         bytes.writeBytes(try Fixture.token(4).bytes)
         bytes.writeBytes([2, 0xFF, 0xFF, 1, 2, 3, 4])
@@ -81,7 +81,7 @@ struct RefusalObserverTests {
         #expect(one.status == .protocolError && one.token == token && one.payload == nil && one.bytes == bytes)
     }
 
-    @Test func `nothing is told where nobody observes it`() async throws {
+    @Test func `nothing is reported without an observer`() async throws {
         #expect(try await self.refused(try Fixture.probe(9), observes: false).isEmpty)
     }
 
@@ -130,7 +130,7 @@ struct RefusalObserverTests {
         }
     }
 
-    @Test func `a request that the listener refuses is told, without its credentials`() async throws {
+    @Test func `a request rejected by the listener is reported without its credentials`() async throws {
         let service = Service()
         let headers = [("apns-priority", "7"), ("authorization", "bearer secret"), ("x-other", "kept")]
         let answer = try await self.answer(service, headers)
@@ -146,7 +146,7 @@ struct RefusalObserverTests {
         #expect(!told.contains { $0.contains("secret") })
     }
 
-    @Test func `a request that the service refuses is told as well`() async throws {
+    @Test func `a request rejected by the service is reported as well`() async throws {
         let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000)
         let service = Service(.rejected(rejection))
         let answer = try await self.answer(service)
@@ -155,7 +155,7 @@ struct RefusalObserverTests {
         #expect(service.taken.current.count == 1)
     }
 
-    @Test func `what is told of token and payload is bounded`() async throws {
+    @Test func `reported tokens and payloads are limited in length`() async throws {
         let service = Service()
         let path = "/3/device/" + String(repeating: "a", count: 2000)
         let answer = try await self.answer(service, path: path, body: String(repeating: " ", count: 16_000))
@@ -166,7 +166,7 @@ struct RefusalObserverTests {
     }
 
     @Test(arguments: [true, false])
-    func `who takes a request has its headers, and the name that it is given once more`(_ isNamed: Bool) async throws {
+    func `the service receives the headers and the unique identifier of a request`(_ isNamed: Bool) async throws {
         let service = Service()
         let answer = try await self.answer(service, [("x-other", "kept")]) { $0.addsUniqueIdentifier = isNamed }
         #expect(answer.text == "200")
@@ -177,7 +177,7 @@ struct RefusalObserverTests {
         #expect(service.refused.current.isEmpty)
     }
 
-    @Test func `no request is told where nobody observes it`() async throws {
+    @Test func `no request is reported without an observer`() async throws {
         let service = Service(observesRefusals: false)
         let answer = try await self.answer(service, [("apns-priority", "7")])
         #expect(answer.text == "400 BadPriority" && service.refused.current.isEmpty)

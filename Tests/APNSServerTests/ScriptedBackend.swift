@@ -6,7 +6,7 @@ import APNSTestKit
 import APNSWire
 import NIOCore
 
-/// A backend that notes what it is handed, and gives the outcomes that a test decides on.
+/// A backend that records what it receives, with outcomes chosen by a test.
 final class ScriptedBackend: DeliveryBackend {
     struct Taken: Sendable {
         var notification: PushNotification
@@ -48,7 +48,7 @@ final class ScriptedBackend: DeliveryBackend {
         return .admitted(Connection(backend: self))
     }
 
-    /// Waits until the state say so, 20 seconds at most.
+    /// Waits until the state meets a condition, for at most 20 seconds.
     func wait(_ what: String, until isMet: @escaping @Sendable (State) -> Bool) async throws {
         try await self.state.wait(until: isMet) { _ in DeadlineExceeded(what: what) }
     }

@@ -10,7 +10,7 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-/// In which order the simulator checks what it is sent, on both of its listeners.
+/// The order of the simulator's checks, on both listeners.
 @Suite(.timeLimit(.minutes(1)))
 struct CheckOrderTests {
     typealias Fixture = SimulatorFixture
@@ -19,12 +19,12 @@ struct CheckOrderTests {
     static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
     static let untrusted = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
-    /// How a client shows who it is.
+    /// The credentials of a client.
     enum Proof: Sendable, CaseIterable {
         case certificate, key, wrongKey, none
     }
 
-    /// A request: for a device of the fixture, or for a token of its own.
+    /// A request: for a device of the fixture, or for its own token.
     struct Sent: Sendable {
         var token: DeviceToken
         var payload = "{\"aps\":{}}"
@@ -63,12 +63,12 @@ struct CheckOrderTests {
             configuration.providerToken = ProviderTokenSource(key: key)
         }
         configuration.backoff.first = .milliseconds(5)
-        // The simulator is to judge, not the client.
+        // The simulator has to check, not the client.
         configuration.payloadByteCountMax = 8192
         return configuration
     }
 
-    /// What the HTTP/2 listener makes of requests, one after the other.
+    /// Returns the responses of the HTTP/2 listener to consecutive requests.
     private func outcomes(
         _ sent: [Sent],
         _ proof: Proof = .certificate,
@@ -91,7 +91,7 @@ struct CheckOrderTests {
         }
     }
 
-    /// The status that the binary listener tells about a message; 0 for one that it takes.
+    /// Returns the status of the binary listener for a message; 0 if it accepts it.
     private func status(
         _ sent: Sent,
         change: @escaping (inout SimulatorConfiguration) throws -> Void = { _ in }
@@ -107,7 +107,7 @@ struct CheckOrderTests {
             bytes.writeBytes(payload)
             bytes.writeImmutableBuffer(try Fixture.probe(8))
             let response = try await Fixture.send(bytes, to: simulator).bytes
-            // Where the message was taken, it is the probe that is refused.
+            // If the message was accepted, the probe is rejected.
             return response == Fixture.response(2, 8) ? 0 : response.count == 6 ? response[1] : 255
         }
     }
@@ -119,7 +119,9 @@ struct CheckOrderTests {
     // MARK: Credentials
 
     @Test(arguments: [(Proof.none, PushReason.missingProviderToken), (.wrongKey, .invalidProviderToken)])
-    func `who is not let in learns nothing of a token`(_ proof: Proof, _ reason: PushReason) async throws {
+    func `without valid credentials, a client learns nothing about a token`(_ proof: Proof, _ reason: PushReason)
+        async throws
+    {
         var sent = try [1, 101, 102, 103, 999].map { try Sent($0) }
         sent.append(try Sent(token: [1]))
         sent.append(try Sent(101, "no JSON"))
@@ -128,14 +130,14 @@ struct CheckOrderTests {
         #expect(outcomes == sent.map { _ in self.rejected(reason) })
     }
 
-    @Test func `a topic that the certificate is not for is refused before the token is looked at`() async throws {
+    @Test func `a topic outside the certificate is rejected before the token is checked`() async throws {
         var sent = try [1, 101, 102, 999].map { try Sent($0) }
         for index in sent.indices { sent[index].topic = "com.example.other" }
         let outcomes = try await self.outcomes(sent)
         #expect(outcomes == sent.map { _ in self.rejected(.topicDisallowed) })
     }
 
-    @Test func `a topic that the key is not for is refused before the token is looked at`() async throws {
+    @Test func `a topic outside the key is rejected before the token is checked`() async throws {
         let topics = ["com.example.other", "com.example.application", Fixture.topic + ".voip", Fixture.topic]
         let sent = try topics.map { topic in
             var sent = try Sent(101)
@@ -153,7 +155,7 @@ struct CheckOrderTests {
 
     // MARK: The same outcome on both listeners
 
-    /// What is sent, the status of the binary listener, and the reason over HTTP/2.
+    /// A message, the status of the binary listener, and the reason over HTTP/2.
     struct Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var sent: @Sendable () throws -> Sent
@@ -186,14 +188,15 @@ struct CheckOrderTests {
         Case(testDescription: "dead, no JSON", sent: { try Sent(101, "x") }, status: 1, reason: .payloadEmpty),
     ]
 
-    @Test(arguments: Self.cases) func `both listeners judge a message alike`(_ one: Case) async throws {
+    @Test(arguments: Self.cases) func `both listeners check a message in the same way`(_ one: Case) async throws {
         let sent = try one.sent()
         #expect(try await self.status(sent) == one.status)
         #expect(try await self.outcomes([sent]) == [one.reason.map { self.rejected($0) } ?? .accepted])
     }
 
     @Test(arguments: [1, 31, 32, 100])
-    func `where unknown tokens are taken, those shorter than any real one are not`(_ count: Int) async throws {
+    func `unknown tokens are accepted if configured, except those shorter than any real one`(_ count: Int) async throws
+    {
         let sent = try Sent(token: [UInt8](repeating: 7, count: count))
         let isTaken = count >= 32
         let status = try await self.status(sent) { $0.acceptsUnknownTokens = true }
@@ -202,14 +205,14 @@ struct CheckOrderTests {
         #expect(outcomes == [isTaken ? .accepted : self.rejected(.badDeviceToken)])
     }
 
-    @Test func `a registered token is known whatever its length`() async throws {
+    @Test func `a registered token is known regardless of its length`() async throws {
         let sent = try Sent(token: [9])
         let device = SimulatedDevice(token: sent.token, topic: Fixture.topic)
         #expect(try await self.status(sent) { $0.devices.append(device) } == 0)
         #expect(try await self.outcomes([sent]) { $0.devices.append(device) } == [.accepted])
     }
 
-    @Test func `a fault happens to what passes the checks, and to nothing else`() async throws {
+    @Test func `a fault occurs only after all checks pass`() async throws {
         let storm = Fault(at: .always, .reject(reason: .serviceUnavailable))
         let sent = try [Sent(1, "x"), Sent(1), Sent(999)]
         let outcomes = try await self.outcomes(sent) { $0.faults = [storm] }

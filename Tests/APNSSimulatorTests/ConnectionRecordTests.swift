@@ -7,14 +7,14 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// What a simulator tells of its connections.
+/// The connections that a simulator reports.
 @Suite(.timeLimit(.minutes(1)))
 struct ConnectionRecordTests {
     typealias Fixture = SimulatorFixture
 
     struct ChangesMissing: Error { var count: Int }
 
-    @Test func `connections of all listeners are told, with what TLS knows of them`() async throws {
+    @Test func `connections of all listeners are reported with their TLS properties`() async throws {
         let changes = ObservedValue<[ConnectionRecord]>([])
         let configuration = try Fixture.configuration {
             $0.onChange = { change in
@@ -41,7 +41,7 @@ struct ConnectionRecordTests {
                 #expect(record.applicationProtocol == nil && record.tlsVersion == .tls1_2)
             }
             #expect(!simulator.endConnection(99, of: .binary))
-            // Each is told when it is opened and when it is closed.
+            // Each is reported when it is opened and when it is closed.
             try await changes.wait(until: { $0.count == 6 }, orThrow: { ChangesMissing(count: $0.count) })
             return simulator.connections
         }
@@ -50,7 +50,7 @@ struct ConnectionRecordTests {
     }
 
     @Test(arguments: FaultReport.Ending.allCases)
-    func `a connection that is ended is gone at once, but where its end is orderly`(
+    func `an ended connection closes immediately, unless its end is orderly`(
         _ ending: FaultReport.Ending
     ) async throws {
         let changes = ObservedValue<[ConnectionRecord]>([])
@@ -68,7 +68,7 @@ struct ConnectionRecordTests {
                     let start = ContinuousClock.now
                     #expect(simulator.endConnection(1, of: .binary, ending))
                     #expect(simulator.endConnection(1, of: .http2, ending))
-                    // Neither client closes: an orderly end waits for that for a second or more.
+                    // Neither client closes: an orderly end waits a second or more for that.
                     guard ending != .orderly else { return }
                     try await changes.wait(until: { $0.count == 4 }, orThrow: { ChangesMissing(count: $0.count) })
                     #expect(ContinuousClock.now - start < .milliseconds(900))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// What is told of changes, and what is counted.
+/// Reported changes, and counters.
 @Suite(.timeLimit(.minutes(1))) struct DeviceRegistryTests {
     private static let topic = "com.example.app"
 
@@ -21,11 +21,11 @@ import Testing
         )
     }
 
-    /// Goal: whoever follows the changes ends with what the record says.
+    /// Goal: the reported changes lead to the state of the record.
     ///
-    /// Method: several threads send to one offline device, each notification replacing the one before; then what the
-    /// changes say of each is compared with the record, and no change comes before its notification.
-    @Test func `changes are told in the order in which they happen, from any thread`() async throws {
+    /// Method: several threads send to one offline device, each notification replacing the previous one. The changes of
+    /// each notification are compared with the record, and none is reported before its notification.
+    @Test func `changes are reported in the order in which they happen, from any thread`() async throws {
         let seen = NIOLockedValueBox<(told: Set<UInt64>, last: [UInt64: ReceivedNotification.Delivery], early: Int)>(
             ([], [:], 0)
         )
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `each that is refused counts once, and 410 is no acceptance`() async throws {
+    @Test func `each rejection counts once, and 410 is not an acceptance`() async throws {
         let registry = try DeviceRegistry(try SimulatorFixture.configuration())
         let token = try registry.register(topic: Self.topic, token: nil, on: nil).token
         var refused = self.notification(token, connection: 1)
@@ -71,7 +71,7 @@ import Testing
         #expect(registry.statistics.rejectedCount == 1 && registry.statistics.processedCount == 1)
     }
 
-    @Test func `a reset makes new devices other ones than those before`() throws {
+    @Test func `a reset gives new devices other identifiers than before`() throws {
         let registry = try DeviceRegistry(try SimulatorFixture.configuration())
         let before = try registry.register(topic: Self.topic, token: nil, on: nil).token
         registry.reset()

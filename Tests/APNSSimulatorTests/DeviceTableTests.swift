@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// What a token is worth, what is kept for a device that is away, and what feedback lists.
+/// Token status, stored notifications and feedback.
 struct DeviceTableTests {
     private static let topic = "com.example.app"
     private static let other = "com.example.other"
@@ -32,7 +32,7 @@ struct DeviceTableTests {
         return notification
     }
 
-    @Test mutating func `a new token is that of its device, its topic and its service`() {
+    @Test mutating func `a new token belongs to its device, topic and environment`() {
         let token = self.register()
         #expect(self.table.status(of: token, topic: Self.topic) == .alive)
         #expect(self.table.status(of: token, topic: Self.other) == .otherTopic)
@@ -43,7 +43,7 @@ struct DeviceTableTests {
         #expect(another.status(of: token, topic: Self.topic) == .unknown)
     }
 
-    @Test mutating func `there is a bound on tokens, those of removed devices included, and on the apps of a device`() {
+    @Test mutating func `tokens, including those of removed devices, and apps of a device are limited`() {
         self.table = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], tokenCountMax: 3)
         let full = SimulatorError.tooManyDeviceTokens(countMax: 3)
         func problem(_ topic: String, _ token: DeviceToken? = nil, on identifier: String?) -> SimulatorError? {
@@ -56,11 +56,11 @@ struct DeviceTableTests {
         #expect(problem(Self.topic, on: nil) == full && problem(Self.other, on: "a") == full)
         #expect(self.table.problemOfRenewal == full)
         #expect(self.table.problem(SimulatedDevice("new", apps: [])) == full)
-        // What is there can be registered again.
+        // Existing apps can be registered again.
         #expect(problem(Self.topic, on: "a") == nil && problem(Self.topic, token, on: "a") == nil)
         #expect(self.table.device("a").map { self.table.problem($0) } == .some(nil))
         #expect("\(full)".contains("3 device tokens"))
-        // A token of the run before is good all the same.
+        // A token of an earlier run is still valid.
         var other = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
         let later = (0..<5).map { _ in
             other.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
@@ -72,7 +72,7 @@ struct DeviceTableTests {
         #expect(other.problem(SimulatedDevice("many", apps: apps.dropLast())) == nil)
     }
 
-    @Test mutating func `the run after this one knows its tokens, and gives new devices others`() {
+    @Test mutating func `a later run knows earlier tokens, and assigns others to new devices`() {
         let tokens = [self.register(), self.register(), self.register(Self.other, on: "device-2")]
         var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
         #expect(next.status(of: tokens[2], topic: Self.topic) == .otherTopic)
@@ -92,7 +92,7 @@ struct DeviceTableTests {
         }
     }
 
-    @Test mutating func `an app that registers again keeps its token, until it is given a new one`() {
+    @Test mutating func `an app that registers again keeps its token until it receives a new one`() {
         let token = self.register(on: "phone")
         #expect(self.register(on: "phone") == token)
         let renewed = self.table.renewToken(Self.topic, on: "phone", now: 5000)?.app.token
@@ -105,7 +105,7 @@ struct DeviceTableTests {
         #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple) == [tuple])
     }
 
-    @Test mutating func `an offline device gets the last notification of each app when it is back`() {
+    @Test mutating func `an offline device receives the last notification of each app when it is online again`() {
         let (token, second) = (self.register(on: "phone"), self.register(Self.other, on: "phone"))
         #expect(self.table.setOnline("phone", false, now: 0) == [])
         let first = self.table.deliver(self.notification(1, token), now: 1)
@@ -123,12 +123,12 @@ struct DeviceTableTests {
         #expect(self.table.setOnline("nobody", true, now: 0) == nil)
     }
 
-    @Test mutating func `what expires at once is not kept, and what is kept expires`() {
+    @Test mutating func `a notification that expires immediately is not stored, and stored ones expire`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)
         let kept = self.table.deliver(self.notification(1, token, .at(secondsSince1970: 10)), now: 9999)
         #expect(kept.delivery == .stored)
-        // One that is tried once takes nobody's place.
+        // A single attempt replaces no stored notification.
         let once = self.table.deliver(self.notification(2, token, .immediately), now: 9999)
         #expect(once.delivery == .discarded && once.changes.isEmpty)
         let late = self.table.deliver(self.notification(3, token, .at(secondsSince1970: 9)), now: 9999)
@@ -139,7 +139,7 @@ struct DeviceTableTests {
         #expect(self.table.setOnline("phone", true, now: 11_000) == [.init(number: 4, delivery: .expired)])
     }
 
-    @Test mutating func `what is kept for an app that goes is not delivered`() {
+    @Test mutating func `a notification stored for a removed app is not delivered`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)
         _ = self.table.deliver(self.notification(1, token), now: 1)
@@ -154,7 +154,7 @@ struct DeviceTableTests {
         #expect(self.table.devices.isEmpty && self.table.removeDevice("phone", at: 5) == nil)
     }
 
-    @Test mutating func `a device of the same name has other tokens than the one that was removed`() {
+    @Test mutating func `a device with the identifier of a removed one has other tokens`() {
         let token = self.register(on: "phone")
         _ = self.table.removeDevice("phone", at: 4)
         let new = self.register(on: "phone")
@@ -163,7 +163,7 @@ struct DeviceTableTests {
         #expect(self.table.status(of: new, topic: Self.topic) == .alive)
     }
 
-    @Test mutating func `names with numbers beyond all counts are names like any other`() {
+    @Test mutating func `identifiers with huge numbers are valid`() {
         let names = ["device-18446744073709551615", "device-9007199254740993", "device-0", "device-1"]
         for name in names { _ = self.register(on: name) }
         let token = self.register()
@@ -172,7 +172,7 @@ struct DeviceTableTests {
         #expect(Set(self.table.devices.flatMap(\.apps).map(\.token)).count == 5)
     }
 
-    @Test mutating func `an app may have more tokens than a generation counts`() {
+    @Test mutating func `an app can have more tokens than a generation counts`() {
         var token = self.register(on: "phone")
         var last = token
         for _ in 0..<70_000 {
@@ -184,7 +184,7 @@ struct DeviceTableTests {
         #expect(self.table.status(of: last, topic: Self.topic) == .replaced(since: 1))
     }
 
-    @Test mutating func `an app has one token, also where one of the run before comes`() throws {
+    @Test mutating func `an app has one token, even if one of an earlier run is used`() throws {
         let old = self.register(on: "device-1")
         var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
         let given = try DeviceToken(bytes: [UInt8](repeating: 0xAB, count: 32))
@@ -194,7 +194,7 @@ struct DeviceTableTests {
         #expect(next.devices.map(\.apps.count) == [1])
     }
 
-    @Test mutating func `numbers go on where a table follows another`() {
+    @Test mutating func `numbers continue in a later table`() {
         let tokens = [self.register(), self.register()]
         let min = self.table.deviceNumberMax
         var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], deviceNumberMin: min)
@@ -202,12 +202,12 @@ struct DeviceTableTests {
         let named = next.register(topic: Self.topic, token: nil, on: "device-1", environment: .sandbox, now: 0)
             .app.token
         #expect(!tokens.contains(new) && !tokens.contains(named) && new != named)
-        // What is still on its way to a device of before reaches that one.
+        // A notification on its way to an old device reaches that one.
         #expect(next.status(of: tokens[1], topic: Self.topic) == .alive)
         #expect(next.device(of: tokens[1])?.identifier != next.device(of: new)?.identifier)
     }
 
-    @Test mutating func `a token that was dead stays so when its app comes back with another`() throws {
+    @Test mutating func `a dead token stays dead when its app returns with another one`() throws {
         let token = self.register(on: "phone")
         _ = self.table.remove(token, at: 1000)
         let new = try DeviceToken(bytes: [UInt8](repeating: 0xCD, count: 32))
@@ -216,7 +216,7 @@ struct DeviceTableTests {
         #expect(self.table.status(of: new, topic: Self.topic) == .alive)
     }
 
-    @Test mutating func `what is kept for an app outlives its token`() {
+    @Test mutating func `a stored notification survives the replacement of its token`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)
         _ = self.table.deliver(self.notification(1, token), now: 1)
@@ -225,19 +225,19 @@ struct DeviceTableTests {
         #expect(self.table.setOnline("phone", true, now: 3) == [.init(number: 1, delivery: .delivered(at: 3))])
     }
 
-    @Test mutating func `feedback has what it had when another app is registered at the device`() {
+    @Test mutating func `registering another app on a device keeps its feedback entries`() {
         let (token, other) = (self.register(on: "phone"), self.register(Self.other, on: "phone"))
         _ = (self.table.remove(token, at: 5000), self.table.deliver(self.notification(1, token), now: 6000))
         _ = self.register("com.example.third", on: "phone")
         #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple.token) == [token])
         #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 5000))
         #expect(self.table.status(of: other, topic: Self.other) == .alive)
-        // That app is back.
+        // That app is installed again.
         _ = self.register(on: "phone")
         #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).isEmpty)
     }
 
-    @Test mutating func `what is kept for a token does not stay with a device that has lost it`() {
+    @Test mutating func `a stored notification is discarded when its token moves to another device`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)
         _ = self.table.deliver(self.notification(1, token), now: 1)
@@ -248,13 +248,13 @@ struct DeviceTableTests {
         #expect(self.table.device("phone")?.apps.isEmpty == true)
     }
 
-    @Test mutating func `a token that was given to the other service is none of this one`() throws {
+    @Test mutating func `a token of the other environment is not one of this service`() throws {
         let token = try DeviceToken(bytes: [UInt8](repeating: 0xEE, count: 32))
         _ = self.table.register(topic: Self.topic, token: token, on: nil, environment: .production, now: 0)
         #expect(self.table.status(of: token, topic: Self.topic) == .otherEnvironment)
     }
 
-    @Test mutating func `what has expired when the next one comes was not replaced`() {
+    @Test mutating func `an expired notification is not replaced by the next one`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)
         _ = self.table.deliver(self.notification(1, token, .at(secondsSince1970: 1)), now: 0)
@@ -262,22 +262,23 @@ struct DeviceTableTests {
         #expect(next.changes == [.init(number: 1, delivery: .expired)] && next.delivery == .stored)
     }
 
-    @Test mutating func `feedback is said to change where it does`() {
+    @Test mutating func `feedback changes are reported`() {
         let token = self.register(on: "phone")
         _ = self.table.takeFeedbackChange()
         #expect(self.table.takeFeedbackChange() == false)
         _ = (self.table.remove(token, at: 1), self.table.deliver(self.notification(1, token), now: 2))
         #expect(self.table.takeFeedbackChange() == true)
-        // It is listed already.
+        // It is already listed.
         _ = self.table.deliver(self.notification(2, token), now: 3)
         #expect(self.table.takeFeedbackChange() == false)
         _ = self.register(on: "phone")
         #expect(self.table.takeFeedbackChange() == true)
     }
 
-    /// Goal: at most one notification is kept for an app, and each that is kept ends once, as a plain model says.
+    /// Goal: at most one notification is stored for an app, and each stored one ends once, as in a simple model.
     ///
-    /// Method: random registrations, removals, switches and notifications with random expiries, beside the model.
+    /// Method: random registrations, removals, switches and notifications with random expiries, compared with the
+    /// model.
     @Test(arguments: 0..<20 as Range<UInt64>) mutating func `random walks agree with a model`(_ seed: UInt64) {
         struct App {
             var stored: (number: UInt64, expiry: UInt64)?

@@ -10,7 +10,7 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-/// The same faults at each listener that can have them.
+/// The same faults at each listener that supports them.
 @Suite(.timeLimit(.minutes(1)))
 struct FaultListenerTests {
     typealias Fixture = SimulatorFixture
@@ -44,7 +44,7 @@ struct FaultListenerTests {
     // MARK: HTTP/2
 
     @Test(arguments: [Fault.Effect.closeBefore, .closeAfter], FaultReport.Ending.allCases)
-    func `a connection that ends at a request leaves it indeterminate, taken or not`(
+    func `a connection that ends at a request leaves it indeterminate, accepted or not`(
         _ effect: Fault.Effect,
         _ ending: FaultReport.Ending
     ) async throws {
@@ -62,7 +62,7 @@ struct FaultListenerTests {
         }
     }
 
-    @Test func `a request that is ignored has no answer, and those behind it have theirs`() async throws {
+    @Test func `an ignored request has no response, and later ones have theirs`() async throws {
         let fault = Fault(at: .notification(1), .ignore)
         try await self.withClient([fault], answerDurationMax: .milliseconds(300)) { simulator, client in
             let (first, second) = (try Self.request(1), try Self.request(2))
@@ -74,7 +74,7 @@ struct FaultListenerTests {
         }
     }
 
-    @Test func `a request that is delayed is taken late, and those behind it are not`() async throws {
+    @Test func `a delayed request is accepted late, and later ones are not delayed`() async throws {
         let fault = Fault(at: .token(prefix: try Fixture.token(1).hexadecimal), .delay(.milliseconds(500)))
         try await self.withClient([fault]) { simulator, client in
             let (start, slow) = (ContinuousClock.now, try Self.request(1))
@@ -87,7 +87,7 @@ struct FaultListenerTests {
         }
     }
 
-    @Test func `a rejection comes after the delay of its report`() async throws {
+    @Test func `a rejection is sent after the delay of its report`() async throws {
         let report = FaultReport(delay: .milliseconds(300))
         let fault = Fault(at: .always, .reject(reason: .badDeviceToken), report: report)
         try await self.withClient([fault]) { _, client in
@@ -98,8 +98,8 @@ struct FaultListenerTests {
         }
     }
 
-    @Test func `a limit of streams holds from the notification on`() async throws {
-        // The first tells the client of the limit, and the delays make the others wait for each other.
+    @Test func `a stream limit applies from its notification on`() async throws {
+        // The first response tells the client the limit, and the delays make the others wait for each other.
         let faults = [
             Fault(at: .notification(1), .limitStreams(1)),
             Fault(at: .always, .delay(.milliseconds(50))),
@@ -119,7 +119,7 @@ struct FaultListenerTests {
         }
     }
 
-    @Test func `a handshake that is refused costs a client nothing but time`() async throws {
+    @Test func `a refused handshake costs a client only time`() async throws {
         let fault = Fault(at: .connection(1), .refuseHandshake, listener: .http2)
         try await self.withClient([fault]) { simulator, client in
             let outcome = try await client.send(Self.request(1))
@@ -128,12 +128,12 @@ struct FaultListenerTests {
     }
 
     @Test(arguments: FaultReport.Ending.allCases)
-    func `a connection that is refused takes nothing, and the next one does`(
+    func `a refused connection accepts nothing, and the next one does`(
         _ ending: FaultReport.Ending
     ) async throws {
         let fault = Fault(at: .connection(1), .refuseConnection, report: FaultReport(ending: ending))
         try await self.withClient([fault]) { simulator, client in
-            // Whether the client had written the first when the connection ended is a matter of chance.
+            // Whether the client had written the first when the connection ended is random.
             let outcomes = [try await client.send(Self.request(1)), try await client.send(Self.request(2))]
             #expect(outcomes[1] == .accepted, "\(outcomes)")
             #expect(simulator.statistics.processedCount == outcomes.filter { $0 == .accepted }.count)
@@ -142,7 +142,7 @@ struct FaultListenerTests {
 
     // MARK: Feedback
 
-    /// Lets devices 1 to 3 be on the list, and reads it on so many connections, which end without its being taken off.
+    /// Adds devices 1 to 3 to the list, and reads it on several connections that end before it is acknowledged.
     private func lists(_ faults: [Fault], connectionCount: Int) async throws -> [ScriptedProvider.Ending] {
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
             for device in 1...3 { simulator.remove(try Fixture.token(device), at: 1_700_000_000_000) }
@@ -162,14 +162,14 @@ struct FaultListenerTests {
     }
 
     @Test(arguments: FaultReport.Ending.allCases)
-    func `a list is cut inside a tuple on the connection that is meant`(_ ending: FaultReport.Ending) async throws {
+    func `a list is cut within a tuple on the chosen connection`(_ ending: FaultReport.Ending) async throws {
         let cut = Fault(at: .connection(1), .cutList(byteCount: 50), report: FaultReport(ending: ending))
         let endings = try await self.lists([cut], connectionCount: 2)
         #expect(endings.map(\.bytes.count) == [50, 3 * 38])
         #expect(endings.map(\.hasCloseNotify) == [ending == .orderly || ending == .abrupt, true])
     }
 
-    @Test func `a list is written and cut at once`() async throws {
+    @Test func `a list is both slowed down and cut`() async throws {
         let faults = [
             Fault(at: .always, .slowWriting(TransferPace(byteCount: 9, interval: .milliseconds(1)))),
             Fault(at: .always, .cutList(byteCount: 40)),
@@ -177,14 +177,14 @@ struct FaultListenerTests {
         #expect(try await self.lists(faults, connectionCount: 1).map(\.bytes.count) == [40])
     }
 
-    @Test func `a feedback connection is refused behind its handshake, and the list stays`() async throws {
+    @Test func `a feedback connection is refused after its handshake, and the list is kept`() async throws {
         let refused = Fault(at: .connection(1), .refuseConnection, listener: .feedback)
         #expect(try await self.lists([refused], connectionCount: 2).map(\.bytes.count) == [0, 3 * 38])
     }
 
     // MARK: The binary protocol
 
-    @Test func `a notification that is delayed is taken late, and all behind it waits`() async throws {
+    @Test func `a delayed notification is accepted late, and later ones wait`() async throws {
         let fault = Fault(at: .notification(2), .delay(.milliseconds(300)))
         let start = ContinuousClock.now
         try await Simulator.withRunning(try Fixture.configuration([fault])) { simulator in
@@ -196,20 +196,20 @@ struct FaultListenerTests {
         #expect(ContinuousClock.now - start >= .milliseconds(300))
     }
 
-    @Test func `behind a notification that is ignored nothing is taken or answered`() async throws {
+    @Test func `after an ignored notification nothing is accepted or answered`() async throws {
         let fault = Fault(at: .notification(3), .ignore)
         try await Simulator.withRunning(
             try Fixture.configuration([fault]) { $0.listener.outcomeTimeout = .milliseconds(200) }
         ) { simulator in
             var bytes = try Fixture.messages(5)
             bytes.writeImmutableBuffer(try Fixture.probe(6))
-            // The listener gives up on the outcome, and says that 2 was the last.
+            // The listener gives up the outcome, and its response names 2 as the last one.
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(10, 2))
             #expect(simulator.statistics.processedCount == 2)
         }
     }
 
-    @Test func `a connection ends before a notification is taken, and nothing is said`() async throws {
+    @Test func `a connection ends before a notification is accepted, without a response`() async throws {
         let fault = Fault(at: .notification(3), .closeBefore)
         try await Simulator.withRunning(try Fixture.configuration([fault])) { simulator in
             let ending = try await Fixture.send(try Fixture.messages(5), to: simulator)
@@ -223,7 +223,7 @@ struct FaultListenerTests {
         let fault = Fault(at: .connection(1), .refuseHandshake, listener: .binary)
         try await Simulator.withRunning(try Fixture.configuration([fault])) { simulator in
             let bytes = try Fixture.probe(1)
-            // `withConnection` takes the end of a connection for the end of its handshake.
+            // `withConnection` mistakes the end of a connection for the end of its handshake.
             let first = try? await Fixture.send(bytes, to: simulator)
             #expect(first?.bytes ?? [] == [] && first?.hasCloseNotify != true)
             #expect(simulator.statistics.connectionCount == 0)

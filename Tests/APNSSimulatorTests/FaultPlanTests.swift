@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// Goal: what goes wrong can be changed while a simulator runs, and each time that something did is known.
+/// Goal: faults can be changed while a simulator runs, and each occurrence is recorded.
 @Suite struct FaultPlanTests {
     typealias Fixture = SimulatorFixture
 
@@ -27,7 +27,7 @@ import Testing
         return self.schedule.fault(at: .binary, token: token, connection: 3, number: number, overall: 9)?.effect
     }
 
-    @Test func `a fault is added behind the others, switched off and on, and removed`() throws {
+    @Test func `a fault is added after the others, disabled, enabled and removed`() throws {
         let added = try self.schedule.add(PlannedFault(Fault(at: .always, .closeAfter), isEnabled: true))
         #expect(added.identifier == 2)
         #expect(try [self.effect(), self.effect(), self.effect()] == [.ignore, .closeAfter, .closeAfter])
@@ -44,8 +44,8 @@ import Testing
         #expect(try self.effect() == nil)
     }
 
-    @Test func `all are replaced, or none where one can happen nowhere`() throws {
-        #expect(throws: SimulatorError.fault(index: 1, reason: "numbers begin with 1")) {
+    @Test func `all are replaced, or none if one is invalid`() throws {
+        #expect(throws: SimulatorError.fault(index: 1, reason: "the number must be at least 1")) {
             try self.schedule.replace([
                 PlannedFault(Fault(at: .always, .closeAfter)), PlannedFault(Fault(at: .connection(0), .closeAfter)),
             ])
@@ -59,7 +59,7 @@ import Testing
         #expect(try self.effect() == .closeBefore)
     }
 
-    @Test func `one that is suspended from the start waits for its switch, also after a reset`() throws {
+    @Test func `an initially disabled fault waits until it is enabled, also after a reset`() throws {
         let schedule = try FaultSchedule([PlannedFault(Fault(at: .always, .closeAfter), isEnabled: false)])
         func effect() throws -> Fault.Effect? {
             let token = try Fixture.token(1)
@@ -74,7 +74,9 @@ import Testing
         #expect(try effect() == nil)
     }
 
-    @Test func `what is recorded later is told at once, and again with its number`() throws {
+    @Test func `an occurrence whose notification is recorded later is reported immediately, and again with its number`()
+        throws
+    {
         _ = try self.schedule.replace([PlannedFault(Fault(at: .always, .delay(.seconds(1))))])
         #expect(try self.effect(1) == .delay(.seconds(1)))
         let first = try #require(self.schedule.applications.first)
@@ -93,7 +95,7 @@ import Testing
         #expect(self.changes.withLockedValue(\.last) == .faultApplied(again))
     }
 
-    @Test func `reset makes it as it was at the start`() throws {
+    @Test func `a reset restores the initial faults`() throws {
         #expect(try self.effect() == .ignore)
         _ = try self.schedule.add(PlannedFault(Fault(at: .always, .closeAfter), isEnabled: true))
         self.schedule.reset()
@@ -102,7 +104,7 @@ import Testing
         #expect(try self.effect() == .ignore)
     }
 
-    @Test func `each time is noted and told, and the oldest are forgotten`() throws {
+    @Test func `each occurrence is recorded and reported, and the oldest are removed`() throws {
         _ = try self.schedule.add(PlannedFault(Fault(at: .notification(7), .shutDown), isEnabled: true))
         #expect(try self.effect() == .ignore)
         #expect(try self.effect(7) == .shutDown)
@@ -113,7 +115,7 @@ import Testing
         #expect(last.effect == .shutDown && last.listener == .binary && last.timestamp == 1234)
         #expect(last.connectionNumber == 3 && last.notificationNumber == 7)
         let told = self.changes.withLockedValue { $0 }
-        // The second one is told with the number of its notification, which is recorded at once.
+        // The second one is reported with the number of its notification, which is recorded immediately.
         #expect(told.last == .faultApplied(applications[0]))
         var notification = ReceivedNotification(
             listener: .binary,

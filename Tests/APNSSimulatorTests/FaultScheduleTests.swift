@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// When a fault is due, where it can happen, and its form in JSON.
+/// When and where a fault occurs, and its JSON format.
 struct FaultScheduleTests {
     typealias Fixture = SimulatorFixture
 
@@ -33,7 +33,7 @@ struct FaultScheduleTests {
 
     // MARK: When
 
-    @Test func `each trigger is due where it says`() throws {
+    @Test func `each trigger is due at its notifications`() throws {
         #expect(try self.numbers([Fault(at: .always, .ignore)]).count == 200)
         #expect(try self.numbers([Fault(at: .notification(7), .ignore)]) == [7])
         #expect(try self.numbers([Fault(at: .notificationOverall(1007), .ignore)]) == [7])
@@ -42,7 +42,7 @@ struct FaultScheduleTests {
         #expect(try self.numbers([Fault(at: .always, .ignore, occurrenceCountMax: 3)]) == [1, 2, 3])
     }
 
-    @Test func `the begin of a token is enough, in either letter case and of any length`() throws {
+    @Test func `a token prefix matches in either letter case and at any length`() throws {
         let token = try Fixture.token(0x10).hexadecimal
         func numbers(_ prefix: String) throws -> [UInt64] {
             try self.numbers([Fault(at: .token(prefix: prefix), .ignore)])
@@ -55,7 +55,7 @@ struct FaultScheduleTests {
         #expect(try numbers(token + "00") == [])
     }
 
-    @Test func `a seed chooses the same notifications whatever happened before, and another seed others`() throws {
+    @Test func `a seed always selects the same notifications, and another seed others`() throws {
         func numbers(_ seed: UInt64, connection: UInt64 = 1) throws -> [UInt64] {
             let random = Fault(at: .random(probability: 0.25, seed: seed), .ignore)
             return try self.numbers([random], connection: connection)
@@ -71,7 +71,7 @@ struct FaultScheduleTests {
         #expect(try self.numbers([Fault(at: .random(probability: 1, seed: 7), .ignore)]).count == 200)
     }
 
-    @Test func `the first that may still happen does`() throws {
+    @Test func `the first fault that is not used up occurs`() throws {
         let schedule = try FaultSchedule([
             PlannedFault(Fault(at: .notification(1), .ignore, occurrenceCountMax: 1)),
             PlannedFault(Fault(at: .always, .closeAfter)),
@@ -93,7 +93,7 @@ struct FaultScheduleTests {
 
     // MARK: Where
 
-    @Test func `a fault happens at each listener that can have it, or at the one that it names`() throws {
+    @Test func `a fault occurs at each listener that supports it, or at the specified one`() throws {
         func listeners(_ fault: Fault) throws -> [SimulatorListener] { try fault.listeners(index: 0) }
         #expect(try listeners(Fault(at: .always, .closeAfter)) == [.binary, .http2])
         #expect(try listeners(Fault(at: .always, .closeAfter, listener: .http2)) == [.http2])
@@ -101,7 +101,7 @@ struct FaultScheduleTests {
         #expect(try listeners(Fault(at: .always, .reject(status: 8))) == [.binary])
         #expect(try listeners(Fault(at: .always, .reject(reason: .badDeviceToken))) == [.http2])
         #expect(try listeners(Fault(at: .connection(2), .cutList(byteCount: 9))) == [.feedback])
-        // Only the binary protocol has an error response that could carry another identifier.
+        // Only the binary protocol has an error response that could contain another identifier.
         let lost = Fault(at: .always, .shutDown, report: FaultReport(identifier: .zero))
         #expect(try listeners(lost) == [.binary])
     }
@@ -109,57 +109,57 @@ struct FaultScheduleTests {
     static let impossible: [(fault: Fault, reason: String)] = [
         (
             Fault(at: .always, .reject(status: 8), listener: .http2),
-            "HTTP/2 has no reject, only the binary gateway"
+            "reject is not supported at HTTP/2, only at the binary gateway"
         ),
         (
             Fault(at: .always, .goAway(.shutdown), listener: .binary),
-            "the binary gateway has no goAway, only HTTP/2"
+            "goAway is not supported at the binary gateway, only at HTTP/2"
         ),
         (
             Fault(at: .always, .slowReading(TransferPace(byteCount: 1, interval: .zero)), listener: .feedback),
-            "the feedback service has no slowReading, only the binary gateway, HTTP/2"
+            "slowReading is not supported at the feedback service, only at the binary gateway, HTTP/2"
         ),
         (
             Fault(at: .notification(3), .cutList(byteCount: 7)),
-            "cutList happens to a connection, not at a notification"
+            "cutList affects connections and cannot be triggered by a notification or token"
         ),
         (
             Fault(at: .token(prefix: "ab"), .refuseConnection),
-            "refuseConnection happens to a connection, not at a notification"
+            "refuseConnection affects connections and cannot be triggered by a notification or token"
         ),
         (
             Fault(at: .always, .reject(reason: .forbidden), report: FaultReport(isSplit: true)),
-            "reject at HTTP/2 is not reported in that way"
+            "reject at HTTP/2 does not support this report"
         ),
         (
             Fault(at: .always, .refuseHandshake, report: FaultReport(ending: .reset)),
-            "refuseHandshake at the binary gateway, the feedback service, HTTP/2 is not reported in that way"
+            "refuseHandshake at the binary gateway, the feedback service, HTTP/2 does not support this report"
         ),
-        (Fault(at: .token(prefix: "x"), .ignore), "the first digits of a device token are 1 to 200 hexadecimal digits"),
-        (Fault(at: .token(prefix: ""), .ignore), "the first digits of a device token are 1 to 200 hexadecimal digits"),
-        (Fault(at: .notification(0), .ignore), "numbers begin with 1"),
-        (Fault(at: .random(probability: 1.5, seed: 1), .ignore), "a probability is from 0 to 1"),
-        (Fault(at: .random(probability: .nan, seed: 1), .ignore), "a probability is from 0 to 1"),
-        (Fault(at: .always, .delay(.seconds(-1))), "a delay is not negative"),
-        (Fault(at: .always, .cutList(byteCount: -1)), "a number of bytes is not negative"),
-        (Fault(at: .always, .limitStreams(-1)), "a number of streams is from 0 to 4294967295"),
+        (Fault(at: .token(prefix: "x"), .ignore), "the token prefix must have 1 to 200 hexadecimal digits"),
+        (Fault(at: .token(prefix: ""), .ignore), "the token prefix must have 1 to 200 hexadecimal digits"),
+        (Fault(at: .notification(0), .ignore), "the number must be at least 1"),
+        (Fault(at: .random(probability: 1.5, seed: 1), .ignore), "the probability must be from 0 to 1"),
+        (Fault(at: .random(probability: .nan, seed: 1), .ignore), "the probability must be from 0 to 1"),
+        (Fault(at: .always, .delay(.seconds(-1))), "the delay must not be negative"),
+        (Fault(at: .always, .cutList(byteCount: -1)), "byteCount must not be negative"),
+        (Fault(at: .always, .limitStreams(-1)), "count must be from 0 to 4294967295"),
         (
             Fault(at: .always, .shutDown, report: FaultReport(isSplit: true, isCoalesced: true)),
-            "a response is split or coalesced, not both"
+            "isSplit and isCoalesced cannot be combined"
         ),
         (
             Fault(at: .always, .slowReading(TransferPace(byteCount: .max, interval: .zero))),
-            "a pace has at most 1048576 bytes at a time"
+            "byteCount must be at most 1048576"
         ),
         (
             Fault(at: .always, .reject(.http2(PushRejection(status: 200, reason: .shutdown)))),
-            "a status of HTTP that refuses is from 400 to 599"
+            "httpStatus must be from 400 to 599"
         ),
-        (Fault(at: .always, .ignore, occurrenceCountMax: -1), "a number of occurrences is not negative"),
+        (Fault(at: .always, .ignore, occurrenceCountMax: -1), "occurrenceCountMax must not be negative"),
     ]
 
     @Test(arguments: Self.impossible)
-    func `a fault that can happen nowhere keeps a simulator from starting, and says why`(
+    func `an invalid fault prevents a simulator from starting, with the reason`(
         _ fault: Fault,
         _ reason: String
     ) async throws {
@@ -192,13 +192,13 @@ struct FaultScheduleTests {
             Fault(at: .always, .cutList(byteCount: 0)),
         ]
 
-    @Test func `faults go through JSON unchanged, all effects of them`() throws {
+    @Test func `faults with all effects are unchanged after JSON encoding and decoding`() throws {
         let data = try JSONEncoder().encode(Self.all)
         #expect(try JSONDecoder().decode([Fault].self, from: data) == Self.all)
         #expect(Set(Self.all.map(\.effect.name)).count == 17)
     }
 
-    @Test func `the form in JSON is the documented one`() throws {
+    @Test func `the JSON format is the documented one`() throws {
         let text = """
             {"at": {"notification": 5}, "effect": {"name": "reject", "status": 8}, "listener": "binary",
             "report": {"delayMilliseconds": 200, "identifier": 0, "ending": "reset"}, "occurrenceCountMax": 1}
@@ -231,5 +231,20 @@ struct FaultScheduleTests {
         #"{"effect": {"name": "closeAfter"}, "report": {"ending": "loud"}}"#,
     ]) func `an invalid fault is an error`(_ text: String) {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
+    }
+
+    @Test func `an unknown effect is answered with the nearest and all effects`() throws {
+        let text = #"{"effect": {"name": "closeAftr"}}"#
+        let error = try #require(throws: DecodingError.self) {
+            try JSONDecoder().decode(Fault.self, from: Data(text.utf8))
+        }
+        guard case .dataCorrupted(let context) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        let parts = context.debugDescription.components(separatedBy: "? Valid effects: ")
+        #expect(parts.first == "unknown effect closeAftr; did you mean closeAfter")
+        let names = try #require(parts.last).components(separatedBy: ", ")
+        #expect(Set(names) == Set(Self.all.map(\.effect.name)))
     }
 }

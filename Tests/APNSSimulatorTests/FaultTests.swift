@@ -9,11 +9,11 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// What a provider meets when a simulator's fault happens, and what its statistics say of it.
+/// The effect of a fault on a provider, and the simulator's statistics.
 struct FaultCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var faults: [Fault]
-    /// What the provider reads in all.
+    /// All bytes that the provider reads.
     var bytes: [UInt8]
     var processedCount: Int
     var hasCloseNotify = true
@@ -44,7 +44,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             processedCount: 4
         ),
         FaultCase(
-            testDescription: "status 10 with the identifier of the last that was taken",
+            testDescription: "status 10 with the identifier of the last accepted notification",
             faults: [Fault(at: .notification(6), .shutDown)],
             bytes: SimulatorFixture.response(10, 6),
             processedCount: 6
@@ -56,7 +56,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             processedCount: 6
         ),
         FaultCase(
-            testDescription: "an end without a word",
+            testDescription: "an end without an error response",
             faults: [Fault(at: .notification(6), .closeAfter)],
             bytes: [],
             processedCount: 6
@@ -89,21 +89,21 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             hasCloseNotify: false
         ),
         FaultCase(
-            testDescription: "a reset behind a message that was taken",
+            testDescription: "a reset after an accepted message",
             faults: [Fault(at: .notification(6), .closeAfter, report: FaultReport(ending: .reset))],
             bytes: [],
             processedCount: 6,
             hasCloseNotify: false
         ),
         FaultCase(
-            testDescription: "a reset behind the response",
+            testDescription: "a reset after the response",
             faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(ending: .reset))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5,
             hasCloseNotify: false
         ),
         FaultCase(
-            testDescription: "an abrupt close behind the response",
+            testDescription: "an abrupt close after the response",
             faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(ending: .abrupt))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
@@ -142,7 +142,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
 struct FaultTests {
     typealias Fixture = SimulatorFixture
 
-    @Test(arguments: FaultCase.all) func `each fault does what it says`(_ fault: FaultCase) async throws {
+    @Test(arguments: FaultCase.all) func `each fault has its effect`(_ fault: FaultCase) async throws {
         try await Simulator.withRunning(try Fixture.configuration(fault.faults)) { simulator in
             var bytes = try Fixture.messages(20)
             bytes.writeImmutableBuffer(try Fixture.probe(21))
@@ -157,7 +157,7 @@ struct FaultTests {
         }
     }
 
-    @Test func `a fault by token happens wherever the token is, as often as it may`() async throws {
+    @Test func `a fault by token occurs at each message of the token, up to its limit`() async throws {
         let token = try Fixture.token(7).hexadecimal
         let fault = Fault(at: .token(prefix: token), .reject(status: 1), occurrenceCountMax: 2)
         try await Simulator.withRunning(try Fixture.configuration([fault])) { simulator in
@@ -173,10 +173,10 @@ struct FaultTests {
         }
     }
 
-    /// Goal: what comes while a late response waits is thrown away, and counted as such.
+    /// Goal: input during the delay of a response is discarded, and counted as such.
     ///
-    /// Method: the provider floods during the delay; its statistics must say processed only what is before the bad one.
-    @Test(arguments: [0, 50, 300]) func `nothing behind a bad message counts, however late the response`(
+    /// Method: the provider floods during the delay; only what precedes the bad message counts as processed.
+    @Test(arguments: [0, 50, 300]) func `nothing after a bad message counts, however late the response`(
         delayMilliseconds: Int
     ) async throws {
         let report = FaultReport(delay: .milliseconds(delayMilliseconds))
@@ -191,8 +191,8 @@ struct FaultTests {
                 let flood = try Fixture.messages(100)
                 for _ in 0..<100 { provider.push(flood) }
                 #expect(try await provider.end().bytes == Fixture.response(8, 51))
-                // The provider keeps its side open, so all of it arrives within the time of draining.
-                try await eventually("all is thrown away", within: .seconds(4)) {
+                // The provider keeps its side open, so everything arrives within the drain time.
+                try await eventually("everything is discarded", within: .seconds(4)) {
                     simulator.statistics.discardedCount == 10_000
                 }
             }

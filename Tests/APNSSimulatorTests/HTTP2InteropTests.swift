@@ -10,11 +10,10 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: HTTP/2 clients of other makes get what the service would answer, and what they say of each notification is
-/// what the simulator has in its record.
+/// Goal: independent HTTP/2 clients receive the service's responses, and their outcomes match the simulator's record.
 ///
-/// Method: each sends to a device, to one that is unknown, to one that deleted the app, to one of another app, and to
-/// one of the other environment.
+/// Method: each sends to a device, an unknown one, one that deleted the app, one of another app, and one of the other
+/// environment.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HTTP2InteropTests {
     typealias Fixture = SimulatorFixture
 
@@ -28,7 +27,7 @@ import Testing
         case certificate, providerToken
     }
 
-    /// What became of one notification, as the client says it or as the simulator has recorded it.
+    /// The outcome of a notification, reported by the client or recorded by the simulator.
     struct Line: Decodable, Equatable {
         var token: String
         var status: Int
@@ -40,7 +39,7 @@ import Testing
     private static let (keyIdentifier, teamIdentifier) = ("SIMULATOR1", "TEAM000001")
     private static let keyPEM = Result { try Fixture.authority.get().issueClient(topic: Fixture.topic).keyPEM }
 
-    /// What the service answers for devices 1, 999, 101, 102 and 103 of the fixture, without the name of the request.
+    /// The service's responses for devices 1, 999, 101, 102 and 103 of the fixture, without the request identifier.
     private static func expected() throws -> [Line] {
         func line(_ device: Int, _ status: Int, _ reason: String? = nil, _ timestamp: UInt64? = nil) throws -> Line {
             Line(token: try Fixture.token(device).hexadecimal, status: status, reason: reason, timestamp: timestamp)
@@ -53,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: Client.allCases, Proof.allCases)
-    func `each notification has the service's answer, and the record agrees`(
+    func `each notification has the service's response, and the record agrees`(
         _ client: Client,
         _ proof: Proof
     ) async throws {
@@ -159,7 +158,7 @@ import Testing
         return lines
     }
 
-    /// What the simulator has recorded of a notification.
+    /// The simulator's record of a notification.
     private static func recorded(_ notification: ReceivedNotification) -> Line {
         var line = Line(token: notification.token?.hexadecimal ?? "", status: 200)
         line.apnsID = notification.requestIdentifier.map { "\($0)" }
@@ -172,7 +171,7 @@ import Testing
 }
 
 extension Simulator {
-    /// All that came, in order.
+    /// All received notifications in order.
     var record: [ReceivedNotification] {
         (self.receivedNotifications + self.rejectedNotifications).sorted { $0.number < $1.number }
     }

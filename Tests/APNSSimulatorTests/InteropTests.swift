@@ -8,13 +8,14 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Clients of another make against the listener: what they say became of their notifications must be true.
+/// Independent clients at the listener: the outcomes that they report must be true.
 @Suite(.serialized, .timeLimit(.minutes(10)))
 struct InteropTests {
     typealias Fixture = SimulatorFixture
 
     @Test(arguments: PythonProvider.all)
-    func `a client of another make blames the one bad token and sends the rest`(_ client: PythonProvider) async throws {
+    func `an independent client identifies the one bad token and sends the rest`(_ client: PythonProvider) async throws
+    {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -40,12 +41,12 @@ struct InteropTests {
         }
     }
 
-    /// Goal: what the client says of each notification is what the simulator has in its record.
+    /// Goal: the outcomes that the client reports match the simulator's record.
     ///
-    /// A dead token is no error in the old protocol and comes back by feedback; an unknown one and one of another app
-    /// are refused.
+    /// A dead token is not an error in the binary protocol, but is listed by feedback; unknown tokens and those of
+    /// another app are rejected.
     @Test(arguments: PythonProvider.all)
-    func `a client of another make and the record agree on each notification`(_ client: PythonProvider) async throws {
+    func `an independent client and the record agree on each notification`(_ client: PythonProvider) async throws {
         let folder = try TemporaryFolder()
         // Device 999 is unknown, 101 has deleted the app, 102 is of another app, 103 is of the other environment.
         let refused = [999, 102, 103]
@@ -84,10 +85,10 @@ struct InteropTests {
         }
     }
 
-    /// Goal: the plainest peer that there is gets the six bytes.
+    /// Goal: the simplest client receives the six bytes.
     ///
-    /// Method: `openssl s_client` copies bytes to the listener, and what comes back to its output.
-    @Test(arguments: [true, false]) func `openssl s_client gets the six bytes`(isProbe: Bool) async throws {
+    /// Method: `openssl s_client` copies bytes to the listener, and the response to its output.
+    @Test(arguments: [true, false]) func `openssl s_client receives the six bytes`(isProbe: Bool) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -112,9 +113,9 @@ struct InteropTests {
         }
     }
 
-    /// What a reader of feedback says.
+    /// The output of a feedback reader.
     struct Feedback: Decodable {
-        /// Token and seconds.
+        /// The token and seconds.
         var feedback: [[Entry]]
 
         enum Entry: Decodable, Hashable {
@@ -132,7 +133,7 @@ struct InteropTests {
         }
     }
 
-    @Test func `a feedback reader of another make reads the whole list, which is empty then`() async throws {
+    @Test func `an independent feedback reader reads the whole list, which is then empty`() async throws {
         let environment = try await PythonEnvironment("apns-clerk==0.2.0")
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

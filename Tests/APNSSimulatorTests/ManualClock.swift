@@ -2,7 +2,7 @@
 
 import NIOConcurrencyHelpers
 
-/// A clock that goes on when a test says so.
+/// A clock that a test advances.
 final class ManualClock: Clock {
     struct Instant: InstantProtocol {
         var offset: Duration
@@ -20,7 +20,7 @@ final class ManualClock: Clock {
     }
 
     private let state = NIOLockedValueBox(State())
-    /// Says when somebody begins to sleep.
+    /// Reports when a task starts to sleep.
     let sleeps: AsyncStream<Void>
     private let sleepsContinuation: AsyncStream<Void>.Continuation
 

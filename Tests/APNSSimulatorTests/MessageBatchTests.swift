@@ -10,12 +10,12 @@ import Testing
 
 @testable import APNSSimulator
 
-/// Goal: messages that are recorded many at a time are in the record as if each had been recorded by itself.
+/// Goal: messages recorded in batches are in the record as if each had been recorded individually.
 @Suite(.timeLimit(.minutes(1)))
 struct MessageBatchTests {
     typealias Fixture = SimulatorFixture
 
-    /// Notifications in all commands for devices that are there, a dead one and one that is offline, and a probe.
+    /// Notifications in all commands for existing devices, a dead one and an offline one, and a probe.
     private static func messages(_ count: Int, _ random: inout SplitMix64) throws -> ByteBuffer {
         var bytes = ByteBuffer()
         for identifier in 1...count {
@@ -36,7 +36,7 @@ struct MessageBatchTests {
         return bytes
     }
 
-    /// What a simulator says of what it was sent.
+    /// The simulator's record of what it received.
     private struct Account: Equatable {
         var record: [ReceivedNotification] = []
         var newest: [UInt64] = []
@@ -77,7 +77,7 @@ struct MessageBatchTests {
         }
     }
 
-    @Test(arguments: 0..<6 as Range<UInt64>) func `the record is the same either way`(_ seed: UInt64) async throws {
+    @Test(arguments: 0..<6 as Range<UInt64>) func `the record is the same in both cases`(_ seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         let bytes = try Self.messages(300, &random)
         let countMax = seed.isMultiple(of: 2) ? 1000 : 113
@@ -95,7 +95,7 @@ struct MessageBatchTests {
         #expect(account.ofToken == account.record.filter { $0.token == token }.map(\.number))
     }
 
-    @Test func `what is known of a token ends with each change of devices and faults`() async throws {
+    @Test func `each change of devices and faults invalidates the token cache`() async throws {
         try await Simulator.withRunning(try Fixture.configuration { $0.now = { 1 } }) { simulator in
             let token = try Fixture.token(1)
             let device = try #require(simulator.device(of: token)?.identifier)
@@ -124,7 +124,7 @@ struct MessageBatchTests {
         }
     }
 
-    @Test func `a payload is looked at where it differs from the one before it`() async throws {
+    @Test func `a payload is checked if it differs from the previous one`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             for (payloads, status, identifier) in [
                 (["{\"a\":1}", "{\"a\":1}", "{\"a\":1]"], 1, 2), (["[1]", "[1]"], 1, 0),
@@ -140,8 +140,9 @@ struct MessageBatchTests {
         }
     }
 
-    /// Goal: the memory of the record has its bound whatever comes: as many bytes as may be, and not much less.
-    @Test(arguments: [10, 2000]) func `the oldest go where they take too many bytes`(_ textByteCount: Int) async throws
+    /// Goal: the memory of the record stays close to its limit for any input.
+    @Test(arguments: [10, 2000]) func `the oldest notifications are removed at the memory limit`(_ textByteCount: Int)
+        async throws
     {
         let byteCountMax = 256 * 1024
         let configuration = try Fixture.configuration { $0.receivedByteCountMax = byteCountMax }
@@ -163,7 +164,7 @@ struct MessageBatchTests {
         }
     }
 
-    @Test func `100,000 notifications are held by default, in 256 MiB`() throws {
+    @Test func `100,000 notifications are stored by default, in 256 MiB`() throws {
         let configuration = try Fixture.configuration()
         #expect(configuration.receivedCountMax == 100_000 && configuration.receivedByteCountMax == 256 << 20)
         var history = NotificationHistory(
@@ -185,7 +186,7 @@ struct MessageBatchTests {
         #expect(history.byteCount <= 256 << 20 && history.count < 100_000)
     }
 
-    @Test func `a connection remembers many tokens, and no wrong one`() {
+    @Test func `a connection caches many tokens correctly`() {
         var random = SplitMix64(seed: 1)
         var known = KnownTokens()
         let tokens = (0..<KnownTokens.countMax + 500).map { _ in
@@ -198,7 +199,7 @@ struct MessageBatchTests {
             #expect(known.entry(token, revision: 1)?.countIndex == UInt32(index))
             #expect(known.entry(token, revision: 2) == nil)
         }
-        // All were forgotten once, to stay within the bound.
+        // The cache was cleared once, to stay within its limit.
         #expect(known.entry(tokens[0], revision: 1) == nil)
         let last = (tokens.count - 100..<tokens.count).allSatisfy {
             known.entry(tokens[$0], revision: 1)?.countIndex == UInt32($0)

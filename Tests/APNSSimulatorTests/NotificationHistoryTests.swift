@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// What is kept of the notifications, and who is given which.
+/// Stored notifications, and their waiters.
 struct NotificationHistoryTests {
     private static func notification(_ device: Int, payload: String = "{}") throws -> ReceivedNotification {
         ReceivedNotification(
@@ -18,12 +18,12 @@ struct NotificationHistoryTests {
         )
     }
 
-    /// The numbers of those that are kept.
+    /// The numbers of stored notifications.
     private static func kept(_ history: NotificationHistory) -> [UInt64] {
         history.segments(from: 0, countMax: .max).flatMap { Array($0.numbers) }
     }
 
-    /// Takes notifications for devices, and returns the waiters of each.
+    /// Adds notifications for devices, and returns the waiters of each.
     private func receive(_ devices: [Int], in history: inout NotificationHistory) throws -> [[UInt64]] {
         try devices.map { device in
             var notification = try Self.notification(device)
@@ -31,12 +31,12 @@ struct NotificationHistoryTests {
         }
     }
 
-    /// The number of the notification that a request is given at once.
+    /// The number of the notification that a request receives immediately.
     private func number(_ request: NotificationHistory.OnRequest) -> UInt64? {
         if case .deliver(let notification) = request { notification.number } else { nil }
     }
 
-    @Test func `the oldest go, and numbers go on`() throws {
+    @Test func `the oldest are removed, and numbers continue`() throws {
         var history = NotificationHistory(countMax: 3)
         #expect(try self.receive([1, 2, 1, 3, 1], in: &history) == [[], [], [], [], []])
         #expect(Self.kept(history) == [3, 4, 5])
@@ -53,7 +53,7 @@ struct NotificationHistoryTests {
         #expect(history.count == 3)
     }
 
-    @Test func `what has gone is not returned`() throws {
+    @Test func `a removed notification is not returned`() throws {
         var history = NotificationHistory(countMax: 2)
         let (first, second) = (try SimulatorFixture.token(1), try SimulatorFixture.token(2))
         _ = try self.receive([1, 2, 1, 1], in: &history)
@@ -64,7 +64,7 @@ struct NotificationHistoryTests {
         #expect(self.number(history.next(for: first, 4)) == 6)
     }
 
-    @Test func `who waits first is given the first, and nobody the same`() throws {
+    @Test func `waiters receive different notifications in the order of their requests`() throws {
         var history = NotificationHistory(countMax: 10)
         let token = try SimulatorFixture.token(1)
         #expect([1, 2].map { history.next(for: token, $0) } == [.wait, .wait])
@@ -73,7 +73,7 @@ struct NotificationHistoryTests {
         #expect(self.number(history.next(for: token, 4)) == 4)
     }
 
-    @Test func `who does not wait any longer is given nothing`() throws {
+    @Test func `a cancelled waiter receives nothing`() throws {
         var history = NotificationHistory(countMax: 10)
         let token = try SimulatorFixture.token(1)
         #expect([1, 2].map { history.next(for: token, $0) } == [.wait, .wait])
@@ -83,7 +83,7 @@ struct NotificationHistoryTests {
         #expect(try self.receive([1, 1], in: &history) == [[2], []])
     }
 
-    @Test func `a follower gets all, whatever others were given`() throws {
+    @Test func `a follower receives all, independent of others`() throws {
         var history = NotificationHistory(countMax: 10)
         let token = try SimulatorFixture.token(1)
         _ = try self.receive([1, 2], in: &history)
@@ -95,14 +95,14 @@ struct NotificationHistoryTests {
         #expect(try self.receive([1], in: &history) == [[4, 5]])
     }
 
-    @Test func `a follower that is too slow is told how much it missed`() throws {
+    @Test func `a follower that is too slow receives the number of missed notifications`() throws {
         var history = NotificationHistory(countMax: 2)
         _ = try self.receive([1, 1, 1, 1, 1], in: &history)
         #expect(history.next(behind: 1, 1) == .fail(missedCount: 2))
         #expect(self.number(history.next(behind: 3, 2)) == 4)
     }
 
-    @Test func `where nothing is kept, those who wait are given it all the same`() throws {
+    @Test func `without storage, waiters still receive notifications`() throws {
         var history = NotificationHistory(countMax: 0)
         let token = try SimulatorFixture.token(1)
         #expect(history.next(for: token, 1) == .wait)
@@ -111,7 +111,7 @@ struct NotificationHistoryTests {
         #expect(history.count == 0)
     }
 
-    @Test func `the end is told to all who wait, and to all who come`() throws {
+    @Test func `the end is reported to all current and later waiters`() throws {
         var history = NotificationHistory(countMax: 10)
         let token = try SimulatorFixture.token(1)
         #expect(history.next(for: token, 1) == .wait)
@@ -121,9 +121,9 @@ struct NotificationHistoryTests {
         #expect(history.next(behind: 0, 4) == .end)
     }
 
-    /// Goal: a notification is returned once, or has gone; never twice, and never to a token that it is not for.
+    /// Goal: a notification is returned at most once, and only for its token.
     ///
-    /// Method: random notifications, requests and cancellations; a plain model says what a request must be given.
+    /// Method: random notifications, requests and cancellations, compared with a simple model.
     @Test(arguments: 0..<20 as Range<UInt64>) func `random walks agree with a model`(_ seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let countMax = Int(random.next() % 6)
@@ -154,7 +154,7 @@ struct NotificationHistoryTests {
         }
     }
 
-    @Test func `nothing says a token or a payload`() throws {
+    @Test func `no description contains a token or a payload`() throws {
         let notification = try Self.notification(1, payload: "secret")
         var text = "\(notification)"
         dump(notification, to: &text)

@@ -10,7 +10,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Every check over HTTP/2, in the order that docs/simulator.md states.
+/// Every check over HTTP/2, in the order of docs/simulator.md.
 @Suite(.timeLimit(.minutes(2)))
 struct PushCheckTests {
     typealias Fixture = SimulatorFixture
@@ -19,7 +19,7 @@ struct PushCheckTests {
     private static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
     private static let otherSigner = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
-    /// How a client shows who it is.
+    /// The credentials of a client.
     enum Client: Sendable {
         case certificate, revoked, otherEnvironment
         case token(key: String, age: Int64, isForged: Bool = false)
@@ -33,10 +33,10 @@ struct PushCheckTests {
         }
     }
 
-    /// A request, good at first.
+    /// A request, initially valid.
     struct Request: Sendable {
         var client: Client
-        /// Is sent on the connection before it.
+        /// Sent on the connection before it.
         var before: Client?
         var method = "POST"
         var path = "/3/device/"
@@ -50,7 +50,7 @@ struct PushCheckTests {
         }
     }
 
-    /// Something wrong with a request, and how the service says so.
+    /// A defect of a request, and the service's response.
     struct Defect: Sendable {
         var reason: PushReason
         var change: @Sendable (inout Request) throws -> Void
@@ -63,7 +63,7 @@ struct PushCheckTests {
 
     private static let device = "/3/device/"
 
-    /// What can be wrong with headers, in order.
+    /// The defects of headers, in order.
     private static let headerDefects = [
         Defect(.badMessageId) { $0.headers["apns-id"] = "x" },
         Defect(.duplicateHeaders) { $0.repeated = [("apns-priority", "5"), ("apns-priority", "5")] },
@@ -85,7 +85,7 @@ struct PushCheckTests {
         Defect(.badPath) { $0.path = "/2/device/" },
     ]
 
-    /// What can be wrong behind the credentials, in order.
+    /// The defects after the credentials, in order.
     private static let messageDefects = [
         Defect(.topicDisallowed) { $0.headers["apns-topic"] = "com.example.other" },
         Defect(.missingDeviceToken) { $0.path = Self.device },
@@ -172,7 +172,7 @@ struct PushCheckTests {
             if let before = request.before {
                 var headers = [("apns-topic", Fixture.topic)]
                 if let authorization = try before.authorization() { headers.append(("authorization", authorization)) }
-                // What is asked for does not matter, but that the credentials were good.
+                // The request does not matter, except for its valid credentials.
                 let answer = try await push.send(Self.device, headers)
                 #expect(answer.text == "400 MissingDeviceToken")
             }
@@ -185,10 +185,10 @@ struct PushCheckTests {
         }
     }
 
-    /// Sends, for each defect, a request that has it and all behind it.
+    /// For each defect, sends a request that has it and all later ones.
     private func reasons(_ defects: [Defect], _ client: Client) async throws -> [String] {
         try await Simulator.withRunning(try Self.configuration()) { simulator in
-            // The device is sent as much as it may be, the token is replaced, and the key has its newest token.
+            // The device's limit is reached, the token is replaced, and the key has its newest token.
             var first = try Request(client)
             first.path = Self.device + (try Fixture.token(2)).hexadecimal
             #expect(try await Self.send(first, to: simulator) == "200")
@@ -205,7 +205,7 @@ struct PushCheckTests {
         }
     }
 
-    /// The reasons that docs/simulator.md has, from its first check to its last.
+    /// The reasons in docs/simulator.md, from the first check to the last.
     private static let documented: Result<[String], any Error> = Result {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
@@ -220,7 +220,7 @@ struct PushCheckTests {
         }
     }
 
-    @Test func `the checks come in the order that the documentation states, and are all there`() async throws {
+    @Test func `the checks are complete and in the documented order`() async throws {
         let certificate = Self.certificateDefects.map(\.reason)
         let token = Self.tokenDefects.map(\.reason)
         for (defects, client) in [(Self.certificateDefects, Client.certificate), (Self.tokenDefects, Self.good)] {
@@ -235,12 +235,12 @@ struct PushCheckTests {
                 rest = rest[(place + 1)...]
             }
         }
-        // Nothing is documented that no request showed.
+        // Every documented reason was shown by a request.
         #expect(Set(documented) == Set((certificate + token).map(\.text)))
         #expect(documented.count == 34)
     }
 
-    @Test func `every documented reason comes by fault`() async throws {
+    @Test func `every documented reason can be a fault`() async throws {
         let reasons = PushReason.allDocumented
         let faults = reasons.indices.map { Fault(at: .notification(UInt64($0 + 1)), .reject(reason: reasons[$0])) }
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
@@ -258,7 +258,7 @@ struct PushCheckTests {
 
     // MARK: Connections
 
-    @Test func `a connection on which nothing arrives is told so`() async throws {
+    @Test func `an idle connection receives GOAWAY`() async throws {
         let configuration = try Fixture.configuration { $0.push.idleTimeout = .milliseconds(100) }
         try await Simulator.withRunning(configuration) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
@@ -271,7 +271,7 @@ struct PushCheckTests {
         }
     }
 
-    @Test func `who waits for an answer is not idle`() async throws {
+    @Test func `a connection that waits for a response is not idle`() async throws {
         let late = Fault(at: .notification(1), .delay(.milliseconds(500)))
         let configuration = try Fixture.configuration([late]) { $0.push.idleTimeout = .milliseconds(50) }
         try await Simulator.withRunning(configuration) { simulator in
@@ -283,7 +283,7 @@ struct PushCheckTests {
         }
     }
 
-    @Test func `a stop is told with its reason`() async throws {
+    @Test func `a shutdown sends GOAWAY with its reason`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
             try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
@@ -295,7 +295,7 @@ struct PushCheckTests {
         }
     }
 
-    @Test func `streams are refused one by one, or all behind the last that was processed`() async throws {
+    @Test func `streams are refused one by one, or all after the last processed one`() async throws {
         let faults = [
             Fault(at: .notification(1), .refuseStream), Fault(at: .notification(3), .goAway(.serviceUnavailable)),
         ]
@@ -312,7 +312,7 @@ struct PushCheckTests {
         }
     }
 
-    @Test func `by option there is one stream until a success, and again behind a rejection`() async throws {
+    @Test func `by option there is one stream until a success, and again after a rejection`() async throws {
         var configuration = try Self.configuration()
         configuration.deviceRateLimit = nil
         configuration.push.streamCountMax = 50
@@ -322,7 +322,7 @@ struct PushCheckTests {
             let headers = [("apns-topic", Fixture.topic), ("authorization", try Self.good.authorization() ?? "")]
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
             try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Self.tls(Self.good)) { push in
-                // What follows from an answer comes behind it, and before the next one.
+                // The effect of a response is sent after it, and before the next one.
                 for path in ["/3/device/00", path, path, "/3/device/00", path, path] {
                     try await push.send(path, headers)
                 }

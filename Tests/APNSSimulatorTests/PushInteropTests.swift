@@ -11,7 +11,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// HTTP/2 clients of other makes at the simulator: each is told what Apple's service would say.
+/// Independent HTTP/2 clients at the simulator: each receives the responses of Apple's service.
 @Suite(.timeLimit(.minutes(5)))
 struct PushInteropTests {
     typealias Fixture = SimulatorFixture
@@ -24,7 +24,7 @@ struct PushInteropTests {
         case certificate, providerToken
     }
 
-    /// Who sends with what; its files are removed with it.
+    /// The client and its credentials, whose files are removed with it.
     private final class Sender: Sendable {
         let tool: Tool
         let proof: Proof
@@ -58,7 +58,7 @@ struct PushInteropTests {
             return headers + ["authorization: bearer \(token)"]
         }
 
-        /// What the program prints of a request.
+        /// The client's output for a request.
         func printed(
             _ simulator: Simulator,
             path: String,
@@ -115,7 +115,7 @@ struct PushInteropTests {
     private static func path(_ device: Int) throws -> String { "/3/device/" + (try Fixture.token(device)).hexadecimal }
 
     @Test(arguments: Tool.allCases, Proof.allCases)
-    func `good, bad, dead and foreign tokens have their answers`(_ tool: Tool, _ proof: Proof) async throws {
+    func `good, bad, dead and foreign tokens have their responses`(_ tool: Tool, _ proof: Proof) async throws {
         let sender = try Sender(tool, proof)
         try await Simulator.withRunning(try Self.configuration()) { simulator in
             let expected = [
@@ -134,7 +134,7 @@ struct PushInteropTests {
     }
 
     @Test(arguments: Tool.allCases, Proof.allCases)
-    func `faults of the request are told in words`(_ tool: Tool, _ proof: Proof) async throws {
+    func `errors in a request are described`(_ tool: Tool, _ proof: Proof) async throws {
         let sender = try Sender(tool, proof)
         try await Simulator.withRunning(try Self.configuration()) { simulator in
             let expected: [(headers: [String], text: String)] = [
@@ -168,7 +168,7 @@ struct PushInteropTests {
     }
 
     @Test(arguments: Proof.allCases)
-    func `nghttp has many requests on one connection answered`(_ proof: Proof) async throws {
+    func `nghttp receives responses to many requests on one connection`(_ proof: Proof) async throws {
         let sender = try Sender(.nghttp, proof)
         try await Simulator.withRunning(try Self.configuration()) { simulator in
             let path = try Self.path(1)
@@ -179,7 +179,7 @@ struct PushInteropTests {
         }
     }
 
-    @Test func `nghttp is told why the service goes away`() async throws {
+    @Test func `nghttp receives the reason of a GOAWAY`() async throws {
         let sender = try Sender(.nghttp, .certificate)
         let fault = Fault(at: .notification(1), .goAway(.serviceUnavailable))
         try await Simulator.withRunning(try Self.configuration([fault])) { simulator in
@@ -188,7 +188,7 @@ struct PushInteropTests {
         }
     }
 
-    @Test func `curl is told both names of a request`() async throws {
+    @Test func `curl receives both identifiers of a request`() async throws {
         let sender = try Sender(.curl, .certificate)
         try await Simulator.withRunning(try Self.configuration()) { simulator in
             let name = "123e4567-e89b-42d3-a456-426614174000"

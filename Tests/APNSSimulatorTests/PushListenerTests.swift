@@ -48,7 +48,7 @@ struct PushListenerTests {
         .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
     }
 
-    @Test func `each kind of device has its answer, and what was taken is in the statistics`() async throws {
+    @Test func `each kind of device has its response, and accepted requests are in the statistics`() async throws {
         let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
             #expect(simulator.statistics.processedCount == 2)
             #expect(simulator.statistics.rejectedCount == 4)
@@ -65,18 +65,18 @@ struct PushListenerTests {
         )
     }
 
-    @Test func `a topic that the certificate is not for is refused`() async throws {
+    @Test func `a topic outside the certificate is rejected`() async throws {
         let outcomes = try await self.outcomes([102], topic: "com.example.other")
         #expect(outcomes == [self.rejected(.topicDisallowed)])
     }
 
-    @Test func `a storm ends after as many answers as were planned`() async throws {
+    @Test func `a limited fault ends after its number of occurrences`() async throws {
         let storm = Fault(at: .always, .reject(reason: .serviceUnavailable), occurrenceCountMax: 2)
         let outcomes = try await self.outcomes([1, 2, 3], faults: [storm])
         #expect(outcomes == [self.rejected(.serviceUnavailable), self.rejected(.serviceUnavailable), .accepted])
     }
 
-    @Test func `faults at tokens and numbers happen there`() async throws {
+    @Test func `faults by token and number occur there`() async throws {
         let faults = [
             Fault(at: .token(prefix: try Fixture.token(2).hexadecimal), .resetStream(code: 2)),
             Fault(at: .notificationOverall(3), .refuseStream, occurrenceCountMax: 1),
@@ -91,7 +91,7 @@ struct PushListenerTests {
         )
     }
 
-    @Test func `what is refused is recorded with what it said, and the begin of a payload that is too long`()
+    @Test func `a rejected request is recorded with its headers, and the beginning of a too long payload`()
         async throws
     {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in

@@ -12,12 +12,12 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// What arrived at a simulator, as values and as what is waited for; and devices that come and go meanwhile.
+/// Received notifications as values and with waiting, and devices that change meanwhile.
 @Suite(.timeLimit(.minutes(1)))
 struct ReceivedNotificationTests {
     typealias Fixture = SimulatorFixture
 
-    /// Sends a message to a device over the binary protocol, and a probe behind it.
+    /// Sends a message to a device over the binary protocol, followed by a probe.
     private static func push(
         _ identifier: UInt32,
         to token: DeviceToken,
@@ -51,7 +51,7 @@ struct ReceivedNotificationTests {
 
     // MARK: Values
 
-    @Test func `what came over the binary protocol is there in full`() async throws {
+    @Test func `a notification of the binary protocol is recorded completely`() async throws {
         let configuration = try Fixture.configuration { $0.now = { 1_700_000_000_123 } }
         try await Simulator.withRunning(configuration) { simulator in
             let token = try Fixture.token(1)
@@ -70,7 +70,9 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `bytes that are no message end the connection without a word, and are recorded so`() async throws {
+    @Test func `bytes that are not a message end the connection without an error response, which is recorded`()
+        async throws
+    {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             #expect(try await Fixture.send(ByteBuffer(bytes: [0x16, 3, 1, 0]), to: simulator).bytes == [])
             let recorded = try #require(simulator.rejectedNotifications.first)
@@ -80,7 +82,7 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `a notification that is delayed has the time at which it came`() async throws {
+    @Test func `a delayed notification has the time of its arrival`() async throws {
         let now = NIOLockedValueBox<UInt64>(1_000_000)
         let configuration = try Fixture.configuration { configuration in
             configuration.now = {
@@ -101,7 +103,7 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `what came over HTTP/2 is there in full`() async throws {
+    @Test func `a notification over HTTP/2 is recorded completely`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             try await Self.withClient(simulator) { client in
                 var request = PushRequest(token: try Fixture.token(2), payload: ByteBuffer(string: "{\"aps\":{}}"))
@@ -115,7 +117,7 @@ struct ReceivedNotificationTests {
                 #expect(received.pushType == .background && received.priority == 5 && received.expiry == .immediately)
                 #expect(received.collapseIdentifier == "score" && received.identifier == nil)
                 #expect(received.topic == Fixture.topic && received.payloadText == "{\"aps\":{}}")
-                // The system's clock: behind 2025, and before 2100.
+                // The system's clock: after 2025, and before 2100.
                 #expect((1_735_000_000_000..<4_100_000_000_000).contains(received.timestamp))
             }
         }
@@ -123,7 +125,7 @@ struct ReceivedNotificationTests {
 
     // MARK: Waiting
 
-    @Test func `one that comes later ends the wait for it, and only that`() async throws {
+    @Test func `a later notification ends only the wait for it`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let clock = ManualClock()
             let (first, second) = (try Fixture.token(1), try Fixture.token(2))
@@ -137,7 +139,7 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `a wait that is over says what came instead, and takes nothing from the next`() async throws {
+    @Test func `a wait that times out reports what arrived instead, and consumes nothing`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let clock = ManualClock()
             let (first, second) = (try Fixture.token(1), try Fixture.token(2))
@@ -165,7 +167,7 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `a task that is cancelled waits no longer`() async throws {
+    @Test func `a cancelled task stops waiting`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let (clock, token) = (ManualClock(), try Fixture.token(1))
             let waiting = Task { try await simulator.next(for: token, within: .seconds(5), clock: clock) }
@@ -192,7 +194,7 @@ struct ReceivedNotificationTests {
         #expect(try await waits.1.value == 1)
     }
 
-    @Test func `a sequence has what was there and what comes, for each of its readers`() async throws {
+    @Test func `a sequence returns stored and new notifications to each of its readers`() async throws {
         let configuration = try Fixture.configuration { $0.receivedCountMax = 2 }
         try await Simulator.withRunning(configuration) { simulator in
             let token = try Fixture.token(1)
@@ -226,7 +228,7 @@ struct ReceivedNotificationTests {
                 #expect(try await Self.push(1, to: token, simulator) == Fixture.response(2, 2))
                 #expect(simulator.remove(token) && !simulator.remove(token))
                 #expect(!simulator.remove(try Fixture.token(999)))
-                // HTTP/2 says since when, the gateway nothing, and feedback only after that.
+                // HTTP/2 responds with the time, the gateway accepts silently, and feedback lists it only after that.
                 let gone = Rejection.http2(
                     PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
                 )
@@ -239,7 +241,7 @@ struct ReceivedNotificationTests {
                 var bytes = ByteBuffer()
                 tuple.write(into: &bytes)
                 #expect(try await Self.feedback(simulator) == Array(bytes.readableBytesView))
-                // What was read is not listed again, until there is another notification.
+                // An entry that was read is not listed again until there is another notification.
                 try await eventually("the list is taken off") {
                     simulator.feedback(topic: Fixture.topic, environment: .sandbox) == []
                 }
@@ -258,7 +260,7 @@ struct ReceivedNotificationTests {
     private static func feedback(_ simulator: Simulator) async throws -> [UInt8] {
         try await ScriptedProvider.withConnection(port: simulator.feedbackPort, tls: try Fixture.client()) {
             let bytes = try await $0.end().bytes
-            // The list is taken off when the provider has closed in order.
+            // The list is acknowledged when the provider has closed in order.
             try await $0.closeOutput()
             return bytes
         }
@@ -275,7 +277,7 @@ struct ReceivedNotificationTests {
         }
     }
 
-    @Test func `devices change from many tasks at once`() async throws {
+    @Test func `devices can be changed by many tasks concurrently`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<8 {

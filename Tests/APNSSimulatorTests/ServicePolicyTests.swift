@@ -10,12 +10,12 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Whom a simulator turns away by option.
+/// The clients that a simulator refuses by option.
 @Suite(.timeLimit(.minutes(1)))
 struct ServicePolicyTests {
     typealias Fixture = SimulatorFixture
 
-    /// Whether the gateway takes a probe on a new connection, and names it by its identifier.
+    /// Whether the gateway accepts a probe on a new connection, and names its identifier.
     private func isAnswered(_ simulator: Simulator, _ tls: TLSConfiguration? = nil) async throws -> Bool {
         let tls = try tls ?? Fixture.client()
         let ending = try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: tls) {
@@ -61,7 +61,7 @@ struct ServicePolicyTests {
         }
     }
 
-    @Test func `a connection that the gateway has ends when its certificate is revoked`() async throws {
+    @Test func `an open connection to the gateway ends when its certificate is revoked`() async throws {
         let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let tls = try Fixture.client()
@@ -75,7 +75,7 @@ struct ServicePolicyTests {
         }
     }
 
-    @Test func `a certificate on a revocation list is turned away`() async throws {
+    @Test func `a certificate on a revocation list is refused`() async throws {
         let authority = try Fixture.authority.get()
         let revoked = try authority.issueClient(topic: Fixture.topic)
         let list = try authority.revocationList(of: [revoked.identity.certificate])
@@ -98,7 +98,7 @@ struct ServicePolicyTests {
     }
 
     @Test(arguments: Environment.allCases)
-    func `a certificate of the other environment is turned away`(_ environment: Environment) async throws {
+    func `a certificate of the other environment is refused`(_ environment: Environment) async throws {
         let authority = try Fixture.authority.get()
         let trust = TLSTrust.pem(authority.certificatePEM)
         let configuration = try Fixture.configuration {
@@ -113,16 +113,16 @@ struct ServicePolicyTests {
                 try await RawPushClient.withConnection(port: simulator.pushPort, tls: tls) {
                     let answer = try await $0.send(try Self.path(999))
                     #expect(answer.text == (isAllowed ? "200" : "403 BadCertificateEnvironment"))
-                    // Only the sandbox names requests once more.
+                    // Only the sandbox adds apns-unique-id.
                     #expect((answer["apns-unique-id"] != nil) == (isAllowed && environment == .sandbox))
                 }
             }
         }
     }
 
-    // MARK: How often
+    // MARK: Rate limits
 
-    @Test func `who connects too often is turned away for a while`() async throws {
+    @Test func `a client that connects too often is refused for a while`() async throws {
         let now = ObservedValue<UInt64>(1_700_000_000_000)
         let configuration = try Fixture.configuration {
             $0.now = { now.current }
@@ -141,7 +141,7 @@ struct ServicePolicyTests {
         }
     }
 
-    @Test func `a device that is sent too much is said to be`() async throws {
+    @Test func `a device over its rate limit is reported`() async throws {
         let now = ObservedValue<UInt64>(1_700_000_000_000)
         let configuration = try Fixture.configuration {
             $0.now = { now.current }
@@ -162,7 +162,7 @@ struct ServicePolicyTests {
     // MARK: The binary protocol
 
     @Test(arguments: [0, 1, 2, Int.max])
-    func `so many error responses carry the identifier 0`(_ count: Int) async throws {
+    func `the configured number of error responses contain the identifier 0`(_ count: Int) async throws {
         let configuration = try Fixture.configuration { $0.zeroIdentifierCount = count }
         try await Simulator.withRunning(configuration) { simulator in
             for index in 0..<3 {

@@ -19,7 +19,7 @@ enum SimulatorFixture {
         try DeviceToken(bytes: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
     }
 
-    /// Devices 1 to 100 are there, 101 is dead, 102 is of another app, 103 is of the other environment.
+    /// Devices 1 to 100 exist, 101 is dead, 102 is of another app, 103 is of the other environment.
     static func configuration(
         _ faults: [Fault] = [],
         _ change: (inout SimulatorConfiguration) -> Void = { _ in }

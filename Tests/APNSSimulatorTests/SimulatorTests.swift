@@ -12,7 +12,7 @@ import Testing
 struct SimulatorTests {
     typealias Fixture = SimulatorFixture
 
-    @Test func `what is taken is in the statistics, the last of it in full`() async throws {
+    @Test func `accepted notifications are counted, and the last ones are recorded completely`() async throws {
         let seen = NIOLockedValueBox<[UInt64]>([])
         let configuration = try Fixture.configuration {
             $0.receivedCountMax = 7
@@ -40,7 +40,9 @@ struct SimulatorTests {
     }
 
     @Test(arguments: [102, 103, 104])
-    func `a token of another app, of the other environment, or of nobody is refused with 8`(device: Int) async throws {
+    func `a token of another app, of the other environment, or an unknown one is rejected with 8`(device: Int)
+        async throws
+    {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             var bytes = try Fixture.message(1, to: 1)
             bytes.writeImmutableBuffer(try Fixture.message(2, to: device))
@@ -54,7 +56,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func `there is a bound on device tokens at the start and later, and reset makes room`() async throws {
+    @Test func `device tokens are limited at the start and later, and a reset frees them`() async throws {
         await #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 102)) {
             try await Simulator.withRunning(try Fixture.configuration { $0.deviceTokenCountMax = 102 }) { _ in }
         }
@@ -64,7 +66,7 @@ struct SimulatorTests {
             }
             let app = try register()
             #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
-            // A removed device has a token that is not forgotten.
+            // The token of a removed device is kept.
             #expect(simulator.removeDevice(try #require(simulator.device(of: app.token)?.identifier)))
             #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
             simulator.reset()
@@ -72,7 +74,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func `the topic is the certificate's`() async throws {
+    @Test func `the topic is that of the certificate`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let own = try Fixture.message(1, to: 1)
             #expect(
@@ -87,7 +89,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func `unknown tokens are taken where that is set`() async throws {
+    @Test func `unknown tokens are accepted if configured`() async throws {
         let configuration = try Fixture.configuration {
             $0.acceptsUnknownTokens = true
             $0.countedTokenCountMax = 1
@@ -103,7 +105,9 @@ struct SimulatorTests {
         }
     }
 
-    @Test func `a dead device takes in silence and is in the feedback, until it is registered again`() async throws {
+    @Test func `notifications for a dead device are accepted, and feedback lists it until it is registered again`()
+        async throws
+    {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [])
             var bytes = try Fixture.message(1, to: 101)
@@ -120,7 +124,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test func `a simulator has what its TLS configuration says, at all listeners`() async throws {
+    @Test func `a simulator applies its TLS configuration at all listeners`() async throws {
         let authority = try TestCertificateAuthority()
         var tls = try authority.makeServerTLS(names: ["gateway.example.com"])
         tls.minimumVersion = .tls1_2
@@ -144,9 +148,9 @@ struct SimulatorTests {
         }
     }
 
-    /// Whether there is a handshake.
+    /// Whether the handshake succeeds.
     private static func isShaken(_ port: Int, _ tls: TLSConfiguration) async throws -> Bool {
-        // The handshake is over, or has failed, which closes the connection.
+        // The handshake is complete, or has failed, which closes the connection.
         try await ScriptedProvider.withConnection(port: port, tls: tls, serverName: "gateway.example.com") {
             $0.channel.isActive
         }

@@ -3,14 +3,14 @@
 import APNSTestKit
 import Testing
 
-/// Goal: who tests a provider imports one module.
+/// Goal: a test of a provider needs to import only one module.
 ///
-/// Method: this file imports nothing else, and has a word of everything that a test is written with.
+/// Method: this file imports nothing else, and uses every type that such a test needs.
 @Suite(.timeLimit(.minutes(1)))
 struct TestKitTests {
     private static let topic = "com.example.app"
 
-    /// A frame for a token, and a probe behind it.
+    /// A frame for a token, followed by a probe.
     private static func frames(for token: DeviceToken) throws -> [UInt8] {
         let notification = PushNotification(token: token, payload: "{\"aps\":{}}")
         let probe = NotificationFrame.probe(identifier: 2, command: .enhanced)
@@ -51,7 +51,7 @@ struct TestKitTests {
         }
     }
 
-    @Test func `scripted peers take the same TLS configuration as a simulator`() async throws {
+    @Test func `scripted gateways and providers accept the same TLS configuration as a simulator`() async throws {
         let authority = try TestCertificateAuthority()
         let gateway = try await ScriptedGateway.start(tls: try authority.makeServerTLS()) { _ in
             GatewayScript { $0.action = { _, _ in .refuse(.invalidToken) } }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// Tokens that only one service can make.
+/// Tokens that only one service can create.
 struct TokenSealerTests {
     private let sealer = TokenSealer(key: Array("a key".utf8))
 
@@ -21,7 +21,7 @@ struct TokenSealerTests {
         )
     }
 
-    @Test(arguments: [1, 2, 255, 256, UInt64.max]) func `a token says what it names`(_ device: UInt64) {
+    @Test(arguments: [1, 2, 255, 256, UInt64.max]) func `a token can be unsealed`(_ device: UInt64) {
         for generation in [0, 1, 256, UInt16.max] {
             for environment in Environment.allCases {
                 var name = self.name(device, generation)
@@ -38,7 +38,7 @@ struct TokenSealerTests {
         #expect(self.sealer.token(self.name(1)) == TokenSealer(key: Array("a key".utf8)).token(self.name(1)))
     }
 
-    @Test func `a token of another key, and any token with a bit changed, names nothing`() throws {
+    @Test func `a token of another key, or with any bit changed, cannot be unsealed`() throws {
         let token = self.sealer.token(self.name(7))
         #expect(TokenSealer(key: Array("A key".utf8)).name(of: token) == nil)
         for bit in 0..<256 {
@@ -51,8 +51,8 @@ struct TokenSealerTests {
         }
     }
 
-    @Test func `nothing of the name can be read in a token`() {
-        // Names that differ in one bit have tokens that differ in about half of theirs.
+    @Test func `a token reveals nothing about the name`() {
+        // Names that differ in one bit have tokens that differ in about half of their bits.
         let pair = [self.sealer.token(self.name(2)), self.sealer.token(self.name(3))]
         let different = zip(pair[0].bytes, pair[1].bytes).reduce(0) { $0 + ($1.0 ^ $1.1).nonzeroBitCount }
         #expect((80...176).contains(different))

@@ -4,9 +4,9 @@ import FileSystemSupport
 import Glibc
 import Testing
 
-/// Goal: a lock keeps others out as long as it is held, and says who holds it.
+/// Goal: a lock excludes other processes while it is held, and names its holder.
 struct FileLockTests {
-    /// A path in a folder of its own, for the length of a test.
+    /// A path in its own folder, for the duration of a test.
     private func withPath(_ body: (String) throws -> Void) throws {
         var template = Array("/tmp/apns-legacy-lock-XXXXXX".utf8CString)
         let folder = try #require(
@@ -30,14 +30,14 @@ struct FileLockTests {
         return String(decoding: bytes.prefix(max(count, 0)), as: UTF8.self)
     }
 
-    @Test func `a lock that is held is refused with the process that holds it, and can be taken afterwards`() throws {
+    @Test func `a held lock is refused with the ID of its process, and can be acquired afterwards`() throws {
         try self.withPath { path in
             for _ in 0..<2 {
                 let lock = try FileLock(path: path)
                 withExtendedLifetime(lock) {
                     #expect(self.content(path) == "\(getpid())\n")
                     #expect(throws: FileLock.Failure.held(holder: getpid())) { try FileLock(path: path) }
-                    // Who was refused has not emptied the file of the one that holds it.
+                    // The refused attempt has not emptied the holder's file.
                     #expect(self.content(path) == "\(getpid())\n")
                 }
             }
@@ -46,7 +46,7 @@ struct FileLockTests {
     }
 
     @Test(arguments: ["", "-5\n", "12x\n", "99999999999\n", "0\n", "abc"])
-    func `a file that names no process holds nobody up`(_ text: String) throws {
+    func `a file without a process ID does not block`(_ text: String) throws {
         try self.withPath { path in
             let file = open(path, O_RDWR | O_CREAT, 0o600)
             defer { close(file) }
@@ -57,7 +57,7 @@ struct FileLockTests {
         }
     }
 
-    @Test func `what stands in a file that is locked as it is stays`() throws {
+    @Test func `locking an open file keeps its content`() throws {
         try self.withPath { path in
             let (file, other) = (open(path, O_RDWR | O_CREAT, 0o600), open(path, O_RDWR))
             defer { for file in [file, other] { close(file) } }
@@ -68,7 +68,7 @@ struct FileLockTests {
         }
     }
 
-    @Test func `a path that cannot be opened says why`() throws {
+    @Test func `a path that cannot be opened has a reason`() throws {
         #expect(throws: FileLock.Failure.system(action: .open, code: ENOENT)) {
             try FileLock(path: "/nowhere/at/all.lock")
         }

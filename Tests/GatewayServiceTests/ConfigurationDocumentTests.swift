@@ -7,7 +7,7 @@ import Yams
 
 @testable import GatewayService
 
-/// Goal: docs/gateway-configuration.md and the program say the same of each key.
+/// Goal: docs/gateway-configuration.md and the program agree on each key.
 @Suite struct ConfigurationDocumentTests {
     /// A row of the document.
     private struct Row {
@@ -18,13 +18,13 @@ import Yams
         var range: String
         var example: String
 
-        /// What is between backticks, without quotation marks around it.
+        /// The text between backticks, without quotation marks.
         static func code(_ cell: String) -> String? {
             guard cell.hasPrefix("`"), cell.hasSuffix("`") else { return nil }
             return String(cell.dropFirst().dropLast())
         }
 
-        /// The key as an error names it.
+        /// The key as in errors.
         var place: String {
             let section = self.section.rawValue.replacing("[]", with: "[0]")
             return section.isEmpty ? self.key : "\(section).\(self.key)"
@@ -63,7 +63,7 @@ import Yams
         return rows
     }
 
-    /// A configuration that is good, in which keys are set to these values.
+    /// A valid configuration with these values.
     private static func yaml(
         _ changes: [(GatewaySection, String, String)] = [],
         without missing: (GatewaySection, String)? = nil
@@ -74,7 +74,7 @@ import Yams
             .upstream: [("certificate", "push.p12")],
         ]
         for (section, key, value) in changes {
-            // A key is instead of a certificate.
+            // A key replaces the certificate.
             if section == .upstream, ["p8", "keyID", "teamID"].contains(key) {
                 fields[.upstream] = [("p8", "k"), ("keyID", "ABCDEFGHIJ"), ("teamID", "KLMNOPQRST")]
             }
@@ -105,7 +105,7 @@ import Yams
         )
     }
 
-    /// Whether a configuration with such a value is refused because of it.
+    /// Whether a configuration with a value is rejected because of it.
     private static func isRefused(_ row: Row, _ value: String) -> Bool {
         do {
             _ = try GatewayFile(yaml: Self.yaml([(row.section, row.key, value)]))
@@ -115,7 +115,7 @@ import Yams
         }
     }
 
-    @Test func `the document has each key of the program, in its section and order, and no other`() throws {
+    @Test func `the document has exactly the keys of the program, by section and in order`() throws {
         let rows = try Self.rows()
         for section in GatewaySection.allCases {
             #expect(rows.filter { $0.section == section }.map(\.key) == section.keys, "\(section)")
@@ -139,7 +139,7 @@ import Yams
         for row in try Self.rows() where !["section", "list", "section or `off`"].contains(row.type) {
             let actual = value(row)?.scalar?.string
             if row.standard == "none" {
-                // A certificate is in place of a key, and the host of the service follows from the environment.
+                // A certificate replaces a key, and the host of the service follows from the environment.
                 let isOfOther =
                     row.place.hasSuffix("clients.authority") || row.place.hasSuffix("upstream.certificate")
                     || row.place.hasSuffix("upstream.host")
@@ -160,7 +160,7 @@ import Yams
         for row in try Self.rows() where row.standard == "required" {
             let yaml = Self.yaml([(row.section, row.key, "x")], without: (row.section, row.key))
             let fault = #expect(throws: ConfigurationFault.self, "\(row.place)") { _ = try GatewayFile(yaml: yaml) }
-            #expect(fault?.sentence.contains("the key \(row.key) is missing") == true, "\(row.place): \(yaml)")
+            #expect(fault?.sentence.contains("missing key: \(row.key)") == true, "\(row.place): \(yaml)")
         }
     }
 
@@ -188,14 +188,14 @@ import Yams
                     _ = try GatewayFile(yaml: Self.yaml([(row.section, row.key, row.type == "number" ? "2" : "other")]))
                 }
                 #expect(fault?.key == row.place)
-                // The error lists what is allowed.
+                // The error lists the valid values.
                 let listed = fault?.sentence.components(separatedBy: ": ").last?.components(separatedBy: ", ")
                 if row.type == "one of" { #expect(listed?.sorted() == words.sorted(), "\(row.place)") }
             }
         }
     }
 
-    @Test func `the document has each variable of the environment, and no other`() throws {
+    @Test func `the document has exactly the environment variables of the program`() throws {
         var variables: [String: String] = [:]
         for line in try String(contentsOf: Self.document, encoding: .utf8).split(separator: "\n") {
             let cells = Self.cells(line).compactMap { Row.code($0) }
@@ -210,13 +210,17 @@ import Yams
         }
         #expect(fault?.key == "listen.feedbackprot")
         #expect(fault?.sentence.contains("did you mean feedbackPort?") == true, "\(fault?.sentence ?? "")")
+        let beginning = #expect(throws: ConfigurationFault.self) {
+            _ = try GatewayFile(yaml: Self.yaml([(.listen, "tlsMin", "1")]))
+        }
+        #expect(beginning?.sentence.contains("did you mean tlsMinimum?") == true, "\(beginning?.sentence ?? "")")
         let other = #expect(throws: ConfigurationFault.self) {
             _ = try GatewayFile(yaml: Self.yaml([(.listen, "somethingelse", "1")]))
         }
         #expect(other?.sentence.contains("did you mean") == false)
     }
 
-    @Test func `what is printed of a configuration is the same configuration`() throws {
+    @Test func `the printed configuration is the same configuration`() throws {
         let changes: [[(GatewaySection, String, String)]] = [
             [],
             [
@@ -245,7 +249,7 @@ import Yams
                 folder: "/here/folder/",
                 environment: ["APNS_LEGACY_LISTEN_PORT": "77"]
             )
-            // It follows from the environment, and is printed.
+            // Derived from the environment, and printed.
             expected.providers[0].service.host = read.providers[0].service.host
             #expect(read == expected)
         }

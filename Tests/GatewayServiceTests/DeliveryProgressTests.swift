@@ -5,7 +5,7 @@ import Testing
 @testable import GatewayService
 
 @Suite struct DeliveryProgressTests {
-    /// A look at the counts, and whether delivery moves by then.
+    /// The counts at a time, and whether delivery makes progress.
     struct Look: Sendable {
         var inFlight: Int
         var settled: UInt64
@@ -22,18 +22,19 @@ import Testing
         Look(inFlight: 5, settled: 9, second: 60, isMoving: true),
         Look(inFlight: 5, settled: 9, second: 61, isMoving: false),
         Look(inFlight: 5, settled: 9, second: 500, isMoving: false),
-        // One came to its end after all.
+        // One completed after all.
         Look(inFlight: 4, settled: 10, second: 501, isMoving: true),
         Look(inFlight: 4, settled: 10, second: 561, isMoving: true),
         Look(inFlight: 4, settled: 10, second: 562, isMoving: false),
         Look(inFlight: 0, settled: 10, second: 563, isMoving: true),
-        // What comes after a pause has its own time.
+        // The time limit starts again after a pause.
         Look(inFlight: 1, settled: 10, second: 900, isMoving: true),
         Look(inFlight: 1, settled: 10, second: 961, isMoving: false),
     ]
 
-    @Test(arguments: [idle, stuck]) func `it moves while some come to their end, or none is under way`(_ looks: [Look])
-    {
+    @Test(arguments: [idle, stuck]) func `delivery makes progress while some complete, or none is in flight`(
+        _ looks: [Look]
+    ) {
         var progress = DeliveryProgress(stallDurationMax: .seconds(60))
         for look in looks {
             let isMoving = progress.isMoving(

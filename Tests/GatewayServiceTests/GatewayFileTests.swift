@@ -9,7 +9,7 @@ import Testing
 
 @testable import GatewayService
 
-/// Goal: a configuration is taken as it is meant, and each fault names its key and its line.
+/// Goal: a configuration is read as intended, and each error names its key and its line.
 @Suite struct GatewayFileTests {
     private static let shortest = """
         server:
@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func `all keys are taken`() throws {
+    @Test func `all keys are read`() throws {
         let digits = String(repeating: "AB:", count: 31) + "AB"
         let file = try GatewayFile(
             yaml: """
@@ -93,7 +93,7 @@ import Testing
 
     struct Fault: CustomTestStringConvertible, Sendable {
         var testDescription: String
-        /// What is replaced in the shortest configuration, and by what.
+        /// The replacement in the shortest configuration.
         var change: (String, String)
         var line: Int?
         var key: String
@@ -114,7 +114,7 @@ import Testing
             key: "listen"
         ),
         Fault(
-            testDescription: "rejected tokens to feedback where they are reported",
+            testDescription: "rejectedToFeedback with reported rejections",
             change: ("environment: production", "environment: production\n    rejectedToFeedback: true"),
             line: 9,
             key: "providers[0].rejectedToFeedback"
@@ -126,7 +126,7 @@ import Testing
             key: "providers[0].environment"
         ),
         Fault(
-            testDescription: "nobody let in",
+            testDescription: "no certificates to admit",
             change: ("authority: clients.pem", "pins: []"),
             line: 7,
             key: "providers[0].clients"
@@ -150,51 +150,56 @@ import Testing
             key: "limits.idle"
         ),
         Fault(
-            testDescription: "as many of one address as there may be",
+            testDescription: "as many connections per address as in total",
             change: ("feedback: f", "limits: {connections: 60, unprovedPerAddress: 60}\nfeedback: f"),
             line: 3,
             key: "limits.unprovedPerAddress"
         ),
         Fault(
-            testDescription: "more of one address than there may be by default",
+            testDescription: "more connections per address than the default total",
             change: ("feedback: f", "limits:\n  unprovedPerAddress: 2000\nfeedback: f"),
             line: 4,
             key: "limits.unprovedPerAddress"
         ),
         Fault(
-            testDescription: "outcomes given up before tries are",
+            testDescription: "a verdict limit below the retry budget",
             change: ("feedback: f", "limits: {verdict: 1m}\nfeedback: f"),
             line: 3,
             key: "limits"
         ),
         Fault(
-            testDescription: "tries that go on behind outcomes",
+            testDescription: "a retry budget above the verdict limit",
             change: ("    environment:", "    retry: {budget: 6m}\n    environment:"),
             line: 5,
             key: "providers"
         ),
         Fault(
-            testDescription: "two proofs",
+            testDescription: "two credentials",
             change: ("passphraseFile: secret", "p8: key"),
             line: 10,
             key: "providers[0].upstream"
         ),
-        Fault(testDescription: "no YAML", change: ("feedback: f", "feedback: [f"), line: 4, key: ""),
-        Fault(testDescription: "a key twice", change: ("feedback: f", "feedback: a\nfeedback: f"), line: 3, key: ""),
+        Fault(testDescription: "invalid YAML", change: ("feedback: f", "feedback: [f"), line: 4, key: ""),
+        Fault(
+            testDescription: "a duplicate key",
+            change: ("feedback: f", "feedback: a\nfeedback: f"),
+            line: 3,
+            key: ""
+        ),
     ]
 
-    @Test(arguments: Self.faults) func `a fault names its key and its line`(_ fault: Fault) throws {
+    @Test(arguments: Self.faults) func `an error names its key and its line`(_ fault: Fault) throws {
         let yaml = Self.shortest.replacing(fault.change.0, with: fault.change.1)
         do throws(ConfigurationFault) {
             _ = try GatewayFile(yaml: yaml)
-            Issue.record("taken")
+            Issue.record("accepted")
         } catch {
             #expect(error.key == fault.key, "\(error)")
             #expect(error.line == fault.line, "\(error)")
         }
     }
 
-    @Test func `variables of the environment stand above the file`() throws {
+    @Test func `environment variables override the file`() throws {
         let file = try GatewayFile(
             yaml: Self.shortest,
             environment: ["APNS_LEGACY_LISTEN_PORT": "0", "APNS_LEGACY_LOG": "error", "PATH": "/bin"]
@@ -204,20 +209,20 @@ import Testing
         for (name, value) in ["APNS_LEGACY_LISTEN_PORT": "x", "APNS_LEGACY_NONE": "1", "APNS_LEGACY_LOG": "loud"] {
             do throws(ConfigurationFault) {
                 _ = try GatewayFile(yaml: Self.shortest, environment: [name: value])
-                Issue.record("\(name) taken")
+                Issue.record("\(name) accepted")
             } catch {
                 #expect(error.key == name)
             }
         }
     }
 
-    @Test func `a variable for operators' port is at fault where that is off`() throws {
+    @Test func `a variable for the admin port is rejected if admin is off`() throws {
         for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
             let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])
             #expect(file.admin?.host == "127.0.0.1")
             do throws(ConfigurationFault) {
                 _ = try GatewayFile(yaml: Self.shortest + "\nadmin: off", environment: [name: value])
-                Issue.record("\(name) taken")
+                Issue.record("\(name) accepted")
             } catch {
                 #expect(error.key == name)
             }

@@ -7,14 +7,14 @@ import Testing
 
 @testable import GatewayService
 
-/// Goal: nobody can fill a disk through the log, or keep the errors of others out of it.
+/// Goal: no client can fill a disk through the log, or displace other errors.
 @Suite struct GatewayLogTests {
     private static func logger(_ lines: NIOLockedValueBox<[String]>) -> (Logger, GatewayLog.Output) {
         let output = GatewayLog.Output { line in lines.withLockedValue { $0.append(line) } }
         return (Logger(label: "test") { _ in GatewayLog(level: .debug, output: output) }, output)
     }
 
-    @Test(arguments: ["a", "\"", "\u{1}", "é", "😀"]) func `a long value is cut, and says how long it was`(
+    @Test(arguments: ["a", "\"", "\u{1}", "é", "😀"]) func `a long value is cut, and its length is appended`(
         _ character: Character
     ) throws {
         let text = String(repeating: character, count: 100_000)
@@ -25,7 +25,7 @@ import Testing
         #expect(!GatewayLog.quoted(short).contains("..."))
     }
 
-    @Test func `refusals are left out beyond their bytes, counted, and do not keep errors of providers out`() {
+    @Test func `refusals beyond the limit are omitted and counted, and do not displace errors of providers`() {
         let lines = NIOLockedValueBox<[String]>([])
         let (logger, output) = Self.logger(lines)
         let (count, kind) = (TestEffort.count(1000, long: 10_000), GatewayLog.Kind.refusals)
@@ -41,13 +41,13 @@ import Testing
         output.logOmissions()
         let written = lines.withLockedValue { $0 }
         let refused = written.filter { $0.contains("provider refused") }
-        // Bytes come back with time, of which a busy machine takes more.
+        // The allowance refills over time, which a busy machine needs more of.
         let seconds = Int((ContinuousClock.now - start) / .seconds(1)) + 1
         let byteCount = refused.reduce(0) { $0 + $1.utf8.count }
         #expect(byteCount <= kind.byteCountMax + seconds * kind.byteCountPerSecond)
         #expect(refused.count < count)
         #expect(written.count { $0.contains("not delivered") } == 1)
-        let omission = written.filter { $0.contains("log lines left out") }
+        let omission = written.filter { $0.contains("log lines omitted") }
         let leftOut = "\"push.log.leftout\":\"\(count - refused.count)\""
         #expect(omission.count == 1 && omission[0].contains(leftOut), "\(omission)")
         #expect(omission[0].contains("\"push.log.kind\":\"refusals\""))

@@ -6,7 +6,7 @@ import Testing
 @testable import GatewayService
 
 @Suite struct GatewayMetricsTests {
-    @Test func `metrics are written as Prometheus reads them`() {
+    @Test func `metrics are written in Prometheus' format`() {
         let metrics = GatewayMetrics()
         let dimensions = [("provider", "a\"b"), ("verdict", "accepted")]
         metrics.makeCounter(label: "push.settled", dimensions: dimensions).increment(by: 2)
@@ -32,8 +32,8 @@ import Testing
         #expect(text.contains("push_days{use=\"server\"} 1.5\n"))
     }
 
-    /// A quotation mark with an accent is one character, and so is the end of a line of Windows.
-    @Test func `no label ends before its end`() {
+    /// A quotation mark with a combining accent is one character, and so is CR LF.
+    @Test func `no label value ends early`() {
         let metrics = GatewayMetrics()
         let name = "a\"\u{301}} 1\r\nb"
         metrics.makeCounter(label: "push.settled", dimensions: [("provider", name)]).increment(by: 1)
@@ -42,7 +42,7 @@ import Testing
         #expect(Array(text.utf8).contains(Array("a\\\"\u{301}} 1\r\\nb\"".utf8)), "\(text)")
     }
 
-    @Test func `a log line is one JSON object whatever is in it`() {
+    @Test func `a log line is one JSON object with any content`() {
         #expect(GatewayLog.quoted("a\"b\\c\nd\u{1}é") == "\"a\\\"b\\\\c\\nd\\u0001é\"")
     }
 }

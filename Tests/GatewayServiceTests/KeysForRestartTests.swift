@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayService
 
-/// Goal: a changed key that holds only from the start is named, and no other.
+/// Goal: exactly the changed keys that require a restart are named.
 @Suite struct KeysForRestartTests {
     private static func file(_ text: String) throws -> GatewayFile {
         try GatewayFile(
@@ -29,13 +29,13 @@ import Testing
             ("feedback", "feedback"),
         ]
     )
-    func `what holds only from the start is named`(_ text: String, _ key: String) throws {
+    func `a key that requires a restart is named`(_ text: String, _ key: String) throws {
         #expect(try Self.file(text).keysForRestart(since: try Self.file("")) == [key])
         #expect(try Self.file("").keysForRestart(since: try Self.file(text)) == [key])
         #expect(try Self.file(text).keysForRestart(since: try Self.file(text)).isEmpty)
     }
 
-    @Test func `what holds at once is not named`() throws {
+    @Test func `a key that takes effect immediately is not named`() throws {
         #expect(try Self.file("server").keysForRestart(since: try Self.file("")).isEmpty)
     }
 }

@@ -423,11 +423,11 @@ class DeviceTests(SharedSimulatorTests):
         # A time is for an app that is there.
         simulator.post(path + "com.example.app", None, "DELETE")
         self.assertError(
-            simulator.request(path + "com.example.app?at=2026-01-05T10:00:00Z", "DELETE"), 409, "deleted already")
+            simulator.request(path + "com.example.app?at=2026-01-05T10:00:00Z", "DELETE"), 409, "already deleted")
         self.assertEqual(simulator.request(path + "com.example.app", "DELETE")[0], 200)
         token = device["apps"][0]["token"]
         late = {"token": token, "failedAt": "2026-01-05T10:00:00Z"}
-        self.assertError(simulator.request("/feedback", "POST", late), 409, "deleted already")
+        self.assertError(simulator.request("/feedback", "POST", late), 409, "already deleted")
         self.assertEqual(simulator.get("/feedback")["entries"], [])
         self.assertError(simulator.request("/feedback", "POST", late | {"token": "ef" * 32}), 404)
 
@@ -541,14 +541,15 @@ class FaultTests(SharedSimulatorTests):
     def test_mistakes_are_named_with_their_line(self):
         request = self.simulator.request
         for text, *words in [
-            ("effect: {name: explode}", "line 1", "effect.name", "explode"),
+            ("effect: {name: explode}", "line 1", "effect.name", "unknown effect explode; valid effects: reject, "),
+            ("effect: {name: closeAftr}", "line 1", "effect.name", "did you mean closeAfter?"),
             ("effect: {name: reject}", "line 1", "effect.name", "status for the binary gateway"),
             ("effect: {name: reject, reason: Blah}", "line 1", "effect.reason", "Blah", "httpStatus"),
-            ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "reports", "valid keys"),
+            ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "mean report?", "isEnabled"),
             ("effect:\n  name: reject\n  stauts: 8", "line 3", "stauts"),
             ("effect: {name: reject, status: many}", "line 1", "effect.status"),
-            ("at: {notification: 0}\neffect: {name: ignore}", "line 1", "begin with 1"),
-            ("listener: feedback\neffect: {name: ignore}", "feedback service has no ignore"),
+            ("at: {notification: 0}\neffect: {name: ignore}", "line 1", "at least 1"),
+            ("listener: feedback\neffect: {name: ignore}", "ignore is not supported at the feedback service"),
             ("effect: {name: delay, milliseconds: .inf}", "line 1", "effect.milliseconds", "a number"),
             ("effect: {name: delay, milliseconds: 1e300}", "line 1", "a day"),
             ("at: {seed: 42}\neffect: {name: ignore}", "line 1", "at.seed", "probability"),
@@ -563,10 +564,10 @@ class FaultTests(SharedSimulatorTests):
             ("effect: {name: closeAfter}\nreport: {ending: loud}", "line 2", "report.ending", "orderly, abrupt"),
             ("effect: {name: ignore}\neffect: {name: ignore}", "line 1", "duplicate key effect"),
             ("effect: &a {name: ignore}\nreport: *a", "line 2", "aliases"),
-            ("[a]: b", "line 1", "a key must be a word"),
+            ("[a]: b", "line 1", "expected a word as key"),
             ("effect: {name: slowReading, byteCount: 99999999999, milliseconds: 1}", "1048576"),
             ("{", "invalid YAML"),
-            ("", "no fault"),
+            ("", "expected a fault"),
             ("- a", "keys with values"),
             ("[" * 100_000, "invalid YAML"),
             ("- " * 100_000, "invalid YAML"),

@@ -108,7 +108,8 @@ class RecordTests(SharedSimulatorTests):
             {"path": "aps.badge", "line": 1, "column": 17, "text": "aps.badge is a string, expected a number"},
             {"path": "aps.alert.loc-args", "line": 2, "column": 23,
              "text": "aps.alert.loc-args contains a number, expected only strings"},
-            {"path": "aps.sound", "line": 2, "column": 36, "text": "aps.sound is a number, expected an object or a string"},
+            {"path": "aps.sound", "line": 2, "column": 36,
+             "text": "aps.sound is a number, expected an object or a string"},
         ])
         self.simulator.push(payload)
         problems = self.last("outcome=rejected")["payloadProblems"]
@@ -208,11 +209,11 @@ class BoundTests(Base):
         with Simulator() as simulator:
             topics = [f"com.example.app{number}" for number in range(101)]
             request = simulator.request
-            self.assertError(request("/devices", "POST", {"topics": topics}), 507, "at most 100 apps")
+            self.assertError(request("/devices", "POST", {"topics": topics}), 507, "100 apps per device")
             self.assertEqual(simulator.get("/devices")["devices"], [])
             device = simulator.post("/devices", {"topics": topics[:-1]}, status=201)
             path = f"/devices/{device['identifier']}/apps/"
-            self.assertError(request(path + topics[-1], "PUT"), 507, "at most 100 apps")
+            self.assertError(request(path + topics[-1], "PUT"), 507, "100 apps per device")
             self.assertEqual(request(path + topics[0], "PUT")[0], 200)
 
 

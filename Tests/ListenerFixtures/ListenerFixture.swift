@@ -6,7 +6,7 @@ package import NIOCore
 package import OpenSSLTLS
 package import TestCertificates
 
-/// The certificates of the tests of listeners, made once, and frames.
+/// Shared certificates for tests of listeners, and frames.
 package enum ListenerFixture {
     package static let topic = "com.example.app"
     package static let authority = Result { try TestCertificateAuthority() }
@@ -69,7 +69,7 @@ package enum ListenerFixture {
         return Array(bytes.readableBytesView)
     }
 
-    /// Runs a listener and lends its port.
+    /// Runs a listener, and passes its port to a closure.
     package static func withListener<Value: Sendable>(
         _ backend: any DeliveryBackend,
         _ configuration: BinaryListenerConfiguration? = nil,

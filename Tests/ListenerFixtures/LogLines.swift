@@ -3,7 +3,7 @@
 package import Logging
 import NIOConcurrencyHelpers
 
-/// What was logged, for tests of what is.
+/// Records log messages for tests.
 package final class LogLines: Sendable {
     package struct Line: Sendable {
         package var level: Logger.Level
@@ -32,7 +32,7 @@ package final class LogLines: Sendable {
 
     package init() {}
 
-    /// A logger that writes here.
+    /// A logger that writes to this object.
     package func logger(_ level: Logger.Level) -> Logger {
         Logger(label: "test") { _ in Handler(lines: self, logLevel: level) }
     }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SimulatorService
 
-/// Goal: nobody holds one of the connections for longer than is written down, whatever they leave out.
+/// Goal: no client can hold a connection for longer than the time limits.
 @Suite struct ControlConnectionHandlerTests {
     private static let requestDurationMax = ControlConnectionHandler.requestDurationMax
     private static let idleDurationMax = ControlConnectionHandler.idleDurationMax
@@ -48,29 +48,29 @@ import Testing
         return self.isOver
     }
 
-    @Test func `one that says nothing is idle`() {
+    @Test func `a connection without a request is idle`() {
         #expect(self.ends(after: Self.idleDurationMax))
     }
 
-    @Test func `a request has to come to its end`() throws {
+    @Test func `a request has to be complete in time`() throws {
         try self.receive(Self.head, Self.body)
         #expect(self.ends(after: Self.requestDurationMax))
     }
 
-    @Test func `a request that was answered before its end still has to come to it`() throws {
+    @Test func `a request that was answered early still has to be complete in time`() throws {
         try self.receive(Self.head)
         try self.answer()
         #expect(self.ends(after: Self.requestDurationMax))
     }
 
-    @Test func `after a request whose end comes behind its answer the connection is idle`() throws {
+    @Test func `after the end of a request that was answered early, the connection is idle`() throws {
         try self.receive(Self.head)
         try self.answer()
         try self.receive(Self.body, .end(nil))
         #expect(self.ends(after: Self.idleDurationMax))
     }
 
-    @Test func `a request that is being answered has time, and after it the connection is idle`() throws {
+    @Test func `a request being answered is not limited, and after it the connection is idle`() throws {
         try self.receive(Self.head, .end(nil))
         self.channel.embeddedEventLoop.advanceTime(by: .hours(1))
         #expect(!self.isOver)
@@ -85,7 +85,7 @@ import Testing
         #expect(self.ends(after: Self.requestDurationMax))
     }
 
-    @Test func `a client that closed its side does not become idle by the answer`() throws {
+    @Test func `a response does not make a connection idle whose client closed its side`() throws {
         try self.receive(Self.head, .end(nil))
         self.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
         try self.answer()

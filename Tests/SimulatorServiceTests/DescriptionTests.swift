@@ -9,13 +9,12 @@ import Yams
 
 @testable import SimulatorService
 
-/// Goal: the description of the control API is whole: nothing is there that it leaves out, and it names nothing that is
-/// not there.
+/// Goal: the description of the control API matches the routes exactly.
 @Suite(.timeLimit(.minutes(1))) struct DescriptionTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Sources/SimulatorService")
 
-    /// The operations that are served, such as "GET /status"; files of the page are one.
+    /// The served operations, such as "GET /status"; files of the page count as one.
     private static func served() async throws -> Set<String> {
         var configuration = try SimulatorConfiguration(tls: TestCertificateAuthority().makeServerTLS())
         let control = SimulatorControl(ControlConfiguration(), version: "test", of: &configuration)

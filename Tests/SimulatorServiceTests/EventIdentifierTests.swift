@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct EventIdentifierTests {
     @Test(arguments: [EventIdentifier(run: 0, number: 0), EventIdentifier(run: .max, number: .max)])
-    func `what is written is read`(_ identifier: EventIdentifier) {
+    func `a formatted identifier can be parsed`(_ identifier: EventIdentifier) {
         #expect(EventIdentifier(identifier.description) == identifier)
     }
 
@@ -17,7 +17,7 @@ import Testing
             "000000000000000a-18446744073709551616",
         ]
     )
-    func `anything else is not`(_ text: String) {
+    func `other texts are rejected`(_ text: String) {
         #expect(EventIdentifier(text) == nil)
     }
 }

@@ -7,8 +7,7 @@ import Testing
 
 @testable import SimulatorService
 
-/// Goal: whoever follows the events has each of them once and in order, or is told how many are missing; and costs no
-/// more memory than is planned for.
+/// Goal: a reader receives each event once and in order, or the number of missed ones, with limited memory.
 @Suite(.timeLimit(.minutes(1))) struct EventLogTests {
     private static func append(_ numbers: ClosedRange<Int>, to log: EventLog) {
         for number in numbers { log.append(.deviceRemoved(identifier: "\(number)")) }
@@ -18,15 +17,15 @@ import Testing
         batch?.events.map { if case .deviceRemoved(let text) = $0 { Int(text) ?? -1 } else { -1 } }
     }
 
-    /// Later than the suite's limit, so that no test passes since a wait is over.
+    /// After the suite's time limit, so that no test passes because a wait timed out.
     private static var late: NIODeadline { .now() + .hours(1) }
 
-    /// Lets a reader begin to wait.
+    /// Lets a reader start to wait.
     private static func waiting(_ log: EventLog) async {
         while log.waitingCount == 0 { await Task.yield() }
     }
 
-    @Test func `a reader has what comes after its beginning, in portions`() async throws {
+    @Test func `a reader receives later events in portions`() async throws {
         let log = EventLog()
         let channel = NIOAsyncTestingChannel()
         Self.append(1...2, to: log)
@@ -40,7 +39,7 @@ import Testing
         #expect(!new.hasMissed && !old.hasMissed)
     }
 
-    @Test func `one that had an event of another run has missed some, and has what is kept`() async throws {
+    @Test func `a reader with an event of another run has missed some, and receives the stored ones`() async throws {
         let log = EventLog(countMax: 3)
         let channel = NIOAsyncTestingChannel()
         let other = EventIdentifier(run: log.run &+ 1, number: 1)
@@ -56,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `one that waits is woken by the next event`() async throws {
+    @Test func `a waiting reader is woken by the next event`() async throws {
         let log = EventLog()
         let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
         async let batch = reader.next(until: Self.late)
@@ -65,7 +64,7 @@ import Testing
         #expect(Self.numbers(await batch) == [1])
     }
 
-    @Test func `one that comes too late is told how many are gone`() async throws {
+    @Test func `a late reader receives the number of missed events`() async throws {
         let log = EventLog(countMax: 3)
         let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
         Self.append(1...10, to: log)
@@ -76,7 +75,7 @@ import Testing
         #expect(await reader.next(until: .now())?.events.isEmpty == true)
     }
 
-    @Test func `notifications that came together are an event each`() async throws {
+    @Test func `notifications of a batch are one event each`() async throws {
         let log = EventLog(countMax: 6)
         let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
         log.append(.notifications(1...3))
@@ -84,7 +83,7 @@ import Testing
         #expect(first.events == [.notifications(1...2)] && first.lastNumber == 2)
         Self.append(4...4, to: log)
         log.append(.notifications(10...14))
-        // The third is behind, and the oldest of those that may be kept is the fourth event.
+        // The third one is removed; the oldest stored event is the fourth.
         let rest = try #require(await reader.next(3, until: Self.late))
         #expect(rest.missedCount == 1 && rest.firstNumber == 4 && rest.lastNumber == 6)
         #expect(rest.events == [.deviceRemoved(identifier: "4"), .notifications(10...11)])
@@ -115,7 +114,7 @@ import Testing
         #expect(await batch == nil)
     }
 
-    @Test func `there are no more readers than there may be, and a place is free again after each`() throws {
+    @Test func `the number of readers is limited, and a finished one makes room`() throws {
         let log = EventLog(readerCountMax: 2)
         let channel = NIOAsyncTestingChannel()
         let first = try #require(log.makeReader(channel: channel))
@@ -128,7 +127,8 @@ import Testing
         #expect(log.makeReader(channel: channel) != nil)
     }
 
-    @Test func `many readers beside many writers each have every event, those of a writer in order`() async throws {
+    @Test func `concurrent readers each receive all events of concurrent writers, in each writer's order`() async throws
+    {
         let log = EventLog()
         let writers = 0..<4
         let countEach = 1000

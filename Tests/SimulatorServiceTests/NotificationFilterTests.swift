@@ -6,7 +6,7 @@ import Testing
 
 @testable import SimulatorService
 
-/// Goal: a query that is misspelled is refused with what is valid, and never taken for another one.
+/// Goal: a misspelled query is rejected with the valid values, and never mistaken for another one.
 @Suite struct NotificationFilterTests {
     private static func problem(_ query: [String: String]) -> String? {
         do {
@@ -15,7 +15,7 @@ import Testing
         } catch { return (error as? ControlError)?.sentence }
     }
 
-    @Test func `a query says what is asked for`() throws {
+    @Test func `a query is parsed`() throws {
         let token = String(repeating: "ab", count: 32)
         let filter = try NotificationFilter([
             "token": token.uppercased(), "topic": "com.example.app", "listener": "http2", "outcome": "any",
@@ -37,11 +37,11 @@ import Testing
             ["wait": "1s", "count": "0"],
         ]
     )
-    func `what is none is refused`(_ query: [String: String]) {
+    func `an invalid query is rejected`(_ query: [String: String]) {
         #expect(Self.problem(query) != nil)
     }
 
-    @Test func `as many are returned as are waited for`() throws {
+    @Test func `a request returns as many notifications as it waits for`() throws {
         #expect(try NotificationFilter(["wait": "1s", "count": "500"]).countMax == 500)
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SimulatorService
 
-/// Goal: nobody reaches a simulator behind a browser's back, and from elsewhere only who has the token.
+/// Goal: no web page reaches a simulator through a browser, and remote access requires the token.
 @Suite struct RequestGuardTests {
     static let token = "0123456789abcdef"
 
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: ["localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:8080", "[::1]"])
-    func `the names of the machine itself are taken`(_ authority: String) {
+    func `the names of the machine itself are accepted`(_ authority: String) {
         #expect(Self.refusal(authority) == nil)
     }
 
@@ -37,17 +37,17 @@ import Testing
             "192.0.2.1:8080", "0.0.0.0", "[", "::", ":", "localhost@example.com",
         ]
     )
-    func `another name is refused, as is none`(_ authority: String?) {
+    func `another name is refused, and so is a missing one`(_ authority: String?) {
         #expect(Self.refusal(authority) == 421)
     }
 
-    @Test func `the configured address and further names are taken, in either letter case`() {
+    @Test func `the configured address and further names are accepted, in either letter case`() {
         #expect(Self.refusal("box.example:80", host: "192.0.2.7", names: ["Box.example"]) == nil)
         #expect(Self.refusal("192.0.2.7:80", host: "192.0.2.7") == nil)
         #expect(Self.refusal("192.0.2.8:80", host: "192.0.2.7") == 421)
     }
 
-    @Test func `who listens on each address is reached by each, but not by each name`() {
+    @Test func `a wildcard listener accepts any address, but not any name`() {
         #expect(Self.refusal("192.0.2.7:80", host: "0.0.0.0") == nil)
         #expect(Self.refusal("[2001:db8::1]:80", host: "::") == nil)
         #expect(Self.refusal("example.com", host: "0.0.0.0") == 421)
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `a page of another site is refused, however it asks, but a link to the page is not`() throws {
+    @Test func `a page of another site is refused in every way, except for a link to the page`() throws {
         let (site, mode) = (
             try #require(HTTPField.Name("Sec-Fetch-Site")), try #require(HTTPField.Name("Sec-Fetch-Mode"))
         )
@@ -80,7 +80,7 @@ import Testing
         for value in ["same-origin", "none"] { #expect(refusal(value, "cors", "/notifications") == nil) }
     }
 
-    @Test func `where there is a token, it is required, as a bearer's or as a browser's password`() {
+    @Test func `a token is required if configured, as a bearer token or a browser's password`() {
         func refusal(_ header: String?) -> Int? {
             Self.refusal("localhost", token: Self.token, header.map { [.authorization: $0] } ?? [:])
         }
@@ -98,14 +98,14 @@ import Testing
     }
 
     @Test(arguments: [("127.0.0.1", true), ("::1", true), ("localhost", true), ("127.9.9.9", true)])
-    func `loopback addresses are known`(_ host: String, _ isLoopback: Bool) {
+    func `loopback addresses are recognized`(_ host: String, _ isLoopback: Bool) {
         var configuration = ControlConfiguration()
         configuration.host = host
         #expect(configuration.isLoopback == isLoopback)
     }
 
     @Test(arguments: ["0.0.0.0", "::", "192.0.2.1", "127.example.com", "localhost.example.com", "example.com"])
-    func `other addresses are not taken for loopback ones`(_ host: String) {
+    func `other addresses are not mistaken for loopback ones`(_ host: String) {
         var configuration = ControlConfiguration()
         configuration.host = host
         #expect(!configuration.isLoopback)

@@ -8,9 +8,9 @@ package struct DocumentedMetrics {
     package static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// Kinds by name, of those that a gateway serves.
+    /// The types of the gateway's metrics, by name.
     package let gateway: [String: String]
-    /// Kinds by name, of those that jobs leave in files.
+    /// The types of the metrics that jobs write to files, by name.
     package let jobs: [String: String]
 
     /// Reads the document.
@@ -32,13 +32,13 @@ package struct DocumentedMetrics {
         return Dictionary(rows.map { (String($0.name), String($0.kind)) }) { first, _ in first }
     }
 
-    /// Kinds by name, as the text format has them.
+    /// The types in the text format, by name.
     package static func kinds(_ text: String) -> [String: String] {
         let lines = text.matches(of: #/# TYPE (?<name>\w+) (?<kind>\w+)/#)
         return Dictionary(lines.map { (String($0.name), String($0.kind)) }) { first, _ in first }
     }
 
-    /// The names in expressions, those of histograms without their ending.
+    /// The names in expressions; those of histograms without suffixes.
     package func names(in expressions: String) -> Set<String> {
         let found = expressions.matches(of: #/\b(?:apns_legacy|process)_[a-z0-9_]+/#).map { String($0.output) }
         return Set(

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What did not come true in time.
+/// A condition that was not met in time.
 package struct Overdue: Error, CustomStringConvertible {
     package let description: String
 }
 
-/// Waits until something is true that no event tells of, such as what another process has written to a file.
+/// Waits for a condition that no event announces, such as the content of a file written by another process.
 ///
-/// This is the only wait of the tests that looks again and again. What has an event, a promise or a stream waits for
-/// that.
+/// This is the only polling in the tests. Waits for an event, a promise or a stream use that.
 ///
-/// - Throws: ``Overdue`` where it is not true in time.
+/// - Throws: ``Overdue`` if the condition is not met in time.
 package func eventually(
     _ what: String,
     within limit: Duration = .seconds(20),

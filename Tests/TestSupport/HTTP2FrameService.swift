@@ -6,31 +6,31 @@ import NIOPosix
 import NIOTLS
 public import OpenSSLTLS
 
-/// A service's end of HTTP/2 in plain frames, which announces what it is told to and never widens a window.
+/// A service in plain HTTP/2 frames, with scripted settings and without window updates.
 ///
-/// It answers PING and SETTINGS, so that nobody takes it for dead.
+/// It answers PING and SETTINGS, so that clients consider it alive.
 public final class HTTP2FrameService: Sendable {
-    /// What it announces and does.
+    /// The behavior of the service.
     public struct Script: Sendable {
-        /// The parameters of its SETTINGS frame, by number (RFC 9113, 6.5.2).
+        /// The parameters of its SETTINGS frame, by number (RFC 9113, section 6.5.2).
         public var settings: [(UInt16, UInt32)]
-        /// Whether it answers whole requests with 200; else it never answers any.
+        /// Whether it answers complete requests with 200; otherwise it never answers.
         public var answers: Bool
 
-        /// What it says to a whole request on a stream.
+        /// The frames sent in response to a complete request.
         public var reply: @Sendable (_ stream: UInt32) -> [UInt8] = { HTTP2Wire.headers($0, HTTP2Wire.status200) }
-        /// What it says after that, again and again, as fast as the client reads.
+        /// The frames sent repeatedly after that, as fast as the client reads.
         public var flood: [UInt8] = []
-        /// What it offers by ALPN.
+        /// The protocols that it offers by ALPN.
         public var applicationProtocols = ["h2"]
 
-        /// Makes a script.
+        /// Creates a script.
         public init(settings: [(UInt16, UInt32)] = [], answers: Bool = true) {
             self.settings = settings
             self.answers = answers
         }
 
-        /// One that says these bytes to a whole request on a stream, and then others again and again.
+        /// A script that answers a complete request with these bytes, and then repeats others.
         public static func saying(
             _ reply: @escaping @Sendable (_ stream: UInt32) -> [UInt8],
             then flood: [UInt8] = []
@@ -41,23 +41,23 @@ public final class HTTP2FrameService: Sendable {
             return script
         }
 
-        /// No streams at all.
+        /// Permits no streams.
         public static let noStreams = Self(settings: [(3, 0)])
-        /// No bytes of any body.
+        /// Permits no body bytes.
         public static let noWindow = Self(settings: [(4, 0)])
-        /// 65,535 bytes of bodies on each connection.
+        /// Permits 65,535 body bytes per connection.
         public static let fixedWindow = Self()
-        /// It takes everything, and answers nothing.
+        /// Accepts everything, and never answers.
         public static let silent = Self(answers: false)
     }
 
-    /// What it saw.
+    /// What the service received.
     public struct Record: Sendable {
-        /// Connections to which it sent its SETTINGS.
+        /// The number of connections to which it sent its SETTINGS.
         public var connectionCount = 0
-        /// Requests whose headers came.
+        /// The number of requests whose headers arrived.
         public var headersCount = 0
-        /// The bodies of whole requests, in the order of their ends.
+        /// The bodies of complete requests, in the order of their ends.
         public var bodies: [String] = []
         /// The codes of the client's GOAWAY frames.
         public var goAwayCodes: [UInt32] = []
@@ -65,11 +65,11 @@ public final class HTTP2FrameService: Sendable {
 
     /// A condition was not met in time.
     public struct Overdue: Error {
-        /// What was there instead.
+        /// The record at the time limit.
         public let record: Record
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// The port on 127.0.0.1.
     public let port: Int
     private let listener: any Channel
     private let observed: ObservedValue<Record>
@@ -80,7 +80,7 @@ public final class HTTP2FrameService: Sendable {
         self.observed = observed
     }
 
-    /// Lends one that listens.
+    /// Runs a service, and passes it to a closure.
     public static func withRunning<Value: Sendable>(
         _ script: Script,
         tls: TLSConfiguration,
@@ -108,16 +108,16 @@ public final class HTTP2FrameService: Sendable {
         return try result.get()
     }
 
-    /// What it saw so far.
+    /// The current record.
     public var record: Record { self.observed.current }
 
-    /// Waits until what it saw meets a condition, 20 seconds at most.
+    /// Waits until the record meets a condition, for at most 20 seconds.
     public func wait(until isMet: @escaping @Sendable (Record) -> Bool) async throws {
         try await self.observed.wait(until: isMet) { Overdue(record: $0) }
     }
 }
 
-/// One connection.
+/// A connection.
 private final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Frames of HTTP/2 in bytes, also such as no service should send.
+/// HTTP/2 frames in bytes, including invalid ones.
 ///
 /// - SeeAlso: RFC 9113, 4 and 6; RFC 7541.
 public enum HTTP2Wire {
@@ -18,7 +18,7 @@ public enum HTTP2Wire {
         case continuation = 9
     }
 
-    /// Bits of a frame header; what a bit means depends on the kind.
+    /// The bits of a frame header, whose meaning depends on the type.
     public enum Flag {
         /// In HEADERS and DATA.
         public static let endStream: UInt8 = 0x1
@@ -30,7 +30,7 @@ public enum HTTP2Wire {
         public static let padded: UInt8 = 0x8
     }
 
-    /// `:status: 200` by its number in the static table.
+    /// `:status: 200` by its index in the static table.
     public static let status200: [UInt8] = [0x88]
 
     /// A frame of any kind, flags and stream.
@@ -93,7 +93,7 @@ public enum HTTP2Wire {
     /// A PING frame.
     public static let ping = Self.frame(.ping, [1, 2, 3, 4, 5, 6, 7, 8])
 
-    /// Fields as literals that are not indexed.
+    /// Fields as literals without indexing.
     public static func block(_ fields: [(String, String)]) -> [UInt8] {
         fields.flatMap { [0] + Self.text($0) + Self.text($1) }
     }

@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// The service manager's end of sd_notify: a socket for datagrams, bound to a name.
+/// The service manager's side of sd_notify: a bound datagram socket.
 package final class NotifySocket: Sendable {
     package struct Failure: Error {}
 
@@ -12,8 +12,8 @@ package final class NotifySocket: Sendable {
 
     /// Binds a socket.
     ///
-    /// - Parameter name: a path, or a name in the abstract namespace behind "@".
-    /// - Throws: where the name is too long or in use.
+    /// - Parameter name: a path, or "@" and a name in the abstract namespace.
+    /// - Throws: if the name is too long or in use.
     package init(_ name: String) throws {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -34,7 +34,7 @@ package final class NotifySocket: Sendable {
 
     deinit { close(self.descriptor) }
 
-    /// A message that has come; `nil` for none.
+    /// Returns a received message; `nil` for none.
     package func read() -> String? {
         var bytes = [UInt8](repeating: 0, count: Self.messageByteCountMax)
         let count = recv(self.descriptor, &bytes, bytes.count, 0)
@@ -51,7 +51,7 @@ package final class NotifySocket: Sendable {
         return message ?? ""
     }
 
-    /// Waits for a message that begins with a text, and passes over those of the watchdog before it.
+    /// Waits for a message with a prefix, and skips earlier ones of the watchdog.
     package func next(_ begin: String) async throws -> String {
         while true {
             let message = try await self.next()

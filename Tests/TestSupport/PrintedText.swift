@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A text that Swift makes of a value.
+/// A textual representation of a value.
 package struct PrintedText {
-    /// How it was made.
+    /// How it was created.
     package let means: String
     package let text: String
 
-    /// What `print`, interpolation, `String(reflecting:)` and `dump` make of a value, alone and inside another one.
+    /// The texts of `print`, interpolation, `String(reflecting:)` and `dump` for a value, alone and within another one.
     package static func all(of value: Any) -> [PrintedText] {
         var printed = ""
         print(value, terminator: "", to: &printed)
@@ -21,9 +21,9 @@ package struct PrintedText {
         ]
     }
 
-    /// Whether it is one line of a length that a log bears.
+    /// Whether it is a single line of reasonable length for a log.
     package var isShortLine: Bool { !self.text.contains("\n") && self.text.count < 400 }
 
-    /// Whether there are eight numbers of a byte one behind the other in it, as where an array of bytes is printed.
+    /// Whether it contains eight consecutive byte values, as in a printed byte array.
     package var showsBytes: Bool { self.text.contains(#/(?:\d{1,3}[,\s\-]+){7}\d{1,3}/#) }
 }

@@ -4,15 +4,15 @@ package import Foundation
 import NIOCore
 import NIOPosix
 
-/// Programs that tests run beside this one, each with a deadline.
+/// Programs that tests run, each with a deadline.
 package enum Program {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
 
-    /// Runs a program to its end, and returns what it wrote to its standard output.
+    /// Runs a program to completion, and returns its standard output.
     ///
-    /// Its standard input is `input`, and stays open behind it where `keepsInputOpen` is set.
+    /// Its standard input is `input`, and stays open after it if `keepsInputOpen` is set.
     package static func run(
         _ path: String,
         _ arguments: [String],
@@ -23,7 +23,7 @@ package enum Program {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // Files never fill up and block the program, as pipes do.
+        // Unlike pipes, files never fill up and block the program.
         let output = folder.appending(path: "output")
         let errors = folder.appending(path: "errors")
         for file in [output, errors] { try Data().write(to: file) }

@@ -2,17 +2,17 @@
 
 package import Foundation
 
-/// Prometheus' own tool, which finds what is wrong with metrics and rules.
+/// Prometheus' own tool, which checks metrics and rules.
 package struct Promtool {
     private static let fetchSecondsMax = 240
     private static let runSecondsMax = 60
 
     private let path: String
 
-    /// Finds it, or fetches it once for all runs of the tests.
+    /// Finds the tool, or downloads it once for all test runs.
     ///
     /// - Parameter repository: the folder of this package.
-    /// - Throws: where it cannot be fetched.
+    /// - Throws: if it cannot be downloaded.
     package init(repository: URL) async throws {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let folder = URL(filePath: tests).deletingLastPathComponent().appending(path: "promtool")
@@ -23,13 +23,13 @@ package struct Promtool {
 
     /// Runs it.
     ///
-    /// - Throws: with what it printed, where it finds anything.
+    /// - Throws: an error with its output if it finds a problem.
     package func run(_ arguments: [String], input: String = "") async throws {
         _ = try await Program.run(self.path, arguments, input: Data(input.utf8), deadlineSeconds: Self.runSecondsMax)
     }
 
     /// Checks metrics in the text format.
     ///
-    /// - Throws: with what it printed, where it finds anything.
+    /// - Throws: an error with its output if it finds a problem.
     package func checkMetrics(_ text: String) async throws { try await self.run(["check", "metrics"], input: text) }
 }

@@ -2,11 +2,11 @@
 
 import Foundation
 
-/// A virtual environment with one package of PyPI, made once in the build folder and kept for later runs.
+/// A virtual environment with one package of PyPI, created once in the build folder.
 package struct PythonEnvironment {
     private static let installSecondsMax = 240
 
-    /// A shell script that makes the environment `$1` with the package `$2` unless a run before it did.
+    /// A shell script that creates the environment `$1` with the package `$2` unless it exists.
     private static let installation = """
         [ -e "$1/done" ] && exit
         rm -rf "$1"
@@ -18,14 +18,14 @@ package struct PythonEnvironment {
     /// The path of its interpreter.
     package let python: String
 
-    /// Makes or finds the environment of a package with its version, such as `pushjack==1.6.0`.
+    /// Creates or finds the environment of a package with a version, such as `pushjack==1.6.0`.
     package init(_ package: String) async throws {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let cache = URL(filePath: tests).deletingLastPathComponent().appending(path: "python")
         let folder = cache.appending(path: package.replacing("==", with: "-"))
         self.python = folder.appending(path: "bin/python").path
         try FileManager.default.createDirectory(at: cache, withIntermediateDirectories: true)
-        // Several test processes run side by side: one of them makes it, the others wait.
+        // Of several concurrent test processes, one creates it, and the others wait.
         _ = try await Program.run(
             "/usr/bin/env",
             ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, package],

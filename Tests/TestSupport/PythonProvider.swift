@@ -2,9 +2,9 @@
 
 import Foundation
 
-/// A provider of another make from PyPI, as a process of its own.
+/// An independent provider from PyPI, in its own process.
 package struct PythonProvider: Sendable, CustomStringConvertible {
-    /// A status, or the provider's words for one.
+    /// A status, or the provider's own name of it.
     package enum Reason: Decodable, Equatable, Sendable {
         case status(Int)
         case words(String)
@@ -19,14 +19,14 @@ package struct PythonProvider: Sendable, CustomStringConvertible {
         }
     }
 
-    /// What it says became of its notifications, by token.
+    /// The outcomes that it reports, by token.
     package struct Outcome: Decodable {
         package var succeeded: [String]
         package var failed: [String: Reason]
     }
 
     package let description: String
-    /// What it says of a token that is refused.
+    /// Its report for a rejected token.
     package let invalidToken: Reason
     private let release: String
 
@@ -46,11 +46,11 @@ package struct PythonProvider: Sendable, CustomStringConvertible {
 
     package static let all = [pushjack, apnsClerk]
 
-    /// The program that speaks through these packages.
+    /// The program that uses these packages.
     package static let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Interop/python_clients.py").path
 
-    /// Sends one notification to each token of a file, a line each.
+    /// Sends one notification to each token in a file with one token per line.
     package func send(port: Int, identity: String, trust: String, tokens: String) async throws -> Outcome {
         let environment = try await PythonEnvironment(self.release)
         let files = ["--identity", identity, "--trust", trust, "--tokens", tokens]

@@ -8,18 +8,18 @@ import NIOPosix
 import NIOTLS
 public import OpenSSLTLS
 
-/// A client of the HTTP/2 provider API that sends whatever headers a test says, and tells all that comes back.
+/// A client of the HTTP/2 provider API that sends arbitrary headers, and returns complete responses.
 public final class RawPushClient: Sendable {
-    /// What became of a request.
+    /// The outcome of a request.
     public enum Answer: Hashable, Sendable {
         /// The status, all headers, and the body.
         case response(status: Int, headers: [String: String], body: String)
-        /// The stream was ended with this code.
+        /// The stream was reset with this code.
         case reset(code: Int)
-        /// The connection ended before an answer.
+        /// The connection ended before a response.
         case none
 
-        /// The status and the reason of a response, such as "400 BadTopic"; "200" where there is no body.
+        /// The status and the reason of a response, such as "400 BadTopic"; "200" without a body.
         public var text: String {
             switch self {
             case .response(let status, _, let body):
@@ -38,9 +38,9 @@ public final class RawPushClient: Sendable {
 
     /// A GOAWAY frame.
     public struct Farewell: Hashable, Sendable {
-        /// The number of the last request that was processed, from 1.
+        /// The number of the last processed request, from 1.
         public var lastNumber: Int
-        /// What it says besides.
+        /// The debug data.
         public var text: String
     }
 
@@ -63,7 +63,7 @@ public final class RawPushClient: Sendable {
         self.state = state
     }
 
-    /// Lends a connection whose handshake is done, and closes it on every way out.
+    /// Runs `body` with a connection after its handshake, and closes it before this method returns or throws.
     public static func withConnection<Value: Sendable>(
         port: Int,
         tls: TLSConfiguration,
@@ -96,14 +96,14 @@ public final class RawPushClient: Sendable {
         return try result.get()
     }
 
-    /// Sends a request, and waits for its answer.
+    /// Sends a request, and waits for its response.
     ///
     /// - Parameters:
-    ///   - path: the path; the other pseudo-headers are those of a good request unless `headers` has some.
-    ///   - headers: all others.
+    ///   - path: the path; `headers` may replace the other pseudo-headers of a valid request.
+    ///   - headers: all other headers.
     ///   - body: the payload.
-    /// - Returns: what became of it.
-    /// - Throws: where that is not known in time.
+    /// - Returns: the outcome.
+    /// - Throws: if there is no outcome in time.
     @discardableResult
     public func send(
         _ path: String,
@@ -114,9 +114,9 @@ public final class RawPushClient: Sendable {
         return try await self.answer(number)
     }
 
-    /// Sends a request, and waits for nothing.
+    /// Sends a request without waiting.
     ///
-    /// - Returns: its number, from 1.
+    /// - Returns: the number of the request, from 1.
     public func start(_ path: String, _ headers: [(String, String)] = [], body: String = "{}") async throws -> Int {
         let number = self.numbers.change {
             $0 += 1
@@ -138,7 +138,7 @@ public final class RawPushClient: Sendable {
         return number
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the response to a request.
     public func answer(_ number: Int) async throws -> Answer {
         try await self.wait("answer \(number)") { $0.answers[number] != nil || $0.isClosed }
         return self.state.current.answers[number] ?? .none
@@ -146,7 +146,7 @@ public final class RawPushClient: Sendable {
 
     /// Waits for the end of the connection.
     ///
-    /// - Returns: the GOAWAY frames that came before.
+    /// - Returns: the GOAWAY frames received before.
     public func end() async throws -> [Farewell] {
         try await self.wait("the end", until: \.isClosed)
         return self.farewells
@@ -158,10 +158,10 @@ public final class RawPushClient: Sendable {
         return self.farewells.first
     }
 
-    /// The GOAWAY frames that came.
+    /// The received GOAWAY frames.
     public var farewells: [Farewell] { self.state.current.farewells }
 
-    /// The limits of streams that were announced, the first first.
+    /// The announced stream limits in order.
     public var limits: [Int] { self.state.current.limits }
 
     private func wait(_ what: String, until isMet: @escaping @Sendable (State) -> Bool) async throws {
@@ -227,7 +227,7 @@ private final class RawPushHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Streams that a GOAWAY closed are told as errors of their own; the connection goes on.
+        // Streams closed by a GOAWAY are reported as individual errors; the connection continues.
         if error is TLSError { context.close(promise: nil) }
     }
 

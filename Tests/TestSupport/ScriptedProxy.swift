@@ -4,17 +4,17 @@ import NIOConcurrencyHelpers
 package import NIOCore
 import NIOPosix
 
-/// A proxy on loopback that answers as told, and joins the two ends where that is the answer.
+/// A proxy on loopback with scripted responses, which connects both ends if the response permits.
 package final class ScriptedProxy: Sendable {
-    /// What it does with a request.
+    /// The response to a request.
     package enum Answer: Sendable {
-        /// Opens the way.
+        /// Opens the tunnel.
         case open
-        /// Says this and closes.
+        /// Sends this and closes.
         case say(String)
-        /// Says nothing.
+        /// Sends nothing.
         case hang
-        /// Closes at once.
+        /// Closes immediately.
         case close
     }
 
@@ -24,7 +24,7 @@ package final class ScriptedProxy: Sendable {
     }
 
     package let port: Int
-    /// Succeeds with the first request; fails when the proxy is stopped before, or after 20 seconds.
+    /// Succeeds with the first request; fails if the proxy is stopped before, or after 20 seconds.
     package let asked: EventLoopFuture<Void>
     private let first: EventLoopPromise<Void>
     private let listener: any Channel
@@ -41,7 +41,7 @@ package final class ScriptedProxy: Sendable {
     /// The requests, as text.
     package var requests: [String] { self.seen.withLockedValue { $0 } }
 
-    /// Starts one; it opens ways to the port `upstream` on loopback, whatever is asked for.
+    /// Starts a proxy; its tunnels lead to the port `upstream` on loopback, whatever is requested.
     package static func start(_ kind: Kind, _ answer: Answer, upstream: Int) async throws -> ScriptedProxy {
         let seen = NIOLockedValueBox<[String]>([])
         let first = MultiThreadedEventLoopGroup.singleton.next().makePromise(of: Void.self)
@@ -67,7 +67,7 @@ package final class ScriptedProxy: Sendable {
     }
 }
 
-/// One connection of a scripted proxy.
+/// A connection of a scripted proxy.
 final class ProxyPeer: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -177,7 +177,7 @@ final class ProxyPeer: ChannelInboundHandler {
     }
 }
 
-/// The gateway's end of a way through a scripted proxy.
+/// The gateway's end of a tunnel through a scripted proxy.
 final class FarEnd: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A small generator of random numbers with a seed, so that a failure can be run again.
+/// A small random number generator with a seed, so that failures are reproducible.
 package struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 
@@ -14,10 +14,10 @@ package struct SplitMix64: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// Whether something happens that happens in so many of a hundred cases.
+    /// Returns `true` with this probability in percent.
     package mutating func chance(_ percent: Int) -> Bool { Int(self.next() % 100) < percent }
 
-    /// Whether something happens that happens in so many of a whole number of cases.
+    /// Returns `true` once in this number of cases.
     package mutating func chance(_ parts: Int, of whole: Int) -> Bool {
         Int.random(in: 0..<whole, using: &self) < parts
     }

@@ -2,17 +2,17 @@
 
 import Foundation
 
-/// How much a run of the tests does: a part of what is repeated by default, all of it with `Scripts/test --long`.
+/// The effort of a test run: a part of the repetitions by default, all of them with `Scripts/test --long`.
 package enum TestEffort {
-    /// Whether everything runs: all seeds, kills, memory and load.
+    /// Whether everything runs: all seeds, kills, memory and load tests.
     package static let isLong = ProcessInfo.processInfo.environment["TEST_LONG"] == "1"
 
-    /// How often something is repeated: so many times by default, and so many in the long run.
+    /// The number of repetitions: by default, and in the long run.
     package static func count<Number: BinaryInteger>(_ usual: Number, long: Number) -> Number {
         self.isLong ? long : usual
     }
 
-    /// What is tried of many cases: one of so many by default, each in the long run.
+    /// Selects from many cases: by default one in `each`, in the long run all.
     package static func cases<Case>(_ all: [Case], each step: Int) -> [Case] {
         self.isLong ? all : stride(from: 0, to: all.count, by: step).map { all[$0] }
     }

@@ -7,14 +7,14 @@ import Glibc
 import NIOCore
 import OpenSSLTLS
 
-/// A feedback listener whose list is so many random tokens of 32 bytes, the same in each run: prints its port, and
-/// serves until it is killed.
+/// A feedback listener with a list of random tokens of 32 bytes, the same in each run. Prints its port, and serves
+/// until it is killed.
 @main
 struct BenchFeedback: AsyncParsableCommand {
     @Option var certificate: String
     @Option var key: String
     @Option var trust: String
-    @Option(help: "How many tuples there are.") var count: Int
+    @Option(help: "Number of tuples.") var count: Int
 
     func run() async throws {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)

@@ -9,22 +9,22 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// The gateway's listener with a backend that takes everything at once: prints its port, and in the end what the C sink
-/// prints, so that both can stand in each other's place.
+/// The gateway's listener with a backend that accepts everything immediately. Prints its port, and at the end the same
+/// figures as the C sink, so that one can replace the other.
 @main
 struct BenchListener: AsyncParsableCommand {
     @Option var certificate: String
     @Option var key: String
     @Option var trust: String
-    @Option(help: "How many notifications there will be.") var expect: UInt64
-    @Option(help: "1.2 or 1.3.") var tlsMax = "1.2"
+    @Option(help: "Number of expected notifications.") var expect: UInt64
+    @Option(help: "Maximum TLS version, 1.2 or 1.3.") var tlsMax = "1.2"
 
     func run() async throws {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
         var configuration = BinaryListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
         configuration.maximumVersion = self.tlsMax == "1.3" ? .tls1_3 : .tls1_2
-        // The sink's.
+        // The same as that of the sink.
         configuration.cipherList = "ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL"
         configuration.shutdownDuration = .seconds(5)
         let backend = TakingBackend()
@@ -34,7 +34,7 @@ struct BenchListener: AsyncParsableCommand {
             await backend.waitForClose()
         }
         let (frames, connections) = backend.totals
-        guard frames == self.expect else { throw ValidationError("\(frames) of \(self.expect) came") }
+        guard frames == self.expect else { throw ValidationError("received \(frames) of \(self.expect) notifications") }
         let seconds = Self.cpuSeconds()
         print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(seconds)}")
     }
@@ -46,7 +46,7 @@ struct BenchListener: AsyncParsableCommand {
     }
 }
 
-/// Takes everything, counts it, and is done when the first provider has gone.
+/// Accepts and counts everything, and is done when the first provider has closed.
 final class TakingBackend: DeliveryBackend {
     private let counts = NIOLockedValueBox((frames: UInt64(0), connections: 0))
     private let closed = AsyncStream.makeStream(of: Void.self)

@@ -11,7 +11,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Sends the same request many times to a service of HTTP/2, and says how long that took.
+/// Sends the same request many times to an HTTP/2 service, and prints the duration.
 @main
 struct BenchPush: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "bench-push")
@@ -25,7 +25,7 @@ struct BenchPush: AsyncParsableCommand {
     @Option var connections = 1
     @Option var streams = 100
     @Option var token = String(repeating: "ab", count: 32)
-    @Option(help: "Bytes of the payload.") var payload = 100
+    @Option(help: "Payload length in bytes.") var payload = 100
 
     func run() async throws {
         var configuration = PushConfiguration(

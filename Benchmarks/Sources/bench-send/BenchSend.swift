@@ -9,17 +9,17 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Sends frames of 45 + 100 bytes through the library, and prints what the C clients print.
+/// Sends frames of 45 + 100 bytes with the library, and prints the same figures as the C clients.
 @main
 struct BenchSend: AsyncParsableCommand {
     enum Surface: String, ExpressibleByArgument {
-        /// A source that is asked on the event loop.
+        /// A source that is called on the event loop.
         case source
-        /// An asynchronous sequence, of which only exceptions are read.
+        /// An asynchronous sequence, of which only failures are read.
         case call
-        /// One call for each notification, which waits for its outcome; so many at a time.
+        /// Concurrent calls, each of which waits for the outcome of one notification.
         case await
-        /// Framing alone, without a connection.
+        /// Encoding only, without a connection.
         case encode
     }
 
@@ -30,8 +30,8 @@ struct BenchSend: AsyncParsableCommand {
     @Option var key = ""
     @Option var trust = ""
     @Option var count: UInt64 = 1_000_000
-    @Option(help: "How many calls wait for their outcomes.") var inFlight = 1000
-    @Option(help: "How many notifications may be unproved.") var window: UInt64 = ProviderLimits().windowCount
+    @Option(help: "Number of concurrent calls.") var inFlight = 1000
+    @Option(help: "Maximum number of unverified notifications.") var window: UInt64 = ProviderLimits().windowCount
 
     func run() async throws {
         guard self.surface != .encode else {
@@ -55,7 +55,7 @@ struct BenchSend: AsyncParsableCommand {
         print("{\"frames\": \(accepted), \"wall_seconds\": \(wall), \"cpu_seconds\": \(cpu)}")
     }
 
-    /// Frames into the same 64 KiB again and again, and prints the nanoseconds that one frame takes.
+    /// Encodes into the same 64 KiB repeatedly, and prints the nanoseconds per frame.
     private func encode() throws {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
         defer { memory.deallocate() }
@@ -87,7 +87,7 @@ struct BenchSend: AsyncParsableCommand {
         return source.acceptedCount
     }
 
-    /// The same notification, as often as told.
+    /// Repeats the same notification.
     private struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let notification: PushNotification
         let count: UInt64
@@ -137,14 +137,14 @@ struct BenchSend: AsyncParsableCommand {
     }
 }
 
-/// Gives the same notification as often as told.
+/// Repeats the same notification.
 final class CountingSource: NotificationSource {
     private struct State: Sendable {
         var next: UInt64 = 0
         var accepted: UInt64 = 0
     }
 
-    /// 100 bytes that pass the check of payloads, as the client checks each by default.
+    /// 100 bytes that pass the payload check, which the client runs by default.
     static let payload = #"{"aps":{"alert":"\#(String(repeating: "x", count: 70))","badge":1}}"#
 
     private let token: DeviceToken
@@ -193,7 +193,7 @@ final class CountingSource: NotificationSource {
     }
 }
 
-/// The time on the wall and on the processors since it was made.
+/// Measures wall time and CPU time since its creation.
 struct Watch {
     private let start = Watch.now()
 

@@ -37,6 +37,9 @@ public struct FeedbackConfiguration: Sendable {
     /// That is 7 million tokens of 32 bytes. What was read by then is recorded.
     public var byteCountMax = FeedbackConfiguration.byteCountMaxDefault
 
+    /// Is given the number of bytes of each read, on an event loop; by default nothing is.
+    package var onRead: (@Sendable (Int) -> Void)?
+
     /// The default of ``byteCountMax``.
     public static let byteCountMaxDefault: UInt64 = 268_435_456
 

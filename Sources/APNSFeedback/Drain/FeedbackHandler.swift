@@ -223,6 +223,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         let now = self.now
         let step = unsafe bytes.withUnsafeReadableBytes { unsafe self.reader?.received($0, now: now) ?? .ignore }
         guard step != .ignore else { return }
+        self.configuration.onRead?(bytes.readableBytes)
         self.pending.writeBuffer(&bytes)
         self.run(step)
         self.spoolIfIdle()

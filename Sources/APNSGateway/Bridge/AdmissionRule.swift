@@ -3,68 +3,68 @@
 import APNSServer
 public import OpenSSLTLS
 
-/// Which certificates belong to one of the providers that a bridge serves.
+/// Specifies which certificates belong to a provider of a bridge.
 ///
-/// A certificate belongs to it by its fingerprint, or by leading to its authorities; nobody is let in otherwise.
+/// A certificate belongs to the provider by its fingerprint or by a chain to the provider's authorities.
 public struct AdmissionRule: Sendable {
-    /// A certificate that is let in whoever issued it.
+    /// A certificate that is admitted regardless of its issuer.
     public struct Pin: Hashable, Sendable {
         /// The SHA-256 digest of the certificate in 64 lower-case hexadecimal digits.
         public var fingerprint: String
-        /// Whether it is let in also when it has expired.
+        /// Whether it is admitted even after it has expired.
         public var allowsExpired: Bool
 
-        /// Makes a pin.
+        /// Creates a pin.
         ///
         /// - Parameters:
         ///   - fingerprint: 64 lower-case hexadecimal digits.
-        ///   - allowsExpired: whether the certificate is let in also when it has expired.
+        ///   - allowsExpired: whether the certificate is admitted even after it has expired.
         public init(fingerprint: String, allowsExpired: Bool = false) {
             self.fingerprint = fingerprint
             self.allowsExpired = allowsExpired
         }
     }
 
-    /// The certificates that are let in whoever issued them.
+    /// The certificates that are admitted regardless of their issuers.
     public var pins: [Pin]
 
-    /// Verifies the others; `nil` where only ``pins`` are let in.
+    /// Verifies other certificates; `nil` if only ``pins`` are admitted.
     public var verifier: CertificateVerifier?
 
-    /// The topic of the provider; `nil` for the one that its certificate names.
+    /// The topic of the provider; `nil` for the topic in its certificate.
     public var topic: String?
 
-    /// Makes a rule.
+    /// Creates a rule.
     ///
     /// - Parameters:
-    ///   - pins: certificates that are let in whoever issued them.
-    ///   - verifier: verifies the others; `nil` where there are none.
-    ///   - topic: the topic of the provider; `nil` for the one that its certificate names.
+    ///   - pins: certificates that are admitted regardless of their issuers.
+    ///   - verifier: verifies other certificates; `nil` if there are none.
+    ///   - topic: the topic of the provider; `nil` for the topic in its certificate.
     public init(pins: [Pin] = [], verifier: CertificateVerifier? = nil, topic: String? = nil) {
         self.pins = pins
         self.verifier = verifier
         self.topic = topic
     }
 
-    /// What is found of a certificate.
+    /// The result of checking a certificate.
     enum Finding: Hashable {
-        /// It belongs to the provider, which sends for this topic.
+        /// It belongs to the provider and is for this topic.
         case admitted(topic: String)
-        /// It does not, for this reason; `nil` where it has nothing to do with this provider.
+        /// It is refused for this reason; `nil` if it is unrelated to this provider.
         case refused(String?)
     }
 
     /// Checks a provider's certificate.
     ///
     /// - Parameters:
-    ///   - provider: who is connected.
+    ///   - provider: the connection of the provider.
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: whether it belongs to this provider.
     func check(_ provider: ProviderConnection, now: Int64) -> Finding {
         guard let certificate = provider.certificate else { return .refused(nil) }
         if let pin = self.pins.first(where: { $0.fingerprint == certificate.fingerprint }) {
             if certificate.isExpired(at: now), !pin.allowsExpired {
-                return .refused("the pinned certificate has expired; allowExpired: true lets it in nevertheless")
+                return .refused("the pinned certificate has expired; to admit it, set allowExpired: true")
             }
         } else if let verifier {
             if let problem = verifier.problem(of: certificate, intermediates: provider.intermediates) {
@@ -76,13 +76,13 @@ public struct AdmissionRule: Sendable {
         return self.topicFinding(provider.identity)
     }
 
-    /// Why a certificate is not let in.
+    /// Returns why a certificate is not admitted.
     ///
     /// - Parameters:
-    ///   - certificate: a provider's.
-    ///   - intermediates: what it sends behind it.
+    ///   - certificate: a provider's certificate.
+    ///   - intermediates: the further certificates that the provider sends.
     ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: a sentence without a period; `nil` where it is let in.
+    /// - Returns: the reason, without a period; `nil` if it is admitted.
     package func refusal(of certificate: TLSCertificate, intermediates: [TLSCertificate], now: Int64) -> String? {
         let provider = ProviderConnection(
             number: 0,
@@ -107,9 +107,9 @@ public struct AdmissionRule: Sendable {
         return .admitted(topic: topic)
     }
 
-    /// `nil` for a certificate of other authorities, which says nothing about this provider.
+    /// Returns `nil` for a certificate of an unrelated authority.
     private static func sentence(_ problem: TLSError) -> String? {
         if case .unknownAuthority = problem { return nil }
-        return "\(problem)"
+        return problem.text(TLSErrorNames(remote: "the provider"))
     }
 }

@@ -3,21 +3,21 @@
 import APNSServer
 import OpenSSLTLS
 
-/// The certificates of providers that were let in, so that operators can see when they expire.
+/// The certificates of recently admitted providers, so that operators can see when they expire.
 ///
-/// One that was not shown for ``rememberedSeconds`` is forgotten, since its provider may have another one by now.
+/// A certificate that was not used for ``rememberedSeconds`` is removed, since its provider may have replaced it.
 package struct AdmittedCertificates: Sendable {
-    /// One of them.
+    /// An admitted certificate.
     package struct Certificate: Hashable, Sendable {
-        /// The name of its provider.
+        /// The name of the provider.
         package var provider: String
-        /// Its SHA-256 digest in hexadecimal digits.
+        /// The SHA-256 digest in hexadecimal digits.
         package var fingerprint: String
-        /// The last moment of its validity, in seconds since 1970 (UTC).
+        /// The end of the validity in seconds since 1970 (UTC).
         package var notAfter: Int64
     }
 
-    /// Which certificate of which provider.
+    /// Identifies a certificate of a provider.
     struct Key: Hashable, Sendable {
         var provider: String
         var fingerprint: String
@@ -25,33 +25,35 @@ package struct AdmittedCertificates: Sendable {
 
     private struct Entry {
         var notAfter: Int64
-        /// How many connections are open that showed it.
+        /// The number of open connections with this certificate.
         var connectionCount = 0
-        /// When it was seen last, in seconds since 1970 (UTC).
+        /// When it was last used, in seconds since 1970 (UTC).
         var seenAt: Int64
     }
 
-    /// How many are remembered; beyond it, the one is forgotten that was not seen for longest.
+    /// The maximum number of certificates.
+    ///
+    /// Beyond it, the least recently used one is removed.
     static let countMax = 500
-    /// For how long one is remembered that is shown no more: a week.
+    /// How long an unused certificate is kept: a week.
     static let rememberedSeconds: Int64 = 7 * 86_400
 
     private var entries: [Key: Entry] = [:]
 
-    /// Notes that a provider was let in, with a connection that stays open.
+    /// Records an admitted provider whose connection stays open.
     ///
     /// - Parameters:
-    ///   - provider: who is connected.
-    ///   - name: what it is called in the configuration.
+    ///   - provider: the connection.
+    ///   - name: the name of the provider in the configuration.
     ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: what closes the connection again.
+    /// - Returns: the key to pass when the connection closes.
     mutating func open(_ provider: ProviderConnection, of name: String, now: Int64) -> Key {
         let key = self.note(provider, of: name, now: now)
         self.entries[key]?.connectionCount += 1
         return key
     }
 
-    /// Notes that a provider was let in.
+    /// Records an admitted provider.
     @discardableResult
     mutating func note(_ provider: ProviderConnection, of name: String, now: Int64) -> Key {
         let key = Key(provider: name, fingerprint: provider.identity.fingerprint)
@@ -64,14 +66,14 @@ package struct AdmittedCertificates: Sendable {
         return key
     }
 
-    /// Notes that a connection is gone.
+    /// Records that a connection has closed.
     mutating func close(_ key: Key, now: Int64) {
         guard let entry = self.entries[key], entry.connectionCount > 0 else { return }
         self.entries[key]?.connectionCount -= 1
         self.entries[key]?.seenAt = now
     }
 
-    /// All that are remembered.
+    /// All certificates.
     mutating func all(now: Int64) -> [Certificate] {
         self.entries = self.entries.filter {
             $0.value.connectionCount > 0 || now - $0.value.seenAt <= Self.rememberedSeconds

@@ -8,7 +8,7 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Brings the notifications of one provider to the service, under one version of its configuration.
+/// Delivers the notifications of one provider to the service, under one version of its configuration.
 final class Bridge: Sendable {
     let configuration: BridgeConfiguration
     let state: NIOLockedValueBox<BridgeState>
@@ -20,7 +20,7 @@ final class Bridge: Sendable {
     private let group: any EventLoopGroup
     private let logger: Logger
 
-    /// Who sends what: the same for all notifications of a connection.
+    /// The sender of a connection's notifications.
     final class Sender: Sendable {
         let connection: UInt64
         let rules: RequestRules
@@ -35,7 +35,7 @@ final class Bridge: Sendable {
         }
     }
 
-    /// One notification under way.
+    /// A notification in flight.
     private struct Delivery: Sendable {
         var number: DeliveryNumber
         var origin: DeliveryOrigin
@@ -45,7 +45,7 @@ final class Bridge: Sendable {
         var sender: Sender
     }
 
-    /// `state` is that of the version before, so that nothing is forgotten when the configuration is read anew.
+    /// `state` is shared with the previous version of the configuration, so that a reload loses nothing.
     init(
         _ configuration: BridgeConfiguration,
         state: NIOLockedValueBox<BridgeState>,
@@ -70,7 +70,7 @@ final class Bridge: Sendable {
 
     // MARK: Notifications
 
-    /// Takes a notification; called on the event loop of its connection.
+    /// Accepts a notification; called on the event loop of its connection.
     func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (
         outcome: DeliveryOutcome?, isFull: Bool
     ) {
@@ -110,8 +110,10 @@ final class Bridge: Sendable {
         return (nil, isFull)
     }
 
-    /// Takes a resend of what was delivered before; it counts as delivered when that is forgotten on the disk, so that
-    /// a restart does not take a later notification for a resend.
+    /// Handles a resend of a notification that was already delivered.
+    ///
+    /// It completes after the resend's entry is removed from the disk, so that after a restart no later notification is
+    /// mistaken for the resend.
     private func forget(_ key: ResendKey, _ delivery: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) {
         self.logger.info(
             "resend not delivered again",
@@ -128,7 +130,7 @@ final class Bridge: Sendable {
     private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
         -> DeliveryOutcome
     {
-        let (outcome, cause) = self.told(.rejected(.binary(.invalidPayloadSize)), .rejected)
+        let (outcome, cause) = self.counted(.rejected(.binary(.invalidPayloadSize)), .rejected)
         self.logger.info(
             "not delivered",
             metadata: [
@@ -138,7 +140,7 @@ final class Bridge: Sendable {
             ]
         )
         self.observer.ended(cause)
-        // The session learns of it by the outcome that is returned, not by another one.
+        // The session receives this outcome as the return value.
         let after = self.state.withLockedValue { state in
             _ = state.end(
                 number,
@@ -164,7 +166,7 @@ final class Bridge: Sendable {
 
     private func receive(_ answer: DeliveryOutcome, _ before: Delivery) {
         if case .accepted = answer {
-            // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
+            // The fast path of nearly all responses: it needs no copy of the request and no random number.
             self.end(before, .accepted, .accepted, answer)
             return
         }
@@ -180,7 +182,7 @@ final class Bridge: Sendable {
         switch action {
         case .end(let meaning):
             let (found, foundCause) = meaning.ending(isUnknown: delivery.retries.isUnknown)
-            let (outcome, cause) = self.told(found, foundCause)
+            let (outcome, cause) = self.counted(found, foundCause)
             if cause == .ignored {
                 self.ignore(delivery, outcome, foundCause, answer)
             } else {
@@ -198,9 +200,9 @@ final class Bridge: Sendable {
 
     private func wait(_ pause: Duration, _ delivery: Delivery, _ answer: DeliveryOutcome) {
         self.observer.sentAgain()
-        self.logger.debug("sent again", metadata: self.metadata(delivery, answer))
+        self.logger.debug("retrying", metadata: self.metadata(delivery, answer))
         var next = delivery
-        // The payload may lie in the memory of a whole read, which should not be kept for long.
+        // The payload may be a slice of a whole read, whose memory would be kept for long.
         next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
         let end = self.state.withLockedValue { state in
             state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.retries.isUnknown)
@@ -219,8 +221,8 @@ final class Bridge: Sendable {
         }
     }
 
-    /// How an ending counts: where the provider never listens, a rejection is ignored, as the session does by itself.
-    private func told(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) -> (DeliveryOutcome, DeliveryCause) {
+    /// Returns how an ending counts: if the provider never reads error responses, the session ignores a rejection.
+    private func counted(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) -> (DeliveryOutcome, DeliveryCause) {
         let (outcome, cause) = self.rules.ending(outcome, cause)
         guard self.configuration.rejections == .ignore else { return (outcome, cause) }
         switch cause {
@@ -239,7 +241,7 @@ final class Bridge: Sendable {
     ) {
         switch cause {
         case .accepted:
-            // The metadata is made only where that level is on.
+            // The metadata is built only if the level is enabled.
             self.logger.debug("delivered", metadata: self.metadata(delivery, answer))
             self.recorder.forget(delivery.request.token, in: delivery.sender.list)
             self.settle(delivery, outcome, cause)
@@ -257,7 +259,7 @@ final class Bridge: Sendable {
         }
     }
 
-    /// Takes a rejection that the provider is not told.
+    /// Handles a rejection that is not reported to the provider.
     private func ignore(
         _ delivery: Delivery,
         _ outcome: DeliveryOutcome,
@@ -266,7 +268,7 @@ final class Bridge: Sendable {
     ) {
         let level: Logger.Level = cause == .gatewayFault ? .error : .info
         let metadata = self.metadata(delivery, answer, cause)
-        self.logger.log(level: level, "not delivered, and its provider not told", metadata: metadata)
+        self.logger.log(level: level, "not delivered, no error response sent", metadata: metadata)
         guard self.configuration.listsRejectedTokens, outcome == .rejected(.binary(.invalidToken)) else {
             self.settle(delivery, outcome, .ignored)
             return
@@ -275,7 +277,7 @@ final class Bridge: Sendable {
         self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored) }
     }
 
-    /// When the app was gone, for the feedback service.
+    /// The time for the feedback service since which the token has been dead.
     private func deathDate(_ outcome: DeliveryOutcome) -> UInt32 {
         let now = self.clock.date()
         guard case .rejected(let rejection) = outcome, case .dead(let since) = rejection.tokenFault(now: now) else {
@@ -305,7 +307,7 @@ final class Bridge: Sendable {
         self.carryOut(action, outcome, after)
     }
 
-    /// What else there is to do when a notification is under way no more.
+    /// The follow-up work after a notification has left the flight.
     private typealias After = (inFlightCount: Int, waiters: [@Sendable () -> Void])
 
     private static func after(_ state: inout BridgeState) -> After { (state.inFlightCount, state.takeIdleWaiters()) }
@@ -322,14 +324,14 @@ final class Bridge: Sendable {
 
     // MARK: The end of a connection
 
-    /// Brings a connection to its end, whose provider is to be told which message was not taken.
+    /// Ends a connection whose provider is about to receive an error response.
     ///
     /// - Parameters:
-    ///   - connection: which one.
-    ///   - ending: what the protocol asks for.
-    ///   - response: what the provider is to be told.
-    ///   - body: is called once, from any thread, also at once, unless the connection closes before: `true` when the
-    ///     provider may be told, since all that it will send again was either not taken, or is remembered on the disk.
+    ///   - connection: the connection.
+    ///   - ending: the end that the protocol requires.
+    ///   - response: the error response to send.
+    ///   - body: called once, from any thread, possibly before this returns, unless the connection closes first; `true`
+    ///     if the error response may be sent, since every resend to expect is either new or remembered on the disk.
     func end(
         _ connection: UInt64,
         _ ending: GatewayEnding,
@@ -342,15 +344,15 @@ final class Bridge: Sendable {
         if let end { self.remember(end) }
     }
 
-    /// Remembers what a provider will send again, then lets it be told.
+    /// Stores the resends to expect, then lets the error response be sent.
     private func remember(_ end: InFlightTracker.ConnectionEnd) {
         guard !end.isContradicted else {
-            return self.refuse(end, "it is not known of all notifications whether the service took them")
+            return self.refuse(end, "for some notifications it is unknown whether the service accepted them")
         }
         let keys = self.rules.remembered(end.delivered.map { self.rules.key($0.content, $0.identifier) })
         guard !keys.isEmpty else { return self.remembered([], end) }
         guard self.state.withLockedValue({ $0.hasRoom(for: keys.count, now: self.clock.now()) }) else {
-            return self.refuse(end, "no room to remember what was delivered (limits.remembered)")
+            return self.refuse(end, "no room for expected resends (limits.remembered)")
         }
         let (name, duration) = (self.configuration.name, self.configuration.rememberedDuration)
         guard self.rules.waitsForStore else {
@@ -361,7 +363,7 @@ final class Bridge: Sendable {
             if isKept {
                 self.remembered(keys, end)
             } else {
-                self.refuse(end, "too much waits to be written to the database")
+                self.refuse(end, "too many writes to the database are pending")
             }
         }
     }
@@ -377,7 +379,7 @@ final class Bridge: Sendable {
             self.observer.ended(.leftToResend, count: abandonedCount)
             if abandonedCount > 0 {
                 self.logger.info(
-                    "notifications left to their resend",
+                    "notifications left to be resent",
                     metadata: [
                         LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(abandonedCount)",
                     ]
@@ -386,7 +388,7 @@ final class Bridge: Sendable {
             body(true)
         case .refuse(let body):
             self.forget(keys)
-            self.logInDoubt(end, "no room to remember what was delivered (limits.remembered)")
+            self.logInDoubt(end, "no room for expected resends (limits.remembered)")
             body(false)
         case .forget: self.forget(keys)
         }
@@ -396,7 +398,7 @@ final class Bridge: Sendable {
         for key in keys { self.resends.remove(key, of: self.configuration.name) {} }
     }
 
-    /// Closes a connection without a word, since what its provider would send again might be delivered twice.
+    /// Closes a connection without an error response, since resends could cause duplicates.
     private func refuse(_ end: InFlightTracker.ConnectionEnd, _ reason: String) {
         guard let body = self.state.withLockedValue({ $0.refuse(end.connection) }) else { return }
         self.logInDoubt(end, reason)
@@ -414,7 +416,7 @@ final class Bridge: Sendable {
         )
     }
 
-    /// Calls as soon as nothing is under way, which may be at once, and from any thread.
+    /// Calls `body` once nothing is in flight, possibly immediately, from any thread.
     func whenIdle(_ body: @escaping @Sendable () -> Void) {
         if !self.state.withLockedValue({ $0.wait(body) }) { body() }
     }

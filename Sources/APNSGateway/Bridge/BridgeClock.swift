@@ -10,7 +10,7 @@ import Musl
 import Darwin
 #endif
 
-/// Where a bridge gets the time and its random numbers from.
+/// The source of time and random numbers of a bridge.
 struct BridgeClock: Sendable {
     /// The time since any fixed point.
     var now: @Sendable () -> Duration
@@ -19,7 +19,7 @@ struct BridgeClock: Sendable {
     /// A random number, 0 to 1.
     var jitter: @Sendable () -> Double
 
-    /// The clocks of the system.
+    /// The system's clocks.
     static let system = BridgeClock(
         now: { .nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds)) },
         date: { UInt32(clamping: time(nil)) },

@@ -4,65 +4,65 @@ public import APNSProviderHTTP2
 public import APNSSession
 public import APNSWire
 
-/// One of the providers that a bridge serves: who it is, and what becomes of its notifications.
+/// One of the providers of a bridge: its identity, and how its notifications are delivered.
 public struct BridgeConfiguration: Sendable {
-    /// How many notifications of one provider may be under way by default.
+    /// The default limit for notifications of one provider in flight.
     public static let inFlightCountMaxDefault = 10_000
 
-    /// What the provider is called in logs and metrics; unique within a backend.
+    /// The name in logs and metrics; unique within a backend.
     public var name: String
 
-    /// Which certificates are let in.
+    /// The certificates to admit.
     public var admission: AdmissionRule
 
-    /// Which service its tokens are of.
+    /// The environment of its device tokens.
     public var environment: Environment
 
-    /// How notifications become requests; the topic is set for each connection.
+    /// How notifications become requests; the topic is set per connection.
     public var requests = RequestRules(topic: nil)
 
-    /// How long is tried to deliver.
+    /// How delivery is retried.
     public var retries = RetryRules()
 
     /// The longest payload in bytes; by default 2048.
     public var payloadByteCountMax = 2048
 
-    /// How many notifications of all its connections may be under way, those that wait for another try among them; by
+    /// How many notifications of all its connections may be in flight, including those that wait for a retry; by
     /// default 10,000.
     ///
-    /// Where there are as many, its connections are not read from.
+    /// At the limit, its connections are not read.
     public var inFlightCountMax = BridgeConfiguration.inFlightCountMaxDefault
 
-    /// What is done about a notification that the service refuses for a reason of its own; by default it is reported.
+    /// How rejections by the service that concern only one notification are handled; by default they are reported.
     public var rejections = RejectionPolicy.report
 
-    /// Whether a token that the service refuses goes to the feedback list, as a dead one does; by default not.
+    /// Whether a rejected token is added to the feedback list, like a dead one; by default it is not.
     ///
-    /// It holds with `RejectionPolicy.ignore` only, since a provider that is told needs no other word. A service of
-    /// the other environment refuses each token.
+    /// It applies only with `RejectionPolicy.ignore`, since otherwise the provider receives an error response. A
+    /// service of the other environment rejects every token.
     public var listsRejectedTokens = false
 
-    /// How many notifications that were delivered behind a rejection are remembered; by default 100,000.
+    /// How many notifications that were delivered after a rejected one are remembered; by default 100,000.
     ///
-    /// Where there is no room, the provider is told nothing and its connection is closed: what it wrote is then in
-    /// doubt for it, but nothing is delivered twice that it believes was thrown away.
+    /// If there is no room, the connection is closed without an error response: the provider then does not know which
+    /// notifications were delivered, but none is delivered twice that it believes was discarded.
     public var rememberedCountMax = 100_000
 
     /// How long they are remembered; by default two minutes.
     ///
-    /// It begins anew when the gateway starts, since no provider can send again while it is not there.
+    /// The time starts again when the gateway starts, since no provider can resend while it is down.
     public var rememberedDuration = Duration.seconds(120)
 
-    /// Where the requests go.
+    /// Where the requests are sent.
     public var upstream: any Upstream
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with defaults.
     ///
     /// - Parameters:
-    ///   - name: what the provider is called in logs and metrics.
-    ///   - admission: which certificates are let in.
-    ///   - environment: which of the two services.
-    ///   - upstream: where the requests go.
+    ///   - name: the name in logs and metrics.
+    ///   - admission: the certificates to admit.
+    ///   - environment: the environment of the service.
+    ///   - upstream: where the requests are sent.
     public init(name: String, admission: AdmissionRule, environment: Environment, upstream: any Upstream) {
         self.name = name
         self.admission = admission

@@ -7,7 +7,9 @@ import APNSWire
 import Logging
 import NIOConcurrencyHelpers
 
-/// One provider's connection to a bridge; on the event loop of the connection.
+/// A provider's connection to a bridge.
+///
+/// It is confined to the connection's event loop.
 final class BridgeConnection: DeliveryConnection {
     private let bridge: Bridge
     private let backend: HTTP2Backend
@@ -56,13 +58,13 @@ final class BridgeConnection: DeliveryConnection {
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool {
         let isAdmitted = self.backend.admits(provider, to: self.bridge.configuration.name, self.sender.list)
-        if !isAdmitted { self.logger.notice("provider no longer let in as before") }
+        if !isAdmitted { self.logger.notice("provider no longer admitted") }
         return isAdmitted
     }
 
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
         guard let response = ending.response else {
-            // Who is told nothing sends nothing again.
+            // A provider that receives no error response resends nothing.
             self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
             if let status = ending.status {
                 self.logger.info(

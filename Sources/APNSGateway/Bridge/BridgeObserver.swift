@@ -3,10 +3,10 @@
 import Metrics
 import NIOCore
 
-/// What can be counted at a bridge, as swift-metrics.
+/// The metrics of a bridge.
 struct BridgeObserver: Sendable {
     private let endings: [DeliveryCause: Counter]
-    /// That of nearly all, which needs no look-up.
+    /// The counter for nearly all notifications, without a look-up.
     private let accepted: Counter?
     private let deliveries: Gauge
     private let latency: Timer
@@ -45,7 +45,6 @@ struct BridgeObserver: Sendable {
 
     func sentAgain() { self.again.increment() }
 
-    /// A connection was closed without an error response, because what the provider would send again could not be
-    /// remembered.
+    /// Records that a connection was closed without an error response because expected resends could not be stored.
     func closedInDoubt() { self.doubts.increment() }
 }

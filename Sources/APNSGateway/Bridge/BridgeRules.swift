@@ -3,32 +3,32 @@
 import APNSSession
 import APNSWire
 
-/// The decisions by which a bridge neither loses nor doubles a notification.
+/// The rules that keep a bridge from losing or duplicating notifications.
 ///
-/// They are a value so that tests can put wrong ones in their place and see that they are found out.
+/// They are values, so that tests can replace them with wrong ones and verify that this is detected.
 struct BridgeRules: Sendable {
-    /// By what a notification with an identifier is recognized when it is sent again.
+    /// The key that identifies a resend of a notification with an identifier.
     var key: @Sendable (ResendContent, UInt32) -> ResendKey = { content, _ in content.key }
 
-    /// The first message that is not taken, from the one at fault.
+    /// The first message that was not accepted, given the one at fault.
     var cut: @Sendable (UInt64) -> UInt64 = { $0 }
 
-    /// Whether a provider is told only when the service has answered all behind the message at fault.
+    /// Whether an error response waits until the service has answered everything after the message at fault.
     var waitsForSent = true
 
-    /// Whether a provider is told only when what it will send again is remembered on the disk.
+    /// Whether an error response waits until the expected resends are on the disk.
     var waitsForStore = true
 
-    /// What is remembered of the notifications that were delivered behind the message at fault.
+    /// The notifications to remember among those delivered after the message at fault.
     var remembered: @Sendable ([ResendKey]) -> [ResendKey] = { $0 }
 
-    /// What an answer of the service that is no acceptance means.
+    /// The meaning of a response of the service other than success.
     var meaning: @Sendable (ResponseMeaning) -> ResponseMeaning = { $0 }
 
-    /// What becomes of a notification whose way to the service ended otherwise than accepted.
+    /// The final outcome of a notification that was not accepted.
     var ending: @Sendable (DeliveryOutcome, DeliveryCause) -> (DeliveryOutcome, DeliveryCause) = { ($0, $1) }
 
-    /// What the service has done with a notification of an outcome.
+    /// What an outcome says about the service: delivered, not delivered, or in doubt.
     var tracked: @Sendable (DeliveryOutcome, DeliveryCause) -> InFlightTracker.Ending = InFlightTracker.Ending.init
 
     static let exact = BridgeRules()

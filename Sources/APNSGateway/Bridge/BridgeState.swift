@@ -4,34 +4,35 @@ import APNSServer
 import APNSSession
 import APNSWire
 
-/// What outlives the connections of one provider, and reloads of its configuration.
+/// The state that outlives the connections of a provider and reloads of its configuration.
 struct BridgeState {
-    /// What to do with a notification that a provider sent.
+    /// What to do with a new notification.
     enum OnTake {
         /// Send it to the service.
         case send(DeliveryNumber)
-        /// It was delivered before: forget that on the disk, then say that it is delivered.
+        /// It was already delivered: remove the expected resend from the disk, then report the notification as
+        /// delivered.
         case forget(DeliveryNumber, ResendKey)
     }
 
-    /// Carries out the end of a connection; `true` where what it leaves behind is remembered, so that the provider may
-    /// be told.
+    /// Called at the end of a connection; `true` if the expected resends are stored, so that the error response may be
+    /// sent.
     typealias EndCompletion = @Sendable (_ isRemembered: Bool) -> Void
 
-    /// Who has to learn of an ending.
+    /// Where an outcome is reported.
     enum OnEnding {
         case settle(OutcomeQueue, UInt64)
         case drop
         case finish(InFlightTracker.ConnectionEnd)
     }
 
-    /// What is known when what a provider will send again is on the disk.
+    /// What to do once the expected resends are on the disk.
     enum OnRemembered {
-        /// Tell the provider; so many notifications are left to their resend.
+        /// Send the error response; this many notifications are left to be resent.
         case tell(EndCompletion, abandonedCount: Int)
-        /// There is no room for it: forget it on the disk, and tell the provider nothing.
+        /// There is no room: remove them from the disk and send no error response.
         case refuse(EndCompletion)
-        /// The connection is gone, and nobody is told: forget it on the disk.
+        /// The connection has closed without an error response: remove them from the disk.
         case forget
     }
 
@@ -40,12 +41,12 @@ struct BridgeState {
     private(set) var deduplicator: ResendDeduplicator
     var cooldown = ProviderCooldown()
     private var rememberedDuration: Duration
-    /// How many notifications are under way.
+    /// The number of notifications in flight.
     private(set) var inFlightCount = 0
-    /// How many were, and have come to their end.
+    /// The number of completed notifications.
     private(set) var settledCount: UInt64 = 0
     private var outcomeQueues: [UInt64: OutcomeQueue] = [:]
-    /// Connections whose end waits for notifications.
+    /// Connections whose end waits for outcomes.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
 
@@ -59,7 +60,7 @@ struct BridgeState {
         )
     }
 
-    /// Takes another version of the configuration.
+    /// Applies another version of the configuration.
     mutating func take(_ configuration: BridgeConfiguration) {
         self.rememberedDuration = configuration.rememberedDuration
         self.deduplicator.bound(
@@ -78,7 +79,7 @@ struct BridgeState {
         if origin.number == 1 { self.outcomeQueues[origin.connection] = outcomes }
         let delivery = self.tracker.take(content, identifier: identifier, from: origin)
         self.inFlightCount += 1
-        // The digest is made only while there is something to compare it with.
+        // The digest is computed only if there is something to compare it with.
         if !self.deduplicator.isEmpty, let identifier {
             let key = self.rules.key(content, identifier)
             if self.deduplicator.remove(key, now: now) { return .forget(delivery, key) }
@@ -86,7 +87,7 @@ struct BridgeState {
         return .send(delivery)
     }
 
-    /// Records that a notification has its outcome.
+    /// Records the outcome of a notification.
     mutating func end(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
@@ -112,9 +113,9 @@ struct BridgeState {
         }
     }
 
-    /// Records that a notification waits for another attempt.
+    /// Records that a notification waits for a retry.
     ///
-    /// - Returns: the end of its connection, where that waited for this alone.
+    /// - Returns: the end of its connection, if it waited only for this notification.
     mutating func wait(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
@@ -123,19 +124,19 @@ struct BridgeState {
         self.tracker.wait(delivery, from: origin, mayBeTaken: mayBeTaken)
     }
 
-    /// Records that the pause before another attempt is over.
+    /// Records that the pause before a retry is over.
     mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> InFlightTracker.OnResume {
         self.tracker.resume(delivery, from: origin)
     }
 
-    /// Records that a connection ends, and what its provider is to be told.
+    /// Records that a connection ends with an error response.
     ///
     /// - Parameters:
-    ///   - connection: which one.
-    ///   - number: the first message that was not taken.
-    ///   - identifier: what the provider is told.
-    ///   - body: carries out the end.
-    /// - Returns: the end, `nil` where it has to wait.
+    ///   - connection: the connection.
+    ///   - number: the first message that was not accepted.
+    ///   - identifier: the identifier in the error response.
+    ///   - body: completes the end.
+    /// - Returns: the end, or `nil` if it has to wait.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
@@ -147,12 +148,12 @@ struct BridgeState {
         return self.tracker.end(connection, at: number, told: identifier)
     }
 
-    /// Whether there is room to remember so many more.
+    /// Whether there is room for this many more expected resends.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool { self.deduplicator.hasRoom(for: count, now: now) }
 
-    /// Records that what a provider will send again is on the disk.
+    /// Records that the expected resends are on the disk.
     ///
-    /// It is remembered from now on, not from when it was handed to the disk, since the provider learns of it now.
+    /// Their time starts now, since the provider receives the error response now.
     mutating func remembered(_ keys: [ResendKey], of connection: UInt64, now: Duration) -> OnRemembered {
         guard let body = self.endCompletions.removeValue(forKey: connection) else { return .forget }
         guard self.deduplicator.insert(keys, now: now) else {
@@ -165,15 +166,15 @@ struct BridgeState {
         return .tell(body, abandonedCount: abandonedCount)
     }
 
-    /// Records that a connection whose provider was to be told is closed without a word.
+    /// Records that a connection closes without the planned error response.
     ///
-    /// - Returns: what carries that out; `nil` where it is gone.
+    /// - Returns: the completion; `nil` if the connection has closed.
     mutating func refuse(_ connection: UInt64) -> EndCompletion? {
         self.tracker.close(connection)
         return self.endCompletions.removeValue(forKey: connection)
     }
 
-    /// Takes what another process was about to get sent again.
+    /// Loads the resends that a previous process expected.
     mutating func expect(_ keys: [ResendKey], now: Duration) { _ = self.deduplicator.insert(keys, now: now) }
 
     mutating func close(_ connection: UInt64) {
@@ -182,22 +183,22 @@ struct BridgeState {
         self.endCompletions[connection] = nil
     }
 
-    /// Whether anything is under way, may come of a connection that has sent something, or is expected again.
+    /// Whether anything is in flight, may arrive on a connection that has sent something, or is expected to be resent.
     var isBusy: Bool {
         self.inFlightCount > 0 || !self.outcomeQueues.isEmpty || !self.endCompletions.isEmpty
             || !self.deduplicator.isEmpty
     }
 
-    /// Notes who waits until nothing is under way.
+    /// Registers a callback for when nothing is in flight.
     ///
-    /// - Returns: whether anything is; else there is nothing to wait for.
+    /// - Returns: whether anything is in flight; otherwise nothing is registered.
     mutating func wait(_ waiter: @escaping @Sendable () -> Void) -> Bool {
         guard self.inFlightCount > 0 else { return false }
         self.idleWaiters.append(waiter)
         return true
     }
 
-    /// - Returns: those to be called now.
+    /// - Returns: the callbacks to call now.
     mutating func takeIdleWaiters() -> [@Sendable () -> Void] {
         guard self.inFlightCount == 0, !self.idleWaiters.isEmpty else { return [] }
         defer { self.idleWaiters = [] }
@@ -206,7 +207,7 @@ struct BridgeState {
 }
 
 extension InFlightTracker.Ending {
-    /// What the service has done with a notification of an outcome.
+    /// Classifies an outcome by what the service did with the notification.
     init(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
         switch outcome {
         case _ where cause == .ignored: self = .ignored

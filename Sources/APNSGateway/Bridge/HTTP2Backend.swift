@@ -8,15 +8,15 @@ import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
 
-/// Delivers what a binary listener takes over the HTTP/2 provider API.
+/// Delivers the notifications of a binary listener over the HTTP/2 provider API.
 ///
-/// Each provider is let in by its own ``AdmissionRule``; nobody else is. Several notifications of a connection are
-/// under way at a time; what was delivered behind one that is rejected is remembered in a `ResendStore`, and not
-/// delivered again when the provider sends it again.
+/// Each provider is admitted by its own ``AdmissionRule``. Several notifications of a connection are in flight at a
+/// time. Those delivered after a rejected one are remembered in a `ResendStore`, and are not delivered again when the
+/// provider resends them.
 public final class HTTP2Backend: DeliveryBackend {
     private struct Providers: Sendable {
         var bridges: [Bridge] = []
-        /// Those that are configured no more, until all that they took is settled.
+        /// Providers that were removed from the configuration, until their notifications are completed.
         var retired: [Bridge] = []
         var all: [Bridge] { self.bridges + self.retired }
         var lastConnection: UInt64 = 0
@@ -30,19 +30,19 @@ public final class HTTP2Backend: DeliveryBackend {
     private let group: any EventLoopGroup
     private let logger: Logger
     private let refusals: RefusalLog
-    /// For those that are not let in, which cannot fill the log of the others.
+    /// For refused providers, whose messages cannot displace those about admitted ones.
     private let unadmitted: RefusalLog
     private let providers = NIOLockedValueBox(Providers())
 
-    /// Makes a backend.
+    /// Creates a backend.
     ///
     /// - Parameters:
-    ///   - configurations: the providers; the first whose rule lets a certificate in gets it.
-    ///   - recorder: keeps what is learned of dead tokens.
-    ///   - resends: keeps what was delivered although its provider was told to send it again; by default it is
-    ///     forgotten when the process ends.
-    ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of refusals and of what was not delivered.
+    ///   - configurations: the providers. A certificate belongs to the first provider whose rule admits it.
+    ///   - recorder: records dead tokens.
+    ///   - resends: stores expected resends of notifications that were already delivered; by default they are forgotten
+    ///     when the process ends.
+    ///   - eventLoopGroup: the event loops; by default NIO's singleton.
+    ///   - logger: receives refusals and failed deliveries.
     public convenience init(
         _ configurations: [BridgeConfiguration],
         recorder: any FeedbackRecorder,
@@ -80,14 +80,15 @@ public final class HTTP2Backend: DeliveryBackend {
         self.reload(configurations)
     }
 
-    /// Takes other configurations, for connections to come; those that are open keep theirs, until
-    /// `Listener.readmit()` ends those whose provider is gone or another.
+    /// Applies new configurations to future connections.
     ///
-    /// What is remembered of a provider stays, by its name.
+    /// Open connections keep theirs until `Listener.readmit()` ends those whose provider was removed or changed.
+    ///
+    /// Expected resends are kept by the name of the provider.
     ///
     /// - Parameter configurations: the providers.
     public func reload(_ configurations: [BridgeConfiguration]) {
-        // The store reads from the disk, for which nobody who connects is to wait.
+        // The store reads from the disk, which must not delay connecting providers.
         let known = Set(self.providers.withLockedValue(\.all).map(\.configuration.name))
         let new = configurations.filter { !known.contains($0.name) }
         let made = Dictionary(new.map { ($0.name, self.makeState($0)) }) { first, _ in first }
@@ -112,7 +113,7 @@ public final class HTTP2Backend: DeliveryBackend {
         }
     }
 
-    /// The state of a provider that is new to this process, which may have had another one before.
+    /// Creates the state of a provider that is new to this process; an earlier process may have stored resends for it.
     private func makeState(_ configuration: BridgeConfiguration) -> NIOLockedValueBox<BridgeState> {
         var state = BridgeState(configuration, rules: self.rules)
         let keys = self.resends.keys(of: configuration.name, for: configuration.rememberedDuration)
@@ -128,7 +129,7 @@ public final class HTTP2Backend: DeliveryBackend {
         return NIOLockedValueBox(state)
     }
 
-    /// How many resends of each provider were expected and did not come in time.
+    /// The number of expected resends of each provider that did not arrive in time.
     public var expiredResendCounts: [String: UInt64] {
         let bridges = self.providers.withLockedValue(\.all)
         return Dictionary(
@@ -136,7 +137,7 @@ public final class HTTP2Backend: DeliveryBackend {
         ) { first, _ in first }
     }
 
-    /// How many notifications of each provider are under way, those included that are configured no more.
+    /// The number of notifications in flight of each provider, including removed ones.
     public var inFlightCounts: [String: Int] {
         let bridges = self.providers.withLockedValue(\.all)
         return Dictionary(
@@ -144,13 +145,13 @@ public final class HTTP2Backend: DeliveryBackend {
         ) { first, _ in first }
     }
 
-    /// Calls as soon as nothing is under way, those that wait for another try included.
+    /// Calls `body` once nothing is in flight, including notifications that wait for a retry.
     ///
-    /// The caller sees to it that nothing more comes.
+    /// The caller ensures that no further notifications arrive.
     ///
     /// - Parameters:
-    ///   - names: of these providers, which may be configured no more; by default of all.
-    ///   - body: is called once, from any thread, also at once.
+    ///   - names: the providers to wait for, including removed ones; by default all.
+    ///   - body: called once, from any thread, possibly immediately.
     public func whenIdle(_ names: Set<String>? = nil, _ body: @escaping @Sendable () -> Void) {
         let bridges = self.providers.withLockedValue(\.all)
         Self.whenIdle(bridges.filter { names?.contains($0.configuration.name) ?? true }[...], body)
@@ -161,10 +162,10 @@ public final class HTTP2Backend: DeliveryBackend {
         first.whenIdle { Self.whenIdle(bridges.dropFirst(), body) }
     }
 
-    /// Finds the provider that a certificate belongs to, and its topic.
+    /// Finds the provider and topic of a certificate.
     ///
-    /// - Parameter provider: who is connected.
-    /// - Returns: the name of the provider and its topic, or `nil` where it is let in nowhere; that is logged.
+    /// - Parameter provider: the connection.
+    /// - Returns: the name of the provider and its topic; `nil` if no provider matches, which is logged.
     func list(of provider: ProviderConnection) -> TokenScope? {
         guard let (bridge, topic) = self.find(provider) else { return nil }
         let name = bridge.configuration.name
@@ -176,7 +177,7 @@ public final class HTTP2Backend: DeliveryBackend {
         return TokenScope(topic: topic, environment: bridge.configuration.environment)
     }
 
-    /// Whether a provider belongs to the configuration of this name and to this list.
+    /// Whether a connection belongs to this provider and list.
     func admits(_ provider: ProviderConnection, to name: String, _ list: TokenScope) -> Bool {
         guard let (bridge, topic) = self.find(provider), bridge.configuration.name == name else { return false }
         return list == TokenScope(topic: topic, environment: bridge.configuration.environment)
@@ -206,7 +207,7 @@ public final class HTTP2Backend: DeliveryBackend {
         return nil
     }
 
-    /// What the log has of a provider that is let in.
+    /// The log metadata of an admitted provider.
     private static func metadata(of provider: ProviderConnection, _ topic: String) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.topic: "\(topic)",
@@ -216,17 +217,17 @@ public final class HTTP2Backend: DeliveryBackend {
         return metadata
     }
 
-    /// Notes that a connection is gone that was let in with this certificate.
+    /// Records that a connection with this certificate has closed.
     func closed(_ certificate: AdmittedCertificates.Key) {
         self.providers.withLockedValue { $0.certificates.close(certificate, now: Int64(self.clock.date())) }
     }
 
-    /// The certificates of providers that were let in lately, for their expiry.
+    /// The certificates of recently admitted providers.
     package var certificates: [AdmittedCertificates.Certificate] {
         self.providers.withLockedValue { $0.certificates.all(now: Int64(self.clock.date())) }
     }
 
-    /// How many notifications are under way, and how many were settled since this process began.
+    /// The number of notifications in flight, and the number completed since the process started.
     package var deliveryCounts: (inFlight: Int, settled: UInt64) {
         self.providers.withLockedValue(\.all).reduce(into: (0, 0)) { counts, bridge in
             let (inFlight, settled) = bridge.state.withLockedValue { ($0.inFlightCount, $0.settledCount) }
@@ -235,11 +236,12 @@ public final class HTTP2Backend: DeliveryBackend {
         }
     }
 
-    /// Lets a provider in that is configured; where a fault of before is to be waited out, nothing is read from it for
-    /// a while.
+    /// Admits a configured provider.
     ///
-    /// - Parameter provider: who it is.
-    /// - Returns: what to do.
+    /// If it is in a cooldown after a fault, its connection is not read for a while.
+    ///
+    /// - Parameter provider: the connection.
+    /// - Returns: the decision.
     public func admit(_ provider: ProviderConnection) -> Admission {
         guard let (bridge, topic) = self.find(provider) else { return .refused }
         var logger = self.logger
@@ -265,7 +267,7 @@ public final class HTTP2Backend: DeliveryBackend {
         )
         if let delay = connection.readingDelay {
             self.refusals.log(
-                "provider has to wait",
+                "provider delayed after a fault",
                 [
                     LogKey.provider: "\(bridge.configuration.name)", LogKey.remoteAddress: "\(provider.remoteAddress)",
                     LogKey.refusalDuration: "\(delay)",

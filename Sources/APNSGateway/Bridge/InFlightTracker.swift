@@ -4,54 +4,54 @@ import APNSSession
 import APNSWire
 import DequeModule
 
-/// What one provider has under way on all its connections: sees to it that a rejection neither loses nor doubles the
-/// notifications behind it.
+/// Tracks what one provider has in flight on all its connections, so that a rejection neither loses nor duplicates the
+/// notifications after it.
 ///
-/// Several notifications of a connection are under way at a time. When one is rejected, its provider will send again
-/// all behind it. So, before the provider is told, nothing behind the rejected one may be in doubt: what the service
-/// has is waited for; what it took is handed to the caller, to be remembered; and what only waits for another attempt
-/// is held, and given up when the provider is told, since the resend is its next attempt. Where the provider is not
-/// told, it goes on.
+/// Several notifications of a connection are in flight at a time. When one is rejected, its provider will resend all
+/// notifications after it. Before the error response is sent, none of these may be in doubt: those that the service
+/// has are waited for; those that it accepted are handed to the caller to be remembered; those that only wait for a
+/// retry are held and then given up, since the resend is their next attempt. If no error response is sent, they
+/// continue.
 struct InFlightTracker {
-    /// What the service has done with a notification.
+    /// What the service did with a notification.
     enum Ending: Hashable {
-        /// It took it.
+        /// The service accepted it.
         case delivered
-        /// It surely did not take it.
+        /// The service certainly did not accept it.
         case notDelivered
-        /// It refused it, and its provider is never told.
+        /// The service rejected it, and no error response is sent.
         case ignored
-        /// Nobody knows.
+        /// Unknown.
         case inDoubt
     }
 
-    /// Where an outcome goes.
+    /// Where an outcome is reported.
     enum OnEnding {
         /// To the connection.
         case settle
-        /// Nowhere: the connection is gone, or its provider is told of an earlier message.
+        /// Nowhere: the connection has closed, or its error response names an earlier message.
         case drop
-        /// Nowhere, and the end of the connection, which waited for it, can be carried out.
+        /// Nowhere; and the end of the connection, which waited for it, can be completed.
         case finish(ConnectionEnd)
     }
 
-    /// What to do when the pause before another attempt is over.
+    /// What to do when the pause before a retry is over.
     enum OnResume: Equatable {
         /// Try again.
         case send
-        /// Ask again after another pause: the provider may be about to be told to send it again.
+        /// Check again after another pause: the provider may be about to be asked to resend it.
         case wait
-        /// Nothing: its provider was told to send it again.
+        /// Nothing: the provider was asked to resend it.
         case drop
     }
 
-    /// A connection whose end can be carried out.
+    /// A connection whose end can be completed.
     struct ConnectionEnd: Sendable {
         var connection: UInt64
-        /// What was delivered and will be sent again.
+        /// The delivered notifications that will be resent.
         var delivered: [(content: ResendContent, identifier: UInt32)]
-        /// Whether the provider cannot be told: the message that was to be named as not taken was delivered meanwhile,
-        /// or nobody knows of one behind it.
+        /// Whether no error response can be sent: the message that it would name was delivered meanwhile, or the
+        /// outcome of a later one is unknown.
         var isContradicted = false
     }
 
@@ -59,24 +59,24 @@ struct InFlightTracker {
         enum State: Hashable {
             /// The service may have it.
             case sent(DeliveryNumber)
-            /// It waits for another attempt, and the service does not have it.
+            /// It waits for a retry, and the service does not have it.
             case waiting(DeliveryNumber)
             case ended(Ending)
         }
 
         var content: ResendContent
-        /// What the provider calls it; `nil` where it has no name to send it again by.
+        /// The identifier by which it is resent; `nil` if it has none.
         var identifier: UInt32?
         var state: State
     }
 
-    /// The notifications of a connection, from the first that is not settled with all before it.
+    /// The notifications of a connection, from the first one that is not yet completed along with all earlier ones.
     private struct Rows {
         private var firstNumber: UInt64 = 1
         private var rows: Deque<Row> = []
-        /// What the provider is about to be told; `nil` until its connection ends.
+        /// The planned error response; `nil` until the connection ends.
         private var told: UInt32?
-        /// How many the end of the connection waits for.
+        /// The number of outcomes that the end of the connection waits for.
         private var awaitedCount = 0
 
         mutating func append(_ row: Row) { self.rows.append(row) }
@@ -108,7 +108,7 @@ struct InFlightTracker {
                 return self.end(of: origin.connection, rules).map { .finish($0) } ?? .drop
             }
             if index > 0 { self.rows[index].content.compact() }
-            // What is settled with all before it can be no part of a resend.
+            // A completed prefix cannot be part of a resend.
             while case .ended(let first)? = self.rows.first?.state, first == .delivered || first == .ignored {
                 self.rows.removeFirst()
                 self.firstNumber += 1
@@ -116,21 +116,20 @@ struct InFlightTracker {
             return .settle
         }
 
-        /// Whether the end of the connection waits for it: the service may have it, and its provider will send it
-        /// again.
+        /// Whether the end of the connection waits for this notification: the service may have it, and its provider
+        /// will resend it.
         private func isAwaited(_ row: Row) -> Bool {
             guard case .sent = row.state else { return false }
             return self.isResendable(row)
         }
 
-        /// Whether its provider can know that it has to send it again: it has a name, which is not that of the one at
-        /// fault.
+        /// Whether its provider can resend it: it has an identifier other than that of the notification at fault.
         private func isResendable(_ row: Row) -> Bool {
             guard let identifier = row.identifier else { return false }
             return identifier != self.told
         }
 
-        /// - Returns: the end of the connection, where it waited for this alone.
+        /// - Returns: the end of the connection, if it waited only for this notification.
         mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
             -> ConnectionEnd?
         {
@@ -152,7 +151,7 @@ struct InFlightTracker {
             return .send
         }
 
-        /// - Returns: whether the message that is told as not taken was delivered.
+        /// - Returns: whether the message that the error response would name was delivered.
         mutating func end(at number: UInt64, told identifier: UInt32) -> Bool {
             let isContradicted = self.firstNumber > number
             while self.firstNumber < number, !self.rows.isEmpty {
@@ -164,7 +163,7 @@ struct InFlightTracker {
             return isContradicted
         }
 
-        /// `nil` while the service may have something.
+        /// Returns `nil` while the service may have some of them.
         func end(of connection: UInt64, _ rules: BridgeRules) -> ConnectionEnd? {
             guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
             var end = ConnectionEnd(connection: connection, delivered: [])
@@ -175,7 +174,7 @@ struct InFlightTracker {
             return end
         }
 
-        /// Those that are given up when the provider is told.
+        /// The notifications to give up when the error response is sent.
         var abandoned: [DeliveryNumber] {
             self.rows.compactMap { row in
                 guard case .waiting(let delivery) = row.state, self.isResendable(row) else { return nil }
@@ -186,18 +185,20 @@ struct InFlightTracker {
 
     private let rules: BridgeRules
     private var connections: [UInt64: Rows] = [:]
-    /// Those that were given up while they waited for another attempt.
+    /// The notifications that were given up while they waited for a retry.
     private var abandoned: Set<DeliveryNumber> = []
     private var lastDelivery: UInt64 = 0
 
     init(rules: BridgeRules = .exact) { self.rules = rules }
 
-    /// Takes a notification; those of a connection come in the order of their numbers, from 1 without a gap.
+    /// Adds a notification.
+    ///
+    /// Those of a connection arrive in the order of their numbers, from 1 without gaps.
     ///
     /// - Parameters:
-    ///   - content: by what it is known again.
-    ///   - identifier: what its provider calls it; `nil` for nothing.
-    ///   - origin: where its outcome goes.
+    ///   - content: the content, which identifies a resend.
+    ///   - identifier: the provider's identifier; `nil` for none.
+    ///   - origin: where its outcome is reported.
     /// - Returns: the number of its delivery.
     mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: DeliveryOrigin) -> DeliveryNumber {
         self.lastDelivery += 1
@@ -207,38 +208,38 @@ struct InFlightTracker {
         return delivery
     }
 
-    /// Records that a notification has its outcome.
+    /// Records the outcome of a notification.
     mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
         self.connections[origin.connection]?.end(delivery, from: origin, ending, self.rules) ?? .drop
     }
 
-    /// Records that a notification waits for another attempt.
+    /// Records that a notification waits for a retry.
     ///
     /// - Parameters:
-    ///   - delivery: which one.
-    ///   - origin: where it came from.
-    ///   - mayBeTaken: whether the service may have taken it in an attempt that it did not answer.
-    /// - Returns: the end of its connection, where that waited for this alone.
+    ///   - delivery: the number of its delivery.
+    ///   - origin: the connection and message.
+    ///   - mayBeTaken: whether the service may have accepted it in an attempt that it did not answer.
+    /// - Returns: the end of its connection, if it waited only for this notification.
     mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
-        // What the service may have taken cannot be left to a resend, which would be another notification to it.
+        // What the service may have accepted cannot be left to a resend, which the service would treat as new.
         guard !mayBeTaken else { return nil }
         return self.connections[origin.connection]?.wait(delivery, from: origin, self.rules)
     }
 
-    /// Records that the pause before another attempt is over.
+    /// Records that the pause before a retry is over.
     mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
         if !self.abandoned.isEmpty, self.abandoned.remove(delivery) != nil { return .drop }
         return self.connections[origin.connection]?.resume(delivery, from: origin) ?? .send
     }
 
-    /// Records that a connection ends, and that its provider is to be told which message was the first not taken.
+    /// Records that a connection ends with an error response.
     ///
     /// - Parameters:
-    ///   - connection: which one.
-    ///   - number: the first message that was not taken.
-    ///   - identifier: what the provider is told; a notification with the same identifier cannot be told from the one
-    ///     at fault, so that nobody sends it again.
-    /// - Returns: the end, `nil` where notifications are waited for.
+    ///   - connection: the connection.
+    ///   - number: the first message that was not accepted.
+    ///   - identifier: the identifier in the error response. Notifications with the same identifier cannot be told from
+    ///     the one at fault, so they are not resent.
+    /// - Returns: the end, or `nil` if it has to wait for outcomes.
     mutating func end(_ connection: UInt64, at number: UInt64, told identifier: UInt32) -> ConnectionEnd? {
         let cut = self.rules.cut(number)
         guard let isContradicted = self.connections[connection]?.end(at: cut, told: identifier) else {
@@ -249,9 +250,9 @@ struct InFlightTracker {
         return end
     }
 
-    /// Records that the provider is told: what it will send again is not tried any more.
+    /// Records that the error response is sent; notifications that will be resent are no longer retried.
     ///
-    /// - Returns: how many notifications were given up.
+    /// - Returns: the number of notifications given up.
     mutating func tell(_ connection: UInt64) -> Int {
         guard let rows = self.connections.removeValue(forKey: connection) else { return 0 }
         let abandoned = rows.abandoned
@@ -259,7 +260,8 @@ struct InFlightTracker {
         return abandoned.count
     }
 
-    /// Records that a connection is gone, and that its provider was told nothing; what it had under way goes on, and
-    /// nobody waits for it.
+    /// Records that a connection has closed without an error response.
+    ///
+    /// Its notifications stay in flight, and nothing waits for them.
     mutating func close(_ connection: UInt64) { self.connections[connection] = nil }
 }

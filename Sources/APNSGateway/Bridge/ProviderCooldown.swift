@@ -2,24 +2,25 @@
 
 import APNSSession
 
-/// Makes providers wait after a fault that their next notification would only meet again.
+/// Delays providers after a fault that their next notification would meet again.
 ///
-/// Providers come back at once when they are told that the service shuts down, so that each fault would become a burst
-/// of connections. Each certificate waits for its own faults under each topic: one with a wrong topic does not hold up
-/// the others of its provider.
+/// Providers reconnect immediately after status 10, so each fault would cause a burst of connections. Faults are
+/// counted per certificate and topic, so that one with a wrong topic does not delay the others of its provider.
 struct ProviderCooldown: Sendable {
-    /// Whose faults are counted together.
+    /// Identifies faults that are counted together.
     struct Key: Hashable, Sendable {
-        /// Of the certificate.
+        /// The certificate's fingerprint.
         var fingerprint: String
         var topic: String
     }
 
-    /// How long the first fault makes wait.
+    /// The delay after the first fault.
     static let delayFirst = Duration.seconds(1)
-    /// The longest that a fault makes wait.
+    /// The maximum delay.
     static let delayMax = Duration.seconds(300)
-    /// How many certificates with faults are remembered; beyond it, one that waits no more is forgotten, or any.
+    /// The maximum number of keys with faults.
+    ///
+    /// Beyond it, one without a pending delay is removed, or any.
     static let countMax = 10_000
 
     private struct Faults {
@@ -29,19 +30,20 @@ struct ProviderCooldown: Sendable {
 
     private var faults: [Key: Faults] = [:]
 
-    /// How long the provider waits from now on; `nil` where it does not.
+    /// The remaining delay; `nil` if there is none.
     func delay(of key: Key, now: Duration) -> Duration? {
         guard let faults = self.faults[key], now < faults.until else { return nil }
         return faults.until - now
     }
 
-    /// Takes a fault; those of other notifications that were under way at the same time change nothing.
+    /// Records a fault.
+    ///
+    /// Faults of other notifications in flight at the same time have no further effect.
     ///
     /// - Parameters:
-    ///   - key: whose fault.
+    ///   - key: the key of the fault.
     ///   - now: the time since any fixed point.
-    ///   - delayMax: the longest wait, where that is less than ``delayMax``: what a provider will send again must not
-    ///     be forgotten meanwhile.
+    ///   - delayMax: the maximum delay if less than ``delayMax``, so that expected resends are not forgotten meanwhile.
     ///   - jitter: a random number, 0 to 1.
     mutating func fault(
         of key: Key,
@@ -59,7 +61,7 @@ struct ProviderCooldown: Sendable {
         self.faults[key] = Faults(count: count + 1, until: now + backoff.delay(failures: count + 1, jitter: jitter))
     }
 
-    /// Records that a notification was answered as it should be.
+    /// Records a notification without a fault.
     mutating func success(of key: Key) {
         guard !self.faults.isEmpty else { return }
         self.faults[key] = nil

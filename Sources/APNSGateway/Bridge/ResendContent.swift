@@ -5,11 +5,11 @@ import APNSWire
 import NIOCore
 import OpenSSLTLS
 
-/// What tells one notification from another, whatever identifier it has.
+/// The content that distinguishes notifications, regardless of their identifiers.
 ///
-/// The identifier is no part of it: providers that number the messages of each connection from 1 give another one to
-/// a resend. Notifications that are alike in all of this are alike to the device, so it does not matter which of them
-/// a resend is taken for, only how many.
+/// The identifier is not part of it, since providers that number the messages of each connection from 1 assign another
+/// one to a resend. Notifications with the same content are the same to the device, so it only matters how many of
+/// them a resend accounts for.
 struct ResendContent: Sendable {
     let token: DeviceToken
     private(set) var payload: ByteBuffer
@@ -23,10 +23,10 @@ struct ResendContent: Sendable {
         self.priority = priority ?? 10
     }
 
-    /// Keeps the payload in memory of its own, as it may lie in that of a whole read, which is much larger.
+    /// Copies the payload, which may be a slice of a much larger read.
     mutating func compact() { self.payload = ByteBuffer(bytes: self.payload.readableBytesView) }
 
-    /// The key under which the content is remembered.
+    /// The key under which the content is stored.
     var key: ResendKey {
         var bytes = ByteBuffer()
         bytes.writeInteger(UInt8(self.token.byteCount))
@@ -42,20 +42,20 @@ struct ResendContent: Sendable {
 extension ResendKey {
     fileprivate init(digestOf bytes: ByteBufferView) {
         let digest = unsafe bytes.withUnsafeBytes { unsafe SHA256.digest($0) }
-        // OpenSSL fails here only where memory is out, and a key that nothing else has costs a resend at worst.
+        // OpenSSL fails here only if memory is exhausted; a unique key then costs at most a duplicate.
         self.init(digest: digest ?? (0..<Self.byteCount).map { _ in .random(in: 0...255) })
     }
 }
 
-/// Names one notification on its way to the service; never used twice for one provider.
+/// The number of a notification's delivery to the service; unique per provider.
 struct DeliveryNumber: RawRepresentable, Hashable, Sendable {
     var rawValue: UInt64
 }
 
-/// Where an outcome goes.
+/// Where an outcome is reported.
 struct DeliveryOrigin: Hashable, Sendable {
-    /// The connection at its listener.
+    /// The number of the connection at its listener.
     var connection: UInt64
-    /// The number of the message on it.
+    /// The number of the message on the connection.
     var number: UInt64
 }

@@ -3,38 +3,38 @@
 import APNSSession
 import DequeModule
 
-/// What was delivered although its provider was told to send it again.
+/// Recognizes resends of notifications that were already delivered.
 ///
-/// A provider that gets an error response believes that all behind the message it names was thrown away, and sends it
-/// again. Each key in here stands for one such resend that is not to be delivered. A key is taken out by the resend, or
-/// when it is too old.
+/// A provider that receives an error response assumes that everything after the named message was discarded, and
+/// resends it. Each key in here stands for one such resend, which is not to be delivered. A key is removed by the
+/// resend or when it expires.
 struct ResendDeduplicator {
-    /// Below this many places it is not worth while to look for those that are gone.
+    /// Below this number of entries, removed ones are not cleaned up.
     private static let compactionCountMin = 1024
 
     private var countMax: Int
     private var duration: Duration
-    /// How often each key is remembered.
+    /// The count of each key.
     private var counts: [ResendKey: Int] = [:]
-    /// All in the order in which they came, also those that are gone since.
+    /// All keys in order of arrival, including removed ones.
     private var ages: Deque<(key: ResendKey, since: Duration)> = []
-    /// How many of each key in ``ages`` are gone.
+    /// How many of each key in ``ages`` are removed.
     private var goneCounts: [ResendKey: Int] = [:]
 
-    /// How many resends are expected.
+    /// The number of expected resends.
     private(set) var count = 0
-    /// How many were not sent again in time.
+    /// The number of resends that did not arrive in time.
     private(set) var expiredCount: UInt64 = 0
 
     /// - Parameters:
-    ///   - countMax: how many resends may be expected.
-    ///   - duration: for how long.
+    ///   - countMax: the maximum number of expected resends.
+    ///   - duration: how long a resend is expected.
     init(countMax: Int, duration: Duration) {
         self.countMax = max(0, countMax)
         self.duration = duration
     }
 
-    /// Takes other bounds, which hold for what is remembered from now on.
+    /// Changes the limits for keys that are added from now on.
     mutating func bound(countMax: Int, duration: Duration) {
         self.countMax = max(0, countMax)
         self.duration = duration
@@ -42,21 +42,22 @@ struct ResendDeduplicator {
 
     var isEmpty: Bool { self.count == 0 }
 
-    /// Whether so many more can be remembered.
+    /// Whether there is room for this many more.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool {
         self.expire(now: now)
         return count == 0 || count <= self.countMax - self.count
     }
 
-    /// Remembers notifications, all or none of them.
+    /// Adds keys, either all or none.
     ///
     /// - Parameters:
-    ///   - keys: the notifications; one may be there more than once.
+    ///   - keys: the keys; a key may occur several times.
     ///   - now: the time since any fixed point.
-    /// - Returns: whether there was room for them.
+    /// - Returns: whether there was room.
     mutating func insert(_ keys: [ResendKey], now: Duration) -> Bool {
         guard self.hasRoom(for: keys.count, now: now) else { return false }
-        // Those that are gone keep their places until all before them are; one that is never sent again keeps many.
+        // Removed entries keep their places until all earlier ones are removed, so one that is never resent blocks
+        // many.
         if self.ages.count > 2 * self.countMax + Self.compactionCountMin {
             self.ages.removeAll { age in
                 guard let gone = self.goneCounts[age.key] else { return false }
@@ -72,12 +73,12 @@ struct ResendDeduplicator {
         return true
     }
 
-    /// Takes a notification out.
+    /// Removes a key if present.
     ///
     /// - Parameters:
-    ///   - key: a notification that a provider sent.
+    ///   - key: the key of a received notification.
     ///   - now: the time since any fixed point.
-    /// - Returns: whether it is a resend of what was delivered.
+    /// - Returns: whether the notification is a resend of a delivered one.
     mutating func remove(_ key: ResendKey, now: Duration) -> Bool {
         self.expire(now: now)
         guard self.take(key) else { return false }
@@ -96,7 +97,7 @@ struct ResendDeduplicator {
     private mutating func expire(now: Duration) {
         while let first = self.ages.first {
             if let gone = self.goneCounts[first.key] {
-                // Of equal keys it does not matter which one is gone; the oldest lets the others live longest.
+                // Equal keys are interchangeable; removing the oldest lets the others live longest.
                 self.goneCounts[first.key] = gone > 1 ? gone - 1 : nil
             } else {
                 guard first.since + self.duration <= now else { return }

@@ -4,16 +4,16 @@ public import APNSServer
 public import APNSSession
 import APNSWire
 
-/// Gives each provider of a bridge the list of its dead tokens.
+/// Provides the list of dead tokens of each provider of a bridge.
 public struct BridgeFeedback: FeedbackStore {
     private let backend: HTTP2Backend
     private let store: any FeedbackListStore
 
-    /// Makes one.
+    /// Creates a feedback store.
     ///
     /// - Parameters:
-    ///   - backend: knows who is let in.
-    ///   - store: holds the lists.
+    ///   - backend: identifies the providers.
+    ///   - store: stores the lists.
     public init(backend: HTTP2Backend, store: any FeedbackListStore) {
         self.backend = backend
         self.store = store
@@ -21,22 +21,22 @@ public struct BridgeFeedback: FeedbackStore {
 
     /// Opens the list of a provider.
     ///
-    /// - Parameter provider: who is connected.
-    /// - Returns: its list, or `nil` where it is let in nowhere.
+    /// - Parameter provider: the connection.
+    /// - Returns: its list; `nil` if it is not admitted.
     public func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         self.backend.list(of: provider).map { BridgeFeedbackList(self.store, $0) }
     }
 }
 
-/// What one connection is given: page by page, so that neither the list nor a delivery is held up by the other.
+/// The list of one connection, read page by page, so that neither the list nor a delivery delays the other.
 final class BridgeFeedbackList: FeedbackList {
     private let store: any FeedbackListStore
     private let list: TokenScope
     private var nextIndex = 0
-    /// What was read from the store, and how much of it was taken.
+    /// The current page, and how much of it was returned.
     private var page: [(key: DeviceToken, value: UInt32)] = []
     private var index = 0
-    /// Pages of which all was taken; the store shares their memory as long as it does not change them.
+    /// Finished pages; the store shares their memory while they are unchanged.
     private var taken: [FeedbackPage.Bucket] = []
     private var pageBuckets: [FeedbackPage.Bucket] = []
 

@@ -14,12 +14,13 @@ struct FeedbackRun {
     private let environment: CommandEnvironment
     private let logger: Logger
     private let onOutcome: @Sendable (FeedbackOutcome, PurgeChange) -> Void
+    private let readByteCount = NIOLockedValueBox<UInt64>(0)
     private var console: Console { self.environment.console }
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
-    ///   - onOutcome: is told of each drain.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
+    ///   - onOutcome: is given the outcome of each drain.
     init(
         _ command: FeedbackCommand,
         _ environment: CommandEnvironment,
@@ -47,10 +48,13 @@ struct FeedbackRun {
                 configuration.deadline = self.command.deadline.duration
                 configuration.byteCountMax = self.command.maxBytes
                 configuration.pageTokenCountMax = PurgeListSink.pageTokenCountMax
+                configuration.onRead = { [readByteCount] count in
+                    readByteCount.withLockedValue { $0 = $0.saturating(adding: UInt64(count)) }
+                }
                 configurations.append(configuration)
             } catch {
                 let failure = CommandFailure(error)
-                // What cannot be read says its name itself.
+                // The error of a file that cannot be read has its name already.
                 let name = failure.description.contains(certificate) ? "" : "\(certificate): "
                 self.console.say("apns-legacy feedback: \(name)\(failure)")
                 worst = worst.worse(failure.status)
@@ -58,7 +62,7 @@ struct FeedbackRun {
         }
         guard !configurations.isEmpty else { return worst }
         let list = try PurgeList(path: self.command.purgeList)
-        // One file is left, whoever still holds this object for an instant.
+        // Closed here, so that one file is left although other tasks may hold the object a moment longer.
         defer { list.close() }
         let spool = self.command.spool ?? self.command.purgeList + ".spool"
         let clients = try configurations.map { try FeedbackClient($0, spool: spool, logger: self.logger) }
@@ -66,8 +70,18 @@ struct FeedbackRun {
         var onPage: (@Sendable (PurgeListSink.Entries) throws -> Void)?
         if let printer { onPage = { try printer.print($0) } }
         let sink = PurgeListSink(list, onPage: onPage)
+        let display =
+            self.command.quiet || self.command.every != nil
+            ? nil
+            : ProgressDisplay(self.environment, isPlain: self.command.verbose) { [readByteCount] in
+                var snapshot = ProgressSnapshot()
+                snapshot.count = readByteCount.withLockedValue { $0 }
+                snapshot.unit = "bytes read"
+                return snapshot
+            }
+        defer { display?.end() }
         let status = try await self.poll(clients, sink)
-        // A header that stands alone is written too.
+        // A header without entries is written too.
         try printer?.flush()
         return worst.worse(status)
     }
@@ -82,12 +96,12 @@ struct FeedbackRun {
             if outcome.failure == nil {
                 do { try await sink.finish(outcome.scope) } catch { outcome.failure = .notTaken(underlying: error) }
             }
-            // One drain goes on at a time, so all of that is its own.
+            // There is one drain at a time, so all of the change is its own.
             let change = sink.takeChange()
             self.onOutcome(outcome, change)
             self.report(outcome, change)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
-            // A daemon that is told to end has no drain to answer for.
+            // A daemon that is stopped has no drain to report an exit code for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -99,12 +113,18 @@ struct FeedbackRun {
                 var count = 0
                 for await _ in await self.environment.signals([.sigint, .sigterm]) {
                     count += 1
-                    guard count == 1 else { return true }
+                    guard count == 1 else {
+                        self.console.say("Stopping at once; what was read is in the spool, and the next run continues.")
+                        return true
+                    }
+                    self.console.say(
+                        "Stopping: a list that is being read is finished first; a second signal stops at once."
+                    )
                     poller.finish()
                 }
                 return false
             }
-            // The second signal ends the drain that goes on, too.
+            // The second signal also ends the drain in progress.
             while let isOver = try await group.next(), !isOver {}
             group.cancelAll()
         }
@@ -113,13 +133,15 @@ struct FeedbackRun {
 
     private var silence: Duration { (self.command.silence ?? FeedbackCommand.silenceDefault).duration }
 
-    /// Whether this may be no feedback service: it said nothing and stayed, and nobody said that it would.
+    /// Whether this may not be a feedback service.
+    ///
+    /// It sent nothing and did not close, and `--silence` does not expect that.
     private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
         guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
         return ending.cause == .silence && ending.byteCount == 0
     }
 
-    // MARK: Telling
+    // MARK: Reporting
 
     private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
         let name = "\(outcome.scope)"
@@ -130,10 +152,9 @@ struct FeedbackRun {
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port
             self.console.say(
-                "apns-legacy feedback: \(name): What listens on port \(port) said nothing for "
-                    + "\(FeedbackCommand.silenceDefault) and did not close. A feedback service closes behind its list, "
-                    + "also an empty one: check --host and --port (feedback is usually 2196, and 2195 is for sending). "
-                    + "If this one stays open, say --silence 5s."
+                "apns-legacy feedback: \(name): the server on port \(port) sent nothing for "
+                    + "\(FeedbackCommand.silenceDefault) and did not close the connection; is this the feedback port "
+                    + "(usually 2196, not 2195)? If your service stays open, use --silence 5s"
             )
         }
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
@@ -142,33 +163,31 @@ struct FeedbackRun {
         self.console.say("\(name): \(FeedbackRun.summary(outcome, change))")
     }
 
-    /// What was read and what it changed, in one line.
+    /// What was read, and what changed in the list, in one line.
     static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
         let total = outcome.tupleCount + outcome.replayedTupleCount
         var parts = [total.counted("dead token")]
         if outcome.replayedTupleCount > 0 {
-            parts.append("\(outcome.replayedTupleCount.grouped) of them from the spool")
+            parts.append("\(outcome.replayedTupleCount.grouped) from the spool")
         }
         if total > 0 {
             parts.append("\(change.addedCount.grouped) new")
-            parts.append("\(change.updatedCount.grouped) with a newer time")
-            parts.append("\(change.unchangedCount.grouped) known")
+            parts.append("\(change.updatedCount.grouped) updated")
+            parts.append("\(change.unchangedCount.grouped) already listed")
             if change.supersededCount > 0 {
-                parts.append("\(change.supersededCount.grouped) registered since")
+                parts.append("\(change.supersededCount.grouped) ignored: registered later")
             }
         }
         if outcome.futureTupleCount > 0 {
-            parts.append("\(outcome.futureTupleCount.grouped) with a time in the future, taken as now")
+            parts.append("\(outcome.futureTupleCount.grouped) with a future timestamp, recorded as now")
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, .refused, nil: break
-        case .silence: parts.append("the service went silent and did not close")
-        case .deadline: parts.append("the time was over, there may be more")
-        case .stopped: parts.append("stopped, there may be more")
+        case .silence: parts.append("the service stopped sending without closing the connection")
+        case .deadline: parts.append("--deadline reached, there may be more")
+        case .stopped: parts.append("stopped early, there may be more; run again")
         case .limit:
-            parts.append(
-                "--max-bytes was reached before the service ended its list, there may be more; raise it to read on"
-            )
+            parts.append("--max-bytes reached, there may be more; increase it and run again")
         }
         return parts.joined(separator: ", ")
     }

@@ -6,10 +6,10 @@ import BatchFiles
 
 /// Where the payloads come from.
 struct PayloadInputOptions: ParsableArguments, Sendable {
-    @Argument(help: .value("input", "A file with a payload, or - for standard input."))
+    @Argument(help: .value("input", "A file with a payload, or - for standard input."), completion: .file())
     var input = "-"
 
-    @Flag(help: "Each line of the input is a payload, or a line for apns-legacy send.")
+    @Flag(help: "Read one payload a line, or lines for apns-legacy send.")
     var jsonl = false
 
     /// Whether there is one payload per line.
@@ -54,11 +54,13 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     /// A line whose payload cannot be changed is printed unchanged, so that it remains in the batch. Only a line that is
     /// too long is omitted.
     func rewrite(
-        _ console: Console,
+        _ environment: CommandEnvironment,
         _ change: (Payload) throws(PayloadProblem) -> Payload
     ) throws -> ExitStatus {
-        var refusedCount = 0
+        let console = environment.console
+        var (count, refusedCount) = (0, 0)
         try self.forEach(console) { input in
+            count += 1
             switch Result(catching: { () throws(PayloadRefusal) in try input.text(changedBy: change) }) {
             case .success(let text): try console.write(text + "\n")
             case .failure(let refusal):
@@ -69,6 +71,8 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
                 if let line { try console.write(line + "\n".utf8) }
             }
         }
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
         return refusedCount > 0 ? .someRefused : .success
     }
 }

@@ -3,6 +3,7 @@
 import APNSWire
 import BatchFiles
 import Glibc
+import NIOConcurrencyHelpers
 import TokenStore
 import UnixSignals
 
@@ -14,9 +15,9 @@ struct PurgeApplyRun {
     private var console: Console { self.environment.console }
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
-    ///   - onReport: is told what became of the rows of a table.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
+    ///   - onReport: is given the report of a table.
     init(
         _ command: PurgeApplyCommand,
         _ environment: CommandEnvironment,
@@ -31,12 +32,12 @@ struct PurgeApplyRun {
         let list = try PurgeList(path: self.command.entries.purgeList, isMade: false)
         if let dialect = self.command.other.sql { return try self.write(list, dialect) }
         if let command = self.command.other.exec { return try await self.hand(list, to: command) }
-        return try self.prune(list)
+        return try await self.prune(list)
     }
 
     // MARK: SQLite
 
-    private func prune(_ list: PurgeList) throws -> ExitStatus {
+    private func prune(_ list: PurgeList) async throws -> ExitStatus {
         var application = TokenTableApplication(
             path: self.command.target.database ?? "",
             table: self.command.target.table ?? "",
@@ -49,7 +50,7 @@ struct PurgeApplyRun {
         if let wait = self.command.change.lockWait { application.lockWait = .seconds(wait.seconds) }
         self.warn()
         let start = ContinuousClock.now
-        let report = try application.run(list) { self.warnOfZones($0) }
+        let report = try await self.run(application, list)
         self.onReport(report)
         if report.matchedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeApplySummary(
@@ -59,8 +60,9 @@ struct PurgeApplyRun {
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
         if !self.command.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
-            self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+            self.environment.reportLine(summary.text)
         }
+        self.environment.summary.set(object: summary.json)
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
@@ -72,11 +74,49 @@ struct PurgeApplyRun {
         case .grown:
             self.console.say("apns-legacy purge apply: \(summary.grownSentence)")
             return .tryAgain
+        case .interrupted:
+            self.console.say(summary.interruptedSentence)
+            return .tryAgain
         case .stopped(let error): throw error
         }
     }
 
-    /// Says where the list has nothing that could be meant, so that a wrong option is not taken for good news.
+    /// Prunes, until all is done or a signal comes.
+    private func run(_ application: TokenTableApplication, _ list: PurgeList) async throws -> TokenTableReport {
+        let progress = NIOLockedValueBox(TokenTableProgress())
+        let display = self.display { progress.withLockedValue { Self.snapshot($0) } }
+        defer { display?.end() }
+        let reaction = "Stopping after this batch of rows; a second signal stops at once."
+        return try await self.environment.stoppable("purge apply", reaction) { stops in
+            try application.run(list) { report in
+                self.warnOfZones(report)
+            } onProgress: { current in
+                progress.withLockedValue { $0 = current }
+                return stops.count == 0
+            }
+        }
+    }
+
+    private func display(_ snapshot: @escaping @Sendable () -> ProgressSnapshot) -> ProgressDisplay? {
+        self.command.change.quiet ? nil : ProgressDisplay(self.environment, snapshot)
+    }
+
+    private static func snapshot(_ progress: TokenTableProgress) -> ProgressSnapshot {
+        var snapshot = ProgressSnapshot()
+        snapshot.unit = "rows"
+        guard let dueCount = progress.dueCount else {
+            snapshot.activity = "counting"
+            snapshot.count = UInt64(progress.rowCount)
+            return snapshot
+        }
+        snapshot.activity = "pruning"
+        snapshot.count = UInt64(progress.prunedCount)
+        snapshot.total = .exact(UInt64(max(dueCount, progress.prunedCount)))
+        snapshot.fraction = Double(progress.prunedCount) / Double(max(1, dueCount))
+        return snapshot
+    }
+
+    /// Warns if the list has no tokens for the options, so that a wrong option does not look like a clean table.
     private func warnOfScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.command.rules, try list.knownScopes())
         let isMeant =
@@ -88,9 +128,9 @@ struct PurgeApplyRun {
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
         self.console.say(
-            "Warning: the purge list has nothing for \(self.command.entries.topic.first ?? "any topic") "
+            "Warning: the purge list has no tokens for \(self.command.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
-                + "Are --topic and --environment right?"
+                + "Check --topic and --environment."
         )
     }
 
@@ -98,27 +138,27 @@ struct PurgeApplyRun {
         guard report.zoneDueCount > 0 else { return }
         let count = report.zoneDueCount.counted("due row")
         self.console.say(
-            "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
-                + "taken as UTC. If the application writes local time, they may have registered after it: use "
-                + "--grace 14h, or write UTC."
+            "Warning: \(count) registered less than 14 hours before the failure, at a time without a time zone, "
+                + "which is read as UTC. If your application writes local time, they may have registered after the "
+                + "failure: use --grace 14h."
         )
     }
 
     private func warn() {
         if case .created(let column) = self.command.rules.registration {
             self.console.say(
-                "Warning: \(column) says when a row was made. A device that registered again since then looks as if it "
-                    + "had not; where the application sets a column whenever it registers, give that."
+                "Warning: \(column) is the time when a row was created. A device that registered again later looks "
+                    + "dead. If another column is set at each registration, use --registered-column."
             )
         }
         if self.command.other.sql == .ansi, self.command.other.registeredKind == .timestamp {
             self.console.say(
-                "Warning: the statements compare timestamps without a zone, so that the column and the session in "
-                    + "which they run must be in UTC."
+                "Warning: the statements compare timestamps without a time zone. The column, and the session that "
+                    + "runs them, must use UTC."
             )
         }
         if self.command.rules.registration == .ignored {
-            self.console.say("Warning: devices that registered after their failure go too.")
+            self.console.say("Warning: devices that registered after the failure are pruned too.")
         }
     }
 
@@ -137,14 +177,23 @@ struct PurgeApplyRun {
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
         self.warn()
         let isDryRun = self.command.change.dryRun
-        // Opened, and thus emptied, only when the rules were found good.
+        // Opened, and thus emptied, only after the rules were checked.
         var file: OutputFile?
         func open(_ path: String) throws -> OutputFile {
             let opened = try file ?? OutputFile(path: path)
             file = opened
             return opened
         }
+        let batchCount = NIOLockedValueBox<UInt64>(0)
+        let display = self.display {
+            var snapshot = ProgressSnapshot()
+            snapshot.count = batchCount.withLockedValue { $0 }
+            snapshot.unit = "batches"
+            return snapshot
+        }
+        defer { display?.end() }
         let counts = try script.write(list) { text in
+            batchCount.withLockedValue { $0 += 1 }
             guard !isDryRun else { return }
             guard let path = self.command.other.sqlFile else { return try self.console.write(text) }
             try open(path).append(text)
@@ -155,12 +204,16 @@ struct PurgeApplyRun {
             tokenCount: counts.tokenCount,
             batchCount: counts.batchCount,
             skippedCount: counts.skippedCount,
-            verb: isDryRun ? "would be written" : "written"
+            verb: isDryRun ? "to write" : "written"
         )
+        self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        let text = self.command.change.output == .json ? summary.json : summary.text
-        // The statements have standard output to themselves.
-        if self.command.other.sqlFile == nil, !isDryRun { self.console.say(text) } else { self.console.print(text) }
+        // Standard output has the statements.
+        if self.command.other.sqlFile == nil, !isDryRun {
+            self.console.say(summary.text)
+        } else {
+            self.environment.reportLine(summary.text)
+        }
         return .success
     }
 
@@ -168,28 +221,49 @@ struct PurgeApplyRun {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
         let stops = StopSignals()
         let signals = await self.environment.signals(lock == nil ? [] : Self.heededSignals)
-        async let _: Void = { for await signal in signals { stops.note(signal.rawValue) } }()
+        async let _: Void = {
+            for await signal in signals {
+                stops.note(signal.rawValue)
+                let isFirst = stops.count == 1
+                self.console.say(
+                    isFirst
+                        ? "Stopping: the command gets the signal; a second signal kills it."
+                        : "Stopping at once: killing the command."
+                )
+            }
+        }()
         var hook = PurgeHook(
             command,
             deadline: self.command.other.execDeadline.map { .seconds($0.seconds) },
             lock: lock,
             signals: stops
         )
+        let tokenCount = NIOLockedValueBox<UInt64>(0)
+        let display = self.display {
+            var snapshot = ProgressSnapshot()
+            snapshot.count = tokenCount.withLockedValue { $0 }
+            snapshot.unit = "tokens"
+            return snapshot
+        }
+        defer { display?.end() }
         var reader = try DeadTokenReader(list, self.command.rules)
         let tokenCountMax = self.command.change.batch ?? PurgeHook.pageTokenCountDefault
         do {
-            while case let page = try reader.next(tokenCountMax), !page.isEmpty { try await hook.run(page) }
+            while case let page = try reader.next(tokenCountMax), !page.isEmpty {
+                try await hook.run(page)
+                tokenCount.withLockedValue { $0 = UInt64(hook.tokenCount) }
+            }
         } catch let failure as PurgeHook.Failure {
             self.console.say("apns-legacy purge apply: \(failure)")
-            self.report(hook)
+            self.report(hook, isQuiet: false)
             return .tryAgain
         }
         if hook.tokenCount == 0 { try self.warnOfScope(list) }
-        if !self.command.change.quiet { self.report(hook) }
+        self.report(hook, isQuiet: self.command.change.quiet)
         return .success
     }
 
-    /// The signals that a command is stopped by first; one that is ignored, as under `nohup`, stays so.
+    /// The signals that stop the command first, without those that are ignored, as under `nohup`.
     private static var heededSignals: [UnixSignal] {
         [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
             var action = sigaction()
@@ -198,13 +272,14 @@ struct PurgeApplyRun {
         }
     }
 
-    private func report(_ hook: PurgeHook) {
+    private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(
             tokenCount: hook.tokenCount,
             batchCount: hook.batchCount,
             skippedCount: 0,
-            verb: self.command.change.dryRun ? "would be handed over" : "handed over"
+            verb: self.command.change.dryRun ? "to pass to the command" : "passed to the command"
         )
-        self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+        self.environment.summary.set(object: summary.json)
+        if !isQuiet { self.environment.reportLine(summary.text) }
     }
 }

@@ -17,23 +17,25 @@ struct PurgeApplySummary {
     var text: String {
         let report = self.report
         var lines = ["Rows of \(self.table): \(report.rowCount.grouped)"]
-        func add(_ count: Int, _ text: String) {
-            if count > 0 { lines.append("  \(count.padded) \(text)") }
+        func add(_ count: Int, _ text: String, rows: [Int64] = []) {
+            guard count > 0 else { return }
+            let first = rows.isEmpty ? "" : " (first: row \(rows.map(String.init).joined(separator: ", ")))"
+            lines.append("  \(count.padded) \(count == 1 ? "row" : "rows") \(text)\(first)")
         }
         let countMax = report.dueCountMax
-        lines.append("Rows that can go: \(report.candidateCount.grouped), at most \(countMax.grouped) at once")
-        if !report.spellings.isEmpty { lines.append("Tokens: \(self.spellings)") }
-        if !report.timeKinds.isEmpty { lines.append("Registrations: \(self.timeKinds)") }
-        add(report.emptyCount, "have no token")
-        add(report.unreadableTokenCount, "have something else than a token, kept" + rows(report.unreadableTokenRows))
-        lines.append("Dead tokens in it: \(report.matchedCount.grouped)")
-        add(report.registeredLaterCount, "registered at the failure or later, kept")
-        add(report.graceCount, "failed within the grace, kept")
-        add(report.unreadableTimeCount, "have no readable time, kept" + rows(report.unreadableTimeRows))
-        add(report.inactiveCount, "are inactive already")
-        add(report.dueCount, "are due")
-        add(report.changedCount, "had changed when they were to go, kept")
-        add(report.refusedCount, "the database did not let go, kept" + rows(report.refusedRows))
+        lines.append("Eligible rows: \(report.candidateCount.grouped) (limit: \(countMax.grouped))")
+        if !report.spellings.isEmpty { lines.append("Token formats: \(self.spellings)") }
+        if !report.timeKinds.isEmpty { lines.append("Time formats: \(self.timeKinds)") }
+        add(report.emptyCount, "kept: no token")
+        add(report.unreadableTokenCount, "kept: not a device token", rows: report.unreadableTokenRows)
+        lines.append("Rows with a dead token: \(report.matchedCount.grouped)")
+        add(report.registeredLaterCount, "kept: registered at the time of the failure or later")
+        add(report.graceCount, "kept: failed within --grace of the registration")
+        add(report.unreadableTimeCount, "kept: the registration time is not valid", rows: report.unreadableTimeRows)
+        add(report.inactiveCount, "kept: inactive already")
+        add(report.dueCount, "to \(self.action == .delete ? "delete" : "deactivate")")
+        add(report.changedCount, "kept: changed meanwhile")
+        add(report.refusedCount, "kept: the database refused", rows: report.refusedRows)
         if report.batchCount > 0 {
             let batches = report.batchCount.counted("batch", "batches")
             lines.append("\(batches), longest lock \(milliseconds(report.longestLock)) ms")
@@ -47,14 +49,14 @@ struct PurgeApplySummary {
         let keptCount = report.matchedCount - report.prunedCount
         let outcome =
             switch report.ending {
-            case .done, .grown, .stopped: "\(report.prunedCount.grouped) \(self.verb)"
+            case .done, .grown, .interrupted, .stopped: "\(report.prunedCount.grouped) \(self.verb)"
             case .dryRun: "\(report.dueCount.grouped) would be \(self.verb) (dry run)"
-            case .brake: "nothing changed, \(report.dueCount.grouped) are due (brake)"
+            case .brake: "nothing changed, \(report.dueCount.grouped) over the limit"
             }
         let kept = report.ending == .dryRun ? report.matchedCount - report.dueCount : keptCount
         return "purge apply: \(self.table): \(report.rowCount.grouped) rows, \(report.matchedCount.grouped) dead, "
-            + "\(outcome), \(kept.grouped) of the dead kept, "
-            + "\((report.unreadableTokenCount + report.unreadableTimeCount).grouped) unreadable, "
+            + "\(outcome), \(kept.grouped) kept, "
+            + "\((report.unreadableTokenCount + report.unreadableTimeCount).grouped) not valid, "
             + "\(Double(Int(self.seconds * 100)) / 100) s"
     }
 
@@ -62,22 +64,30 @@ struct PurgeApplySummary {
     var brakeSentence: String {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
-        return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) rows that can go are due, which is "
-            + "\(share) %, and --max-fraction lets \(report.dueCountMax.grouped) go; nothing was changed. If the "
-            + "list is right (--dry-run counts, purge list shows it), run again with a larger --max-fraction."
+        return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) eligible rows (\(share) %) would be "
+            + "\(self.verb), the limit is \(report.dueCountMax.grouped); nothing was changed. Check the list with "
+            + "purge list; if it is right, use a larger --max-fraction"
     }
 
     /// Why not all that was due is gone.
     var grownSentence: String {
-        "While \(self.report.prunedCount.grouped) rows went, more became due than --max-fraction lets go at once. "
-            + "Run again."
+        "more rows became eligible during the run than --max-fraction allows; run again for the rest"
     }
 
     /// Why some rows that were due are still there.
     var refusedSentence: String {
-        "The database did not let \(self.report.refusedCount.counted("row")) go: a foreign key "
-            + "without ON DELETE CASCADE, another constraint or a trigger holds them. Prune what refers to them first, "
-            + "or use --action deactivate."
+        "the database refused to change \(self.report.refusedCount.counted("row")) because of a foreign key, another "
+            + "constraint or a trigger; delete the rows that refer to them first, or use --action deactivate"
+    }
+
+    /// How far a run came that was asked to stop.
+    var interruptedSentence: String {
+        let pruned = self.report.prunedCount
+        let done =
+            pruned == 0
+            ? "before anything was changed"
+            : "after \(pruned.counted("row")) \(pruned == 1 ? "was" : "were") \(self.verb)"
+        return "Stopped early, \(done); to continue, run the same command again."
     }
 
     private var spellings: String {
@@ -131,17 +141,13 @@ struct PurgeApplySummary {
         case .dryRun: "dryRun"
         case .brake: "brake"
         case .grown: "grown"
+        case .interrupted: "interrupted"
         case .stopped: "stopped"
         }
     }
 }
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }
-
-/// Names the first rows of a kind.
-private func rows(_ numbers: [Int64]) -> String {
-    numbers.isEmpty ? "" : " (first: row \(numbers.map(String.init).joined(separator: ", ")))"
-}
 
 /// What went to a database of another kind.
 struct OtherDatabaseSummary {
@@ -155,8 +161,7 @@ struct OtherDatabaseSummary {
         var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
         text += self.batchCount.counted("batch", "batches")
         if self.skippedCount > 0 {
-            text += "; \(self.skippedCount.grouped) left out, since their topic has "
-            text += "characters that no bundle identifier has"
+            text += "; \(self.skippedCount.grouped) skipped: the topic is not a valid bundle identifier"
         }
         return text
     }

@@ -3,32 +3,47 @@
 import APNSWire
 import ArgumentParser
 import BatchFiles
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
 struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
+        abstract: "Add tokens from CSV, JSON lines or a list of tokens.",
         discussion: """
-            CSV and JSON lines may have token, topic, environment, failedAt (or failed_at; seconds since 1970 or ISO \
-            8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds); case \
-            and _ do not matter. Other columns count for nothing. What a line does not say is taken from the options. \
-            When a token failed must be said, by the line or by --failed-at: a device that registered later is alive.
+            Examples:
+              apns-legacy purge import --purge-list dead.sqlite dead.csv
+              apns-legacy purge import --purge-list dead.sqlite --topic com.example.app \\
+                  --environment production --failed-at 1d tokens.txt
 
-            Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and \
-            others are counted and left out. Of the results of send, what was rejected goes by the same rules, status \
-            8 as BadDeviceToken, and no other outcome goes in. A bad line is named with its number, and the rest goes \
-            in.
+            CSV and JSON lines may have token, topic, environment, failedAt (seconds since 1970 or ISO 8601), \
+            firstSeen and source, and from answers of the HTTP/2 service reason and timestamp (milliseconds). Case and \
+            _ do not matter, and other columns are ignored. Options complete what a line does not have. The time of \
+            the failure is required, because a device that registered later is alive.
+
+            Lines with the reason Unregistered or ExpiredToken are imported, BadDeviceToken only with \
+            --include-bad-device-tokens, and others are counted. Results of apns-legacy send are imported by the same \
+            rules, status 8 as BadDeviceToken. An invalid line is reported with its number, and the others are \
+            imported.
+
+            \(ExitStatus.list(
+                [
+                    .success: "all lines were imported or left out",
+                    .someRefused: "some lines are invalid",
+                    .dataError: "the list or the whole input is invalid",
+                ],
+                .noInput, .cannotCreate, .ioError, .tryAgain
+            ))
             """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Argument(help: .value("input", "A file, or - for standard input."))
+    @Argument(help: .value("input", "The file to import, or - for standard input."), completion: .file())
     var input: String
 
-    @Option(help: .value("jsonl|csv|tokens", "The format, where name and first line do not tell."))
+    @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
     var format: BatchFormat?
 
     @Option(
@@ -42,21 +57,24 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
 
-    @Option(help: .value("production|sandbox", "The environment of lines that have none."))
+    @Option(help: .value("name", "The environment of lines that have none."))
     var environment: Environment?
 
-    @Option(help: .value("time", "When tokens failed whose lines do not say it: now, a time, or an age such as 1d."))
+    @Option(help: .value("time", "When tokens failed whose lines do not have a time."))
     var failedAt: TimeText?
 
-    @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
+    @Flag(help: "Import BadDeviceToken too. Tokens of the wrong environment have this reason, and are alive.")
     var includeBadDeviceTokens = false
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
 
-    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+    func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
-            throw CommandFailure(.usage, "\(self.input) is the list itself.")
+            throw CommandFailure(.usage, "\(self.input) is the purge list; name another input")
         }
         let format = self.format ?? BatchFormat(fileName: self.input)
         try input.begin(expecting: .lines(format), isWaiting: true)
@@ -70,11 +88,56 @@ struct PurgeImportCommand: PurgeSubcommand {
         importing.failedAt = self.failedAt?.seconds
         importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
-        let report = try importing.read(input, into: list, onProblem: badLines.add)
+        let report = try await self.read(input, into: list, importing, badLines, environment)
         badLines.finish()
-        try environment.console.write(self.text(report, badLines.count))
+        let change = report.change
+        environment.summary.set("added", change.addedCount)
+        environment.summary.set("updated", change.updatedCount)
+        environment.summary.set("known", change.unchangedCount)
+        environment.summary.set("registeredSince", change.supersededCount)
+        environment.summary.set("badLines", badLines.count)
+        environment.summary.set("leftOut", report.skipped.values.reduce(0) { $0 + UInt64($1) })
+        try environment.report(self.text(report, badLines.count))
+        if let line = report.stopLine {
+            environment.console.say(
+                "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "
+                    + "tokens that are on the list already are not changed."
+            )
+            return .tryAgain
+        }
         guard badLines.count > 0 else { return .success }
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
+    }
+
+    /// Reads the input, until its end or a signal.
+    private func read(
+        _ input: SendInput,
+        into list: PurgeList,
+        _ importing: PurgeImport,
+        _ badLines: BadLines,
+        _ environment: CommandEnvironment
+    ) async throws -> PurgeImport.Report {
+        let lineCount = NIOLockedValueBox<UInt64>(0)
+        let display = ProgressDisplay(environment) {
+            var snapshot = ProgressSnapshot()
+            snapshot.count = lineCount.withLockedValue { $0 }
+            snapshot.unit = "lines"
+            if let total = input.byteCountTotal, total > 0 {
+                snapshot.fraction = min(1, Double(input.readByteCount) / Double(total))
+            }
+            return snapshot
+        }
+        defer { display.end() }
+        let reaction = "Stopping: what was read is put on the list; a second signal stops at once."
+        return try await environment.stoppable(Self.words, reaction) { stops in
+            var importing = importing
+            return try importing.read(input, into: list, onProblem: badLines.add) { line in
+                // Not for each line, since that would cost as much as reading it.
+                guard line.isMultiple(of: 256) else { return true }
+                lineCount.withLockedValue { $0 = UInt64(line) }
+                return stops.count == 0
+            }
+        }
     }
 
     private func text(_ report: PurgeImport.Report, _ badLineCount: UInt64) -> String {
@@ -82,15 +145,15 @@ struct PurgeImportCommand: PurgeSubcommand {
         var parts = [
             "\(change.addedCount.counted("token")) added",
             "\(change.updatedCount.grouped) updated",
-            "\(change.unchangedCount.grouped) known",
+            "\(change.unchangedCount.grouped) already listed",
         ]
         if change.supersededCount > 0 {
-            parts.append("\(change.supersededCount.grouped) registered since")
+            parts.append("\(change.supersededCount.grouped) ignored: registered later")
         }
-        if badLineCount > 0 { parts.append(badLineCount.counted("invalid line")) }
+        if badLineCount > 0 { parts.append(badLineCount.counted("bad line")) }
         let skipped = report.skipped.sorted { $0.key < $1.key }.map { reason, count in
             let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
-            return "\(count.counted("line")) left out: \(name)"
+            return "\(count.counted("line")) skipped: \(name)"
         }
         return ([parts.joined(separator: ", ")] + skipped).map { $0 + "\n" }.joined()
     }

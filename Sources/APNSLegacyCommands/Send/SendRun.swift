@@ -14,16 +14,23 @@ import UnixSignals
 
 /// One run of `apns-legacy send`.
 struct SendRun {
-    private let command: SendCommand
-    private let environment: CommandEnvironment
-    private let say: @Sendable (String) -> Void
-    private let onSummary: @Sendable (SendSummary) -> Void
-    private var console: Console { self.environment.console }
+    let command: SendCommand
+    let environment: CommandEnvironment
+    /// Writes a message, unless `--quiet` asks for errors only.
+    let say: @Sendable (String) -> Void
+    let onSummary: @Sendable (SendSummary) -> Void
+    var console: Console { self.environment.console }
+    /// Follows the connections, for the progress bar.
+    let monitor = ConnectionMonitor()
+    /// The failure to connect that was reported last.
+    let lastFailure = NIOLockedValueBox<ConnectionFailure?>(nil)
+    /// How many signals asked this run to stop.
+    let signalCount = NIOLockedValueBox(0)
 
     /// - Parameters:
-    ///   - command: what is asked for.
-    ///   - environment: what the command has from its process.
-    ///   - onSummary: is told what became of the batch, where that much is known.
+    ///   - command: the command line.
+    ///   - environment: the process that the command runs in.
+    ///   - onSummary: is given the outcomes of the batch, if it came that far.
     init(
         _ command: SendCommand,
         _ environment: CommandEnvironment,
@@ -45,7 +52,7 @@ struct SendRun {
         try self.checkOutputs(input)
         try input.begin(expecting: .lines(self.format))
         let payload = try self.commonPayload()
-        // What cannot be used is found before any file is touched.
+        // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
@@ -71,17 +78,16 @@ struct SendRun {
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
-            self.say("Going on from \(past.settled.count.counted("line")) that have their outcome.")
+            self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
         }
-        if self.command.delivery.dryRun { source.readThrough() }
-        let (ending, failure) = try await self.send(source, input, self.command.delivery.dryRun ? nil : tls)
+        let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
         let rejectedCount =
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
         var listFailure: CommandFailure?
         do {
-            // Of what ends the sending, only the circuit breaker has this status.
+            // Of all that ends a batch early, only the circuit breaker has this status.
             let isBroken = ending?.status == .dataError
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
             if let report { self.say(report.description) }
@@ -97,7 +103,8 @@ struct SendRun {
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
-        let status = try self.report(summary, progress, failure ?? ending)
+        self.environment.summary.set(object: summary.json)
+        let status = try self.report(summary, source, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
@@ -105,7 +112,7 @@ struct SendRun {
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
-    /// Refuses to write over a file that is read, or two things to one file.
+    /// Refuses an output that is also an input, or two outputs to one file.
     private func checkOutputs(_ input: SendInput) throws {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
@@ -129,10 +136,10 @@ struct SendRun {
         guard let path = self.command.batch.payload else { return nil }
         let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
         if let bytes { return bytes }
-        throw CommandFailure(.dataError, "\(path): more than 1,048,576 bytes, expected one payload")
+        throw CommandFailure(.dataError, "\(path) is too large for a payload (limit: 1 MiB)")
     }
 
-    /// White space does not count to the payload, so its file may be longer than the payload.
+    /// White space does not count, so the file may be longer than the payload.
     private static let payloadFileByteCountMax = 1 << 20
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
@@ -170,24 +177,25 @@ struct SendRun {
         return try SendJournal(path: path, of: input, payload: payload, results: self.command.report.results)
     }
 
-    /// The most memory for frames that are not proved, in bytes, where each is to have a result.
-    private static let storeByteCountMaxWithResults = 8 << 20
+    /// The most memory for frames without a verified outcome, in bytes, if each has a line in the results.
+    static let storeByteCountMaxWithResults = 8 << 20
 
     /// Whether what was accepted has results, too.
-    private var writesAllResults: Bool {
+    var writesAllResults: Bool {
         self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
     }
 
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
         let isDryRun = self.command.delivery.dryRun
-        // The journal vouches for what is in the results file, which a look at the batch leaves as it is.
+        // The journal describes the results file, so a dry run does not change that.
         let isLeft = isDryRun && self.command.delivery.journal != nil
         return try SendResults(
             path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
             retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
+            operations: self.console.outputOperations,
             standardOutput: self.console.outputDescriptor
         )
     }
@@ -200,17 +208,41 @@ struct SendRun {
         case other
     }
 
-    /// Sends, and ends the files, which may wait for who reads them: signals are heard until then.
+    private func sendShowingProgress(
+        _ source: SendSource,
+        _ past: SendJournal.Past,
+        _ tls: TLSConfiguration?
+    ) async throws -> (CommandFailure?, files: CommandFailure?) {
+        let (isDryRun, monitor) = (self.command.delivery.dryRun, self.monitor)
+        var display: ProgressDisplay?
+        if !self.command.report.quiet {
+            display = ProgressDisplay(
+                self.environment,
+                isPlain: self.command.report.verbose,
+                delay: isDryRun ? .seconds(1) : .zero
+            ) {
+                ProgressSnapshot(
+                    source.progress,
+                    earlierCounts: past.outcomeCounts,
+                    connection: monitor.state(at: .now),
+                    isDryRun: isDryRun
+                )
+            }
+        }
+        defer { display?.end() }
+        if isDryRun { source.readThrough() }
+        return try await self.send(source, isDryRun ? nil : tls)
+    }
+
+    /// Sends, and ends the files, which may wait for their reader: signals are heard until then.
     ///
     /// - Returns: why not everything was tried, and why a file could not be written, if so.
     private func send(
         _ source: SendSource,
-        _ input: SendInput,
         _ tls: TLSConfiguration?
     ) async throws -> (CommandFailure?, files: CommandFailure?) {
         guard let tls else { return (nil, source.finish().map { CommandFailure($0) }) }
         let sender = try self.sender(tls)
-        let interrupts = NIOLockedValueBox(0)
         // Before anything is sent: a signal that comes earlier would end the process without a summary.
         let signals = await self.environment.signals([.sigint, .sigterm])
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
@@ -221,7 +253,7 @@ struct SendRun {
             }
             group.addTask {
                 for await _ in signals {
-                    let count = interrupts.withLockedValue { count in
+                    let count = self.signalCount.withLockedValue { count in
                         count += 1
                         return count
                     }
@@ -229,16 +261,10 @@ struct SendRun {
                         self.endSoon()
                         throw CancellationError()
                     }
-                    self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
+                    self.say(Self.stopping(source.progress))
                     source.end()
                 }
                 return .other
-            }
-            if self.console.isTerminal, !self.command.report.quiet {
-                group.addTask {
-                    try await ProgressBar(total: input.byteCountTotal).show({ source.progress }, on: self.console)
-                    return .other
-                }
             }
             defer { group.cancelAll() }
             while let next = await group.nextResult() {
@@ -252,170 +278,26 @@ struct SendRun {
         }
     }
 
-    /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
+    /// The reaction to the first signal.
+    private static func stopping(_ progress: SendProgress) -> String {
+        let left = progress.openCount
+        let wait = left > 0 ? "waiting for the outcome of \(left.counted("notification"))" : "nothing is in flight"
+        return "Stopping: \(wait); a second signal stops at once."
+    }
+
+    /// Ends the process if it cannot end by itself because the reader of its output does not read.
     private func endSoon() {
         // A queue of its own has a thread of its own, also where all others are held up.
         DispatchQueue(label: "apns-legacy.send.end").asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
-            environment.console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
+            environment.console.endBar()
+            environment.console.say(
+                "apns-legacy send: stopped without a summary: the reader of the results does not read them; "
+                    + "the outcome of what was sent last is unknown"
+            )
             environment.exit(ExitStatus.tryAgain.rawValue)
         }
     }
 
     /// How long stopping at once may take.
     private static let endDuration = DispatchTimeInterval.seconds(10)
-
-    /// The way out that the command line asks for.
-    private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
-        switch self.command.http2.transport {
-        case .binary: try self.binarySender(tls)
-        case .http2: try self.http2Sender(tls)
-        }
-    }
-
-    /// The format that lines go out in; over HTTP/2 nothing of them is left out.
-    private var frameCommand: Command {
-        guard self.command.http2.transport == .binary else { return .items }
-        return Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
-    }
-
-    private var logger: Logger { self.environment.logger(isVerbose: self.command.report.verbose) }
-
-    private func http2Sender(_ tls: TLSConfiguration) throws -> BatchSender {
-        let (command, delivery) = (self.command, self.command.delivery)
-        var configuration = try command.http2.configuration(command.endpoint, tls)
-        configuration.connectionCount = delivery.connections
-        let requestCountMax = UInt64(delivery.connections * SendRun.requestCountMaxPerConnection)
-        configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
-        configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
-        configuration.voipPayloadByteCountMax = configuration.payloadByteCountMax
-        configuration.resendsUnknown = delivery.delivery == .atLeastOnce
-        configuration.connectFailureCountMax = delivery.giveUpAfter
-        configuration.queueDurationMax = nil
-        configuration.onConnectFailure = self.connectFailures()
-        var options = HTTP2BatchOptions(requests: RequestRules(topic: self.topic(tls.identity)))
-        if let type = command.http2.pushType { options.requests.pushType = .fixed(type) }
-        options.invalidTokenRunCountMax = delivery.stopAfterInvalidTokens
-        options.tryCountMax = delivery.giveUpAfter
-        options.drainDurationMax = command.http2.answerTimeout.duration
-        return try BatchSender(http2: configuration, options, logger: self.logger)
-    }
-
-    /// Requests without an outcome for each connection: more than it has streams, so that it never runs dry.
-    private static let requestCountMaxPerConnection = 2000
-
-    /// The app that requests are for.
-    private func topic(_ identity: TLSIdentity?) -> String? {
-        self.command.batch.topic ?? identity.flatMap { ProviderIdentity($0.certificate).topic }
-    }
-
-    private func payloadByteCountMax(_ identity: TLSIdentity?) -> Int {
-        if let byteCount = self.command.batch.payloadMax { return byteCount }
-        guard self.command.http2.transport == .http2 else { return WireLimits.payloadByteCountMax }
-        let isVoIP =
-            self.command.http2.pushType.map { $0 == .voip } ?? self.topic(identity)?.hasSuffix(".voip") ?? false
-        return isVoIP ? WireLimits.payloadByteCountMaxVoIP : WireLimits.payloadByteCountMaxHTTP2
-    }
-
-    /// Tells of connections that fail, of each failure once where it comes again and again.
-    private func connectFailures() -> @Sendable (ConnectionFailure) -> Void {
-        let failures = NIOLockedValueBox<ConnectionFailure?>(nil)
-        return { failure in
-            let isNew = failures.withLockedValue { last in
-                defer { last = failure }
-                return last != failure
-            }
-            if isNew { self.say("A connection failed: \(failure)") }
-        }
-    }
-
-    private func binarySender(_ tls: TLSConfiguration) throws -> BatchSender {
-        var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
-        configuration.command = self.frameCommand
-        configuration.connectionCount = self.command.delivery.connections
-        configuration.limits.policy = self.command.delivery.delivery
-        configuration.limits.windowCount = self.command.delivery.window
-        configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
-        configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
-        configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
-        // What is proved at a time has its results in memory at a time, however slow the disk.
-        if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
-        configuration.proxy = try self.command.endpoint.connection.proxyValue
-        return try BatchSender(configuration, logger: self.logger, onFailure: self.connectFailures())
-    }
-
-    // MARK: Reporting
-
-    private func report(
-        _ summary: SendSummary,
-        _ progress: SendProgress,
-        _ failure: CommandFailure?
-    ) throws -> ExitStatus {
-        if let failure { self.console.say("apns-legacy send: \(failure)") }
-        if self.command.delivery.dryRun {
-            // An input that is refused as a whole has nothing to count.
-            if let failure, progress.sentCount == 0, summary.outcomeCounts.total == 0 { return failure.status }
-            let count = progress.sentCount.counted("notification")
-            let bad = summary.outcomeCounts[.invalid].counted("invalid line")
-            let dead = summary.outcomeCounts[.suppressed]
-            let remark = dead > 0 ? "; \(dead.counted("token")) on the purge list" : ""
-            self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")
-            return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
-        }
-        self.say(summary.text)
-        guard let failure, failure.status != .tryAgain else {
-            try self.printJSON(summary)
-            return ExitStatus(summary)
-        }
-        // What failed comes before whatever else fails now.
-        try? self.printJSON(summary)
-        return failure.status
-    }
-
-    private func printJSON(_ summary: SendSummary) throws {
-        guard self.command.report.summary == .json else { return }
-        try self.console.write(summary.json + "\n")
-    }
-
-    /// The list that the batch is held against; `nil` where none is named.
-    private func purge(_ identity: TLSIdentity?) throws -> SendPurge? {
-        let options = self.command.purge
-        guard let path = options.purgeList else { return nil }
-        return try SendPurge(
-            list: path,
-            scopes: try options.scopes(self.command, identity),
-            recordsRejected: options.purgeRejected,
-            startedAt: self.environment.now()
-        )
-    }
-
-    /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
-    private func warnOfUnlisted(
-        _ count: UInt64,
-        _ outcomeCounts: OutcomeCounts,
-        since beganAt: Int64?,
-        _ identity: TLSIdentity?
-    ) throws {
-        let options = self.command.purge
-        guard options.purgeRejected, let list = options.purgeList, count > 0 else { return }
-        let advice = SendPurge.advice(
-            list: list,
-            scope: try options.scopes(self.command, identity)[0],
-            results: self.command.report.results,
-            count: count,
-            acceptedCount: outcomeCounts[.accepted],
-            beganAt: beganAt
-        )
-        self.console.say(advice)
-    }
-
-    private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
-        if let results = self.command.report.results { try SendResults.check(results, past) }
-        var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)
-        summary.isResumed = true
-        self.onSummary(summary)
-        self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
-        self.say(summary.text)
-        try self.printJSON(summary)
-        return ExitStatus(summary)
-    }
 }

@@ -33,6 +33,25 @@ public struct BatchSender: Sendable {
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
     }
 
+    /// Prepares to send over the binary protocol, with connections that are followed.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how.
+    ///   - monitor: follows the connections.
+    ///   - logger: gets debug messages.
+    ///   - onFailure: is told of every connection that fails, on its event loop.
+    /// - Throws: as without a monitor.
+    package init(
+        _ configuration: ProviderConfiguration,
+        monitor: ConnectionMonitor,
+        logger: Logger,
+        onFailure: @escaping @Sendable (ConnectionFailure) -> Void
+    ) throws(ProviderError) {
+        let observer = DeliveryObserver(.notifications, monitor: monitor, onFailure: onFailure)
+        let transport = try BinaryTransport(configuration, observer: observer, logger: logger)
+        self.init(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+    }
+
     /// Makes a sender.
     ///
     /// - Parameters:

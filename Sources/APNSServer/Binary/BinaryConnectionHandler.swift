@@ -8,26 +8,26 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
-/// Carries out, for one connection, what its ``/APNSSession/GatewaySession`` decides.
+/// Executes the decisions of the ``/APNSSession/GatewaySession`` of one connection.
 final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Asks a connection to end as soon as what is in flight is settled.
+    /// Asks a connection to end once its notifications in flight are completed.
     struct Shutdown {
         var isAnnounced: Bool
     }
 
-    /// Asks a connection to end like that if its provider is not let in any more as it was.
+    /// Asks a connection to end in the same way if its provider is no longer admitted.
     struct Readmission {}
 
     private enum Phase {
         case handshaking
         case taking(any DeliveryConnection)
-        /// The end is decided, and waits for outcomes or for the backend.
+        /// The end is decided, and waits for outcomes or the backend.
         case ending(any DeliveryConnection)
-        /// The end was carried out; what still comes counts against the limits.
+        /// The error response is sent; further bytes count against the limits.
         case draining(any DeliveryConnection)
         case closed
     }
@@ -36,7 +36,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private let configuration: BinaryListenerConfiguration
     private let backend: any DeliveryBackend
     private let outcomes: OutcomeQueue
-    /// That of the connection, with the name of its provider.
+    /// The connection's logger, with the name of its provider.
     private var logger: Logger
 
     private(set) var context: ChannelHandlerContext?
@@ -53,12 +53,12 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var drainTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
     private var outcomeTimer: Scheduled<Void>?
-    /// The message that has waited for its outcome longest, as far as was looked, and since when.
+    /// The message known to have waited longest for its outcome, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
-    /// Whether the end of the connection says which message was at fault, or the log does for command 0.
+    /// Whether the error response names the message at fault; for command 0, only the log does.
     private var isFaultReported = false
-    /// Why what is thrown away is thrown away, for the log.
-    private var discardReason = "the connection was closed before they were taken"
+    /// Why notifications are discarded, for the log.
+    private var discardReason = "the connection closed before they were accepted"
     /// Why the connection ends, for the log.
     private var closeReason: String?
     private var admittedAt: NIODeadline
@@ -115,8 +115,8 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
         self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
-        self.note("it failed: \(error)")
-        // TLS closes by itself; anything else has to be closed here.
+        self.note("connection failed: \(error)")
+        // TLSHandler closes the connection after its own errors only.
         if !(error is TLSError) { context.close(promise: nil) }
     }
 
@@ -188,7 +188,7 @@ extension BinaryConnectionHandler {
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
             self.watchDrain()
-            self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it went on sending", context)
+            self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it kept sending", context)
         case .handshaking, .closed: break
         }
     }
@@ -201,11 +201,11 @@ extension BinaryConnectionHandler {
         }
     }
 
-    /// Takes nothing from the provider for as long as the backend says.
+    /// Stops reading for as long as the backend requires.
     private func delayReading(for delivery: any DeliveryConnection) {
         guard let delay = delivery.readingDelay else { return }
         self.isReadingStopped = true
-        // Never at once: what is left of a delay may be less than a timer can tell.
+        // At least one timer tick, since the remaining delay may be shorter.
         let pause = TimeAmount(delay) + .milliseconds(1)
         self.delayTimer = self.after(pause) { handler, context in
             guard case .taking(let delivery) = handler.phase else { return }
@@ -259,10 +259,10 @@ extension BinaryConnectionHandler {
         var metadata = self.discardMetadata
         metadata[LogKey.dropped] = "\(skipped.count)"
         metadata[LogKey.errorStatus] = "\(skipped.status)"
-        self.admission.refusals.log("notifications refused, and their provider not told", metadata)
+        self.admission.refusals.log("notifications rejected, no error response sent", metadata)
     }
 
-    /// Throws away what is not taken, and counts it.
+    /// Discards and counts what was not accepted.
     private func discard(for delivery: any DeliveryConnection) {
         let count = self.dispatcher.discard()
         guard count > 0 else { return }
@@ -270,7 +270,7 @@ extension BinaryConnectionHandler {
         delivery.discarded(messageCount: count)
     }
 
-    /// Says how much was thrown away of all that the provider wrote.
+    /// Logs how much was discarded.
     private func logDiscarded() {
         if !self.isFaultReported, let delivery = self.delivery {
             let count = self.dispatcher.discardFault()
@@ -288,18 +288,18 @@ extension BinaryConnectionHandler {
         self.admission.refusals.log("notifications discarded", metadata)
     }
 
-    /// Notes why the connection ends, unless that is known.
+    /// Records why the connection ends, unless a reason is known.
     private func note(_ reason: String) { self.closeReason = self.closeReason ?? reason }
 
-    /// Says how the connection ended, and what became of all that came on it.
+    /// Logs how the connection ended, and its counts.
     private func logClosed() {
         let (counts, discardedCount) = (self.dispatcher.counts, self.dispatcher.discardedCount)
-        // It is discarded like the others where the end does not name it. A probe is no notification.
+        // It counts as discarded if the end does not name it. A probe is not a notification.
         let faultCount: UInt64 = self.dispatcher.faultNumber == nil || self.dispatcher.isFaultProbe ? 0 : 1
         let duration = Duration(self.connection.eventLoop.now - self.admittedAt)
         var metadata: Logger.Metadata = [
             LogKey.remoteAddress: "\(self.remoteAddress)",
-            LogKey.closeReason: "\(self.closeReason ?? "this side closed it")",
+            LogKey.closeReason: "\(self.closeReason ?? "closed by the gateway")",
             LogKey.connectionDuration: "\(duration)",
             LogKey.received: "\(counts.taken + faultCount + UInt64(discardedCount))",
             LogKey.delivered: "\(counts.delivered)", LogKey.rejected: "\(counts.rejected + faultCount)",
@@ -317,24 +317,26 @@ extension BinaryConnectionHandler {
         return metadata
     }
 
-    /// Records that nothing more comes; what has come follows as outcomes do, since its sender may be gone.
+    /// Handles the end of input.
+    ///
+    /// Bytes already received are still processed, since their sender may be gone.
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
-        self.note(self.tls.isTruncated ? "the provider closed it without close_notify" : "the provider closed it")
+        self.note(self.tls.isTruncated ? "closed by the provider without close_notify" : "closed by the provider")
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
         case .ending, .draining:
-            // While the backend brings about the end, the close is still to come.
+            // The backend is still completing the end, which closes the connection.
             let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
             if isOver || self.tls.isTruncated { context.close(promise: nil) }
         case .closed: break
         }
     }
 
-    /// Records that all was taken that came before the provider closed its side.
+    /// Called when everything that arrived before the end of input is processed.
     private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
-        // Who says no close_notify is gone, so there is nobody to tell the outcomes to.
+        // A provider that sent no close_notify is gone, so no outcomes are reported to it.
         guard !self.tls.isTruncated else { return context.close(promise: nil) }
         switch self.dispatcher.session.inputClosed() {
         case .awaitEarlier: self.phase = .ending(delivery)
@@ -352,7 +354,7 @@ extension BinaryConnectionHandler {
 // MARK: - Outcomes
 
 extension BinaryConnectionHandler {
-    /// Takes outcomes that came from the backend; on the event loop.
+    /// Processes outcomes from the backend; on the event loop.
     func settle(_ entries: [OutcomeQueue.Entry]) {
         guard let context = self.context else { return }
         for entry in entries {
@@ -369,7 +371,7 @@ extension BinaryConnectionHandler {
         self.reportAccepted(byteCount: 0)
     }
 
-    /// Looks now and then whether the oldest message has waited too long for its outcome.
+    /// Periodically checks whether the oldest message has waited too long for its outcome.
     private func watchForOutcomes() {
         guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
         let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
@@ -392,9 +394,9 @@ extension BinaryConnectionHandler {
         if now - oldest.since >= timeout { self.giveUp() }
     }
 
-    /// Waits for no more outcomes: what has none was not taken, as far as the provider is told.
+    /// Stops waiting for outcomes: notifications without one are reported as not accepted.
     private func giveUp() {
-        // What has come is not overdue.
+        // Outcomes that have already arrived are not overdue.
         self.outcomes.empty()
         guard self.context != nil else { return }
         let count = self.dispatcher.session.inFlightCount
@@ -433,11 +435,11 @@ extension BinaryConnectionHandler {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
-            self.note(isAnnounced ? "the listener ends" : "nothing came for too long")
+            self.note(isAnnounced ? "listener shutting down" : "idle timeout")
             if isAnnounced { self.giveUpInTime() }
-            // Who has closed its side cannot send the rest again, so that is taken while there is time.
+            // A provider that has closed its side cannot resend the rest, so it is processed while there is time.
             guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
-            // There is no time to let it wait.
+            // There is no time left for the delay.
             if let delayTimer = self.delayTimer {
                 delayTimer.cancel()
                 self.delayTimer = nil
@@ -454,7 +456,7 @@ extension BinaryConnectionHandler {
     private func readmit(_ context: ChannelHandlerContext) {
         guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
         else { return }
-        self.note("its provider is not let in any more as before")
+        self.note("provider no longer admitted")
         self.giveUpInTime()
         self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
     }
@@ -467,15 +469,15 @@ extension BinaryConnectionHandler {
         }
     }
 
-    /// Leaves time before the cut to tell the provider.
+    /// Gives up early enough to send an error response before the connection is cut.
     private func giveUpInTime() {
         self.outcomeTimer?.cancel()
         let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
         self.outcomeTimer = self.after(delay) { handler, _ in handler.giveUp() }
     }
 
-    /// Takes nothing more; nothing is read either, so that what the provider goes on writing waits on its own side,
-    /// where it is not lost, until it can be told.
+    /// Stops accepting and reading, so that further bytes stay in the provider's send buffer, where they are not lost,
+    /// until the error response is sent.
     private func awaitEarlier(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.phase = .ending(delivery)
         self.isReadingStopped = true
@@ -499,26 +501,26 @@ extension BinaryConnectionHandler {
 
     private static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
         switch (response?.status ?? ending.status, response) {
-        case (.shutdown?, _): "the provider was told to send them again (status 10)"
+        case (.shutdown?, _): "an error response asked the provider to resend them (status 10)"
         case (let status?, _?):
-            "they came behind message \(ending.number), which was refused with status \(status)"
+            "they followed message \(ending.number), which was rejected with status \(status)"
         case (let status?, nil):
-            "they came behind message \(ending.number), which was refused (status \(status), not told)"
-        case (nil, _): "the connection was closed before they were taken"
+            "they followed message \(ending.number), which was rejected with status \(status) (not sent)"
+        case (nil, _): "the connection closed before they were accepted"
         }
     }
 
-    /// Closes the connection without a word where the backend takes as long for its end as an outcome may take.
+    /// Closes the connection without an error response if the backend takes longer for the end than for an outcome.
     private func watchEnd(for delivery: any DeliveryConnection) {
         guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
         self.endTimer = self.after(timeout) { handler, context in
             guard case .ending = handler.phase else { return }
             handler.logger.warning(
                 "connection closed without an error response",
-                metadata: [LogKey.refusalReason: "its end took longer than an outcome may"]
+                metadata: [LogKey.refusalReason: "its end took longer than the time limit of an outcome"]
             )
             handler.phase = .draining(delivery)
-            handler.note("its end took longer than an outcome may")
+            handler.note("its end took longer than the time limit of an outcome")
             context.close(promise: nil)
         }
     }
@@ -528,13 +530,13 @@ extension BinaryConnectionHandler {
         guard let context = self.context, case .ending = self.phase else { return }
         self.discardReason = Self.reason(of: ending, told: response)
         if let status = response?.status ?? ending.status {
-            self.note("status \(status)\(response == nil ? ", not told" : "")")
+            self.note("status \(status)\(response == nil ? ", not sent" : "")")
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
         self.carryOut(response, drains: ending.drains && !self.isInputClosed, context: context)
     }
 
-    /// Writes the response, closes this side, and reads on within limits where the provider may still be sending.
+    /// Sends the response, closes this side, and keeps reading within limits if the provider may still be sending.
     private func carryOut(_ response: ErrorResponse?, drains: Bool, context: ChannelHandlerContext) {
         if case .ending(let delivery) = self.phase { self.phase = .draining(delivery) }
         self.metrics.ended(response)
@@ -562,17 +564,17 @@ extension BinaryConnectionHandler {
 
     private func startDraining() {
         self.endTimer = self.after(TimeAmount(self.configuration.drainDuration)) { handler, context in
-            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it went on sending for too long", context)
+            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it kept sending for too long", context)
         }
         self.watchDrain()
     }
 
-    /// Waits no longer for the provider than it is silent.
+    /// Resets the connection if the provider is silent for too long.
     private func watchDrain() {
         self.drainTimer?.cancel()
         self.drainTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
             guard handler.isDraining else { return }
-            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it did not close in time", context)
+            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it was idle for too long", context)
         }
     }
 
@@ -580,9 +582,9 @@ extension BinaryConnectionHandler {
         guard action == .close else { return }
         self.logger.info(
             "connection reset",
-            metadata: [LogKey.refusalReason: "behind its end \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
+            metadata: [LogKey.refusalReason: "after its end, \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
         )
-        // A reset, so that the next write of a provider that reads nothing fails.
+        // A reset makes the next write of a provider fail that does not read.
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
     }
 

@@ -4,75 +4,75 @@ public import APNSSession
 public import APNSWire
 public import OpenSSLTLS
 
-/// Where a listener of the binary protocol listens, whom it lets in, and its limits.
+/// The address, admission rules and limits of a listener of the binary protocol.
 @dynamicMemberLookup
 public struct BinaryListenerConfiguration: Sendable {
-    /// How a payload is found to be a JSON object.
+    /// How a payload is verified to be a JSON object.
     @frozen
     @safe public enum PayloadCheck: Sendable {
-        /// Not at all.
+        /// No check.
         case none
-        /// By its first and its last byte that is no white space: braces. What is between is not looked at.
+        /// Checks that the first and last non-whitespace bytes are braces, without parsing the rest.
         case braces
-        /// By the caller; called on event loops, with bytes that must not leave the call. What it says of a payload
-        /// also goes for the same payload in the messages right behind.
+        /// Calls a closure on event loops; the bytes must not escape it. Its result also applies to identical payloads
+        /// in directly following messages.
         case custom(@Sendable (UnsafeRawBufferPointer) -> Bool)
     }
 
-    /// Where it listens, whom it lets in, and its limits; these are properties of this type, too.
+    /// The address, admission rules and limits; also available as properties of this type.
     public var listener: ListenerConfiguration
 
-    /// What may be announced by a frame.
+    /// The maximum lengths that a frame may announce.
     public var limits = FrameLimits()
 
-    /// What is checked before a notification is handed on.
+    /// The checks before a notification is passed to the backend.
     public var rules = GatewayRules()
 
-    /// How a payload is found to be a JSON object; by default by its braces.
+    /// How a payload is verified to be a JSON object; by default by its braces.
     public var payloadCheck = PayloadCheck.braces
 
-    /// How many notifications of one connection may be without an outcome, at least 1; by default 1000.
+    /// How many notifications of a connection may wait for an outcome, at least 1; by default 1000.
     public var inFlightCountMax = GatewaySession.inFlightCountMaxDefault
 
-    /// How long a connection may be without anything arriving; by default a day, since providers were told to keep
-    /// their connections open.
+    /// How long a connection may be idle; by default a day, since providers were advised to keep connections open.
     ///
-    /// `nil` for any time.
+    /// `nil` for no limit.
     public var idleTimeout: Duration? = .seconds(86_400)
 
-    /// How long a notification may be without an outcome; by default 5 minutes.
+    /// How long a notification may wait for an outcome; by default 5 minutes.
     ///
-    /// Then its provider is told that the service shuts down, with the last one accepted, as if the backend had said
-    /// so. Looked after four times in that time, so that it may take a quarter longer. `nil` for any time.
+    /// Then its provider receives status 10 with the last accepted notification. The time is checked four times in
+    /// that period, so it may be exceeded by a quarter. `nil` for no limit.
     public var outcomeTimeout: Duration? = .seconds(300)
 
-    /// How many bytes are read and thrown away behind an error response; by default 64 MiB.
+    /// How many bytes are read and discarded after an error response; by default 64 MiB.
     public var drainByteCountMax = GatewaySession.drainByteCountMaxDefault
 
-    /// How long is read and thrown away behind an error response at most; by default 2 seconds.
+    /// The maximum time to read and discard bytes after an error response; by default 2 seconds.
     ///
     /// Then the connection is reset, so that the provider's next write fails: many providers never read an error
-    /// response, and learn of it only so.
+    /// response, and notice it only in this way.
     public var drainDuration = Duration.seconds(2)
 
-    /// How long nothing may arrive behind an error response before the connection is reset; by default half a second.
+    /// How long a connection may be idle after an error response before it is reset; by default half a second.
     public var drainIdleDuration = Duration.milliseconds(500)
 
-    /// Whether a shutdown is told to providers with status 10; by default it is.
+    /// Whether providers receive status 10 at a shutdown; by default they do.
     ///
-    /// What has no outcome in the first four fifths of ``ListenerConfiguration/shutdownDuration`` is told as not taken.
+    /// Notifications without an outcome in the first four fifths of ``ListenerConfiguration/shutdownDuration`` are
+    /// reported as not accepted.
     public var announcesShutdown = true
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with defaults.
     ///
     /// - Parameters:
     ///   - identity: the gateway's certificate and key.
-    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    ///   - clientTrust: the authorities that a provider's certificate must chain to.
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
         self.listener = ListenerConfiguration(identity: identity, clientTrust: clientTrust, port: 2195)
     }
 
-    /// What the listeners of all protocols have in common.
+    /// The settings that the listeners of all protocols share.
     public subscript<Value>(dynamicMember member: WritableKeyPath<ListenerConfiguration, Value>) -> Value {
         get { self.listener[keyPath: member] }
         set { self.listener[keyPath: member] = newValue }
@@ -80,7 +80,7 @@ public struct BinaryListenerConfiguration: Sendable {
 }
 
 extension BinaryListenerConfiguration.PayloadCheck {
-    /// Whether the payload of a message that begins with the first byte passes.
+    /// Whether the payload of the message at the start of the bytes passes the check.
     func passes(_ message: UnsafeRawBufferPointer, _ layout: borrowing FrameLayout) -> Bool {
         guard layout.payloadByteCount > 0 else { return false }
         let range = layout.payloadOffset..<layout.payloadOffset + layout.payloadByteCount
@@ -106,9 +106,9 @@ extension BinaryListenerConfiguration.PayloadCheck {
 }
 
 extension BinaryListenerConfiguration: CustomStringConvertible, CustomReflectable {
-    /// The protocol, and where it listens, in one line.
+    /// The protocol and the address, in one line.
     public var description: String { "listener of the binary protocol on \(self.listener)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -3,32 +3,32 @@
 import APNSSession
 import APNSWire
 
-/// What became of the messages of one connection, for the line that the log has about its end.
+/// Counts the outcomes of a connection's messages for its final log line.
 struct ConnectionCounts: Hashable, Sendable {
-    /// Messages that were handed on to the backend.
+    /// Messages passed to the backend.
     private(set) var handedOn: UInt64 = 0
-    /// The service has them.
+    /// Messages accepted by the service.
     private(set) var delivered: UInt64 = 0
-    /// They were refused, by the service or by the listener's own checks.
+    /// Messages rejected by the service or by the listener's checks.
     private(set) var rejected: UInt64 = 0
-    /// Their tokens are dead, and on the feedback list.
+    /// Messages whose tokens are dead and on the feedback list.
     private(set) var listed: UInt64 = 0
-    /// The listener refused and passed over them, so that they were not handed on.
+    /// Messages that the listener rejected and skipped.
     private var refused: UInt64 = 0
 
-    /// All that came, but the message at fault where there was one, and what was thrown away behind it.
+    /// All received messages except the one at fault and those discarded after it.
     var taken: UInt64 { self.handedOn + self.refused }
 
-    /// Those that were not taken in the end, are in doubt, or had no outcome before the connection closed.
+    /// Messages that were not accepted, are in doubt, or had no outcome when the connection closed.
     var unsettled: UInt64 {
         let settled = self.delivered + self.rejected - self.refused + self.listed
         return self.handedOn > settled ? self.handedOn - settled : 0
     }
 
-    /// Notes that a message was handed on.
+    /// Records that a message was passed to the backend.
     mutating func handOn() { self.handedOn += 1 }
 
-    /// Notes what became of a message that was handed on.
+    /// Records the outcome of a message.
     mutating func settle(_ outcome: DeliveryOutcome) {
         switch outcome {
         case .accepted, .suppressed: self.delivered += 1
@@ -39,7 +39,7 @@ struct ConnectionCounts: Hashable, Sendable {
         }
     }
 
-    /// Notes that the listener passed over a message that its own checks refused.
+    /// Records that the listener skipped a message that failed its checks.
     mutating func refuse() {
         self.refused += 1
         self.rejected += 1

@@ -3,129 +3,129 @@
 public import APNSSession
 public import APNSWire
 
-/// Where the notifications go that a listener takes from providers.
+/// The destination of the notifications that a listener receives.
 public protocol DeliveryBackend: Sendable {
-    /// Whether the next notification of a connection may be handed on only when all before it are settled.
+    /// Whether a notification of a connection is passed on only after all earlier ones are completed.
     ///
-    /// Then nothing behind a notification that fails is ever handed on, which makes the accounts exact, at the price
-    /// of one notification at a time for outcomes that come later. By default `false`. A backend whose outcomes all
-    /// come at once is exact either way.
+    /// Then nothing after a failed notification is ever passed on, which makes the accounts exact, at the price of one
+    /// notification at a time if outcomes come later. By default `false`. A backend whose outcomes are all immediate is
+    /// exact either way.
     var requiresOrder: Bool { get }
 
-    /// Decides about a provider whose certificate was verified.
+    /// Decides whether to admit a provider whose certificate was verified.
     ///
     /// Called on the connection's event loop, which must not be blocked.
     ///
-    /// - Parameter provider: who it is.
-    /// - Returns: what to do.
+    /// - Parameter provider: the connection.
+    /// - Returns: the decision.
     func admit(_ provider: ProviderConnection) -> Admission
 }
 
 extension DeliveryBackend {
-    /// Several at a time.
+    /// `false`: several notifications at a time.
     public var requiresOrder: Bool { false }
 }
 
-/// What a backend decides about a provider.
+/// The decision about a provider.
 @frozen
 public enum Admission {
-    /// Its notifications go here.
+    /// The provider's notifications are passed to this object.
     case admitted(any DeliveryConnection)
-    /// Its connection is closed at once, and it is told nothing.
+    /// The connection is closed immediately, without an error response.
     case refused
 }
 
-/// What a backend keeps for one provider's connection.
+/// The backend's state of one provider's connection.
 ///
-/// Everything is called on the connection's event loop, which must not be blocked.
+/// All methods are called on the connection's event loop, which must not be blocked.
 public protocol DeliveryConnection: AnyObject {
-    /// For how long nothing is to be taken from the provider; `nil`, the default, where that may begin.
+    /// How long not to read from the provider; `nil`, the default, for no delay.
     ///
-    /// Asked for when the provider is let in, and again when that time is over. What the provider writes meanwhile
-    /// waits in the buffers of the connection, and is taken then.
+    /// It is read when the provider is admitted, and again after the delay. What the provider writes meanwhile stays in
+    /// the buffers of the connection.
     var readingDelay: Duration? { get }
 
-    /// What is done about notifications that are refused for a reason of their own; by default they are reported.
+    /// How rejections that concern only one notification are handled; by default they are reported.
     var rejectionPolicy: RejectionPolicy { get }
 
-    /// What the provider is called in logs; `nil`, the default, for nothing.
+    /// The provider's name in logs; `nil`, the default, for none.
     var providerName: String? { get }
 
-    /// Takes a notification.
+    /// Delivers a notification.
     ///
-    /// - Parameter message: what to deliver; it has passed the listener's checks.
-    /// - Returns: what became of it where that is known at once, else `nil`; then its ticket must be settled.
+    /// - Parameter message: the notification, which has passed the listener's checks.
+    /// - Returns: the outcome if it is known immediately; `nil` if the ticket will be settled later.
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome?
 
-    /// Notes that all was handed on that could be: one or more messages, as a rule all that came in one read.
+    /// Called after one or more messages were passed on, usually all of one read.
     ///
-    /// The provider is told nothing of them before this. So who takes them may keep its books then, for all at once.
+    /// The provider receives no response to them before this call, so the backend can record them all at once here.
     func deliverComplete()
 
-    /// Whether there is no room for more, so that nothing is to be taken from the provider until half of what its
-    /// connection has in flight is settled; asked for behind each notification that waits for its outcome.
+    /// Whether the backend is full, so that reading pauses until half of the connection's notifications in flight are
+    /// completed; read after each notification that waits for its outcome.
     var isFull: Bool { get }
 
-    /// Whether the provider would be let in as it was; asked by ``Listener/readmit()``.
+    /// Whether the provider would still be admitted in the same way; called by ``Listener/readmit()``.
     ///
-    /// - Parameter provider: who is connected.
-    /// - Returns: by default `true`; else the connection ends.
+    /// - Parameter provider: the connection.
+    /// - Returns: by default `true`; if `false`, the connection ends.
     func isAdmitted(_ provider: ProviderConnection) -> Bool
 
-    /// Brings the connection to its end; called once, when everything before the end is settled.
+    /// Ends the connection; called once, when everything before the end is completed.
     ///
-    /// The provider is told nothing before `carryOut` is called. Where that takes as long as an outcome may, the
-    /// connection is closed without a word.
+    /// The provider receives no error response before `carryOut` is called. If that takes longer than an outcome may,
+    /// the connection is closed without one.
     ///
     /// - Parameters:
-    ///   - ending: the end that the protocol asks for.
-    ///   - carryOut: is called once, from any thread, also at once, with what the provider is told; by default at
-    ///     once with the response that the protocol asks for. The response goes in one write, then close_notify and
-    ///     the half-close, then what still comes is read and discarded within limits.
+    ///   - ending: the end that the protocol requires.
+    ///   - carryOut: must be called once, from any thread, possibly immediately, with the error response to send. The
+    ///     default implementation calls it immediately with the response that the protocol requires. The response is
+    ///     sent in one write, followed by close_notify and the half-close; further input is discarded within limits.
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void)
 
-    /// Whether ``refused(_:)`` is to be called, which costs a copy of each message that is refused; by default `false`.
+    /// Whether ``refused(_:)`` is called, which costs a copy of each rejected message; by default `false`.
     var observesRefusals: Bool { get }
 
-    /// Notes that the listener refused a message by its own checks, so that ``deliver(_:)`` never gets it.
+    /// Called when the listener's checks reject a message, which is not passed to ``deliver(_:)``.
     ///
-    /// Where a message before it fails later, the provider is told of that one instead.
+    /// If an earlier message fails later, the error response names that one instead.
     ///
-    /// - Parameter message: what was refused, and why.
+    /// - Parameter message: the rejected message, and the reason.
     func refused(_ message: RefusedMessage)
 
-    /// Notes that messages were thrown away.
+    /// Called when messages were discarded.
     ///
-    /// - Parameter messageCount: how many.
+    /// - Parameter messageCount: the number of messages.
     func discarded(messageCount: Int)
 
-    /// Notes that the connection is gone; outcomes that are still due are no longer told to anyone.
+    /// Called when the connection has closed; later outcomes are no longer reported.
     func closed()
 }
 
 extension DeliveryConnection {
-    /// At once.
+    /// No delay.
     public var readingDelay: Duration? { nil }
-    /// They are reported.
+    /// Rejections are reported.
     public var rejectionPolicy: RejectionPolicy { .report }
-    /// Nothing.
+    /// No name.
     public var providerName: String? { nil }
-    /// Nothing.
+    /// Does nothing.
     public func deliverComplete() {}
-    /// There is room.
+    /// Never full.
     public var isFull: Bool { false }
-    /// It would.
+    /// Still admitted.
     public func isAdmitted(_ provider: ProviderConnection) -> Bool { true }
-    /// As the protocol asks for.
+    /// Sends the response that the protocol requires.
     public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
         carryOut(ending.response)
     }
-    /// It is not.
+    /// Not called.
     public var observesRefusals: Bool { false }
-    /// Nothing.
+    /// Does nothing.
     public func refused(_ message: RefusedMessage) {}
-    /// Nothing.
+    /// Does nothing.
     public func discarded(messageCount: Int) {}
-    /// Nothing.
+    /// Does nothing.
     public func closed() {}
 }

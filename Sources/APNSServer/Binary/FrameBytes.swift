@@ -3,20 +3,20 @@
 import APNSWire
 import NIOCore
 
-/// The bytes of a stream that are not taken yet: the begin of a message from earlier reads, and the newest read.
+/// The unprocessed bytes of a stream: the beginning of a message from earlier reads, and the newest read.
 ///
-/// Only the one message that two reads share is copied.
+/// Only a message that spans two reads is copied.
 struct FrameBytes {
-    /// With so many bytes more, most messages that were begun are whole.
+    /// Most incomplete messages are complete after this many more bytes.
     private static let joinedByteCountUsual = 512
 
-    /// The begin of a message, sometimes with more than its end behind it.
+    /// The beginning of a message, possibly followed by more than its end.
     private var begin = ByteBuffer()
     private var newest = ByteBuffer()
     /// How many of the last bytes of `begin` are also the first of `newest`.
     private var sharedCount = 0
 
-    /// What is to be read next: one message where two reads share it, else all that there is.
+    /// The bytes to parse next: one message if it spans two reads, otherwise everything.
     var next: (bytes: ByteBuffer, messageCountMax: Int) {
         self.begin.readableBytes > 0 ? (self.begin, 1) : (self.newest, .max)
     }
@@ -29,7 +29,7 @@ struct FrameBytes {
         }
     }
 
-    /// Notes that bytes of ``next`` were taken.
+    /// Marks bytes of ``next`` as processed.
     mutating func take(byteCount: Int) {
         guard self.begin.readableBytes > 0 else {
             self.newest.moveReaderIndex(forwardBy: byteCount)
@@ -41,7 +41,7 @@ struct FrameBytes {
         self.sharedCount = 0
     }
 
-    /// Takes all bytes out, in the order in which they came.
+    /// Removes and returns all bytes in order of arrival.
     mutating func takeAll(_ body: (ByteBuffer) -> Void) {
         if self.begin.readableBytes > 0 {
             body(self.begin)
@@ -51,13 +51,13 @@ struct FrameBytes {
         self = FrameBytes()
     }
 
-    /// Gets more bytes for a message that is not whole.
+    /// Adds bytes to an incomplete message.
     ///
     /// - Returns: whether there were any.
     mutating func extend() -> Bool {
         guard self.begin.readableBytes > 0 else {
             guard self.newest.readableBytes > 0 else { return false }
-            // A slice would keep all the memory of the read.
+            // A slice would retain the memory of the whole read.
             self.begin = ByteBuffer(bytes: self.newest.readableBytesView)
             self.newest = ByteBuffer()
             return false

@@ -5,19 +5,19 @@ import APNSWire
 import Glibc
 import NIOCore
 
-/// Parses what a provider sent and hands it on, all of a read in one loop.
+/// Parses a read and passes its messages to the backend in one loop.
 ///
-/// It is a value, so that the loop touches the memory of no class but the backend's.
+/// It is a value type, so the loop touches no class instance except the backend's.
 struct FrameDispatcher: ~Copyable {
-    /// Where the loop ended.
+    /// Why the loop stopped.
     enum Outcome {
-        /// Where more bytes are needed.
+        /// More bytes are needed.
         case drained
-        /// Where too much waits for its outcome.
+        /// Too many messages wait for their outcomes.
         case stopped
-        /// At the end, which waits for outcomes.
+        /// The connection ends after pending outcomes.
         case awaitsEarlier
-        /// At the end.
+        /// The connection ends.
         case finished(GatewayEnding)
     }
 
@@ -26,19 +26,19 @@ struct FrameDispatcher: ~Copyable {
     private let limits: FrameLimits
     private let payloadCheck: BinaryListenerConfiguration.PayloadCheck
     private var bytes = FrameBytes()
-    /// What is wrong with bytes that are no message.
+    /// What is wrong with bytes that are not a message.
     private(set) var fault: WireError?
-    /// How many messages were passed over, and why the last of them was refused.
+    /// The number of skipped messages, and the status of the last one.
     private(set) var skipped: (count: Int, status: ErrorResponse.Status)?
-    /// Passes over a message that is refused, where its provider is not told.
+    /// Skips a rejected message that causes no error response.
     private var skipper = FrameSkipper()
-    /// Counts what is thrown away.
+    /// Counts what is discarded.
     private var discarded = DiscardedFrameCounter()
-    /// What became of the messages.
+    /// The counts for the log.
     var counts = ConnectionCounts()
-    /// The number that the message at fault would have, where that is the first one thrown away.
+    /// The number that the message at fault would have, if it is the first discarded one.
     private(set) var faultNumber: UInt64?
-    /// Whether the message at fault is a probe: without token and payload, which asks for an answer.
+    /// Whether the message at fault is a probe: a message without token and payload that requests an error response.
     private(set) var isFaultProbe = false
 
     init(_ configuration: BinaryListenerConfiguration, requiresOrder: Bool) {
@@ -56,7 +56,7 @@ struct FrameDispatcher: ~Copyable {
         self.bytes.append(bytes)
     }
 
-    /// Hands on all whole messages.
+    /// Passes on all complete messages.
     mutating func take(for delivery: any DeliveryConnection, outcomes: OutcomeQueue) -> Outcome {
         while true {
             guard self.skipRest() else { return .drained }
@@ -69,7 +69,7 @@ struct FrameDispatcher: ~Copyable {
         }
     }
 
-    /// Goes on passing over a message that is refused.
+    /// Continues to skip a rejected message.
     ///
     /// - Returns: whether its end was reached.
     private mutating func skipRest() -> Bool {
@@ -82,15 +82,15 @@ struct FrameDispatcher: ~Copyable {
         return true
     }
 
-    /// How many messages were passed over since the last call, and why the last of them was refused.
+    /// Returns the number of messages skipped since the last call, and the status of the last one.
     mutating func takeSkipped() -> (count: Int, status: ErrorResponse.Status)? {
         defer { self.skipped = nil }
         return self.skipped
     }
 
-    /// Hands on the whole messages of some bytes.
+    /// Passes on the complete messages in a buffer.
     ///
-    /// - Returns: where it ended, or `nil` where the bytes or the messages that it may take did.
+    /// - Returns: why it stopped; `nil` if the bytes or the message quota ran out.
     private mutating func walk(
         _ bytes: ByteBuffer,
         messageCountMax: Int,
@@ -98,9 +98,9 @@ struct FrameDispatcher: ~Copyable {
         _ delivery: any DeliveryConnection,
         _ outcomes: OutcomeQueue
     ) -> Outcome? {
-        // One value serves all messages of a read, so that no reference is counted for each.
+        // One value serves all messages of a read, which saves reference counting per message.
         var message = InboundNotification(bytes: bytes, outcomes: outcomes, receivedAt: .now())
-        // Batches often have one payload for all, which is compared more quickly than checked.
+        // The messages of a batch often share one payload, and comparing is faster than checking.
         var passed = 0..<0
         return unsafe bytes.withUnsafeReadableBytes { raw -> Outcome? in
             for _ in 0..<messageCountMax {
@@ -153,16 +153,16 @@ struct FrameDispatcher: ~Copyable {
         }
     }
 
-    /// Whether two payloads are the same, of which the first may be none.
+    /// Whether two payloads are identical; the first may be absent.
     private static func isSame(_ first: Range<Int>, _ second: Range<Int>, in bytes: UnsafeRawBufferPointer) -> Bool {
         guard !first.isEmpty, first.count == second.count, let base = bytes.baseAddress else { return false }
         return unsafe memcmp(base + first.lowerBound, base + second.lowerBound, first.count) == 0
     }
 
-    /// The number that the next message is given.
+    /// The number of the next message.
     private var nextNumber: UInt64 { self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1 }
 
-    /// Tells who observes it of a whole message that was refused.
+    /// Reports a complete message that was rejected to the backend.
     private func report(
         _ rest: UnsafeRawBufferPointer,
         _ message: borrowing InboundNotification,
@@ -181,7 +181,7 @@ struct FrameDispatcher: ~Copyable {
         )
     }
 
-    /// Tells who observes it of bytes that are no message.
+    /// Reports bytes that are not a message to the backend.
     private func report(
         _ rest: UnsafeRawBufferPointer,
         _ message: borrowing InboundNotification,
@@ -217,14 +217,14 @@ struct FrameDispatcher: ~Copyable {
         }
     }
 
-    /// Throws away what was read and not taken, and from now on all that is read.
+    /// Discards what was read and not processed, and everything read from now on.
     ///
-    /// - Returns: how many messages were in it, that which is at fault not among them.
+    /// - Returns: the number of messages in it, excluding the one at fault.
     mutating func discard() -> Int {
         let before = self.discardedCount
         self.bytes.takeAll { bytes in
             unsafe bytes.withUnsafeReadableBytes { bytes in
-                // The rest of what was passed over was counted with its begin.
+                // The rest of a skipped message was counted with its beginning.
                 let skipped = self.skipper.isAtFrameStart ? 0 : unsafe self.skipper.skip(bytes)
                 unsafe self.discarded.count(UnsafeRawBufferPointer(rebasing: bytes[skipped...]))
             }
@@ -234,29 +234,28 @@ struct FrameDispatcher: ~Copyable {
 
     private mutating func noteFault(_ layout: FrameLayout) {
         self.faultNumber = self.nextNumber
-        // The layout of what is no message is that of the one before.
+        // Bytes that are not a message leave the layout of the previous message.
         self.isFaultProbe = self.fault == nil && layout.tokenByteCount + layout.payloadByteCount == 0
     }
 
-    /// How many messages were thrown away, that which is at fault not among them, since the end is to say so.
+    /// The number of discarded messages, excluding the one at fault, which the end names.
     var discardedCount: Int { max(0, self.discarded.frameCount - (self.faultNumber == nil ? 0 : 1)) }
 
-    /// Records that the end of the connection does not name the message at fault, which is thrown away like the
-    /// others.
+    /// Records that the end of the connection does not name the message at fault, which counts as discarded.
     ///
-    /// - Returns: how many messages that adds.
+    /// - Returns: the number of messages that this adds.
     mutating func discardFault() -> Int {
         let before = self.discardedCount
         self.faultNumber = nil
         return self.discardedCount - before
     }
 
-    /// How many bytes were thrown away behind one that is no command.
+    /// The number of bytes discarded after one that is not a command.
     var unparsedByteCount: Int { self.discarded.unparsedByteCount }
 }
 
 extension FrameLayout {
-    /// Where the payload lies, in bytes of which the message begins with one.
+    /// The range of the payload in a buffer in which the message begins at `start`.
     fileprivate func payloadRange(from start: Int) -> Range<Int> {
         start + self.payloadOffset..<start + self.payloadOffset + self.payloadByteCount
     }

@@ -3,17 +3,17 @@
 public import APNSWire
 public import NIOCore
 
-/// A notification as it came, still in the memory of the read it came with; it has passed the listener's checks.
+/// A received notification that has passed the listener's checks, still in the memory of its read.
 ///
-/// Nothing of it is copied unless asked for. Who keeps it, or its ``payload``, keeps the memory of the whole read, up
-/// to 64 KiB; what is to be kept for long is better kept as ``notification``.
+/// Nothing is copied unless requested. Keeping it, or its ``payload``, retains the memory of the whole read, up to
+/// 64 KiB; for long storage, use ``notification``.
 public struct InboundNotification: Sendable {
     private var bytes: ByteBuffer
     private let outcomes: OutcomeQueue
     private(set) var layout: FrameLayout
-    /// Where the message begins, from the first byte that ``bytes`` can be read from.
+    /// The offset of the message in ``bytes``.
     private var start = 0
-    /// When the listener began with the bytes that it came with.
+    /// When the listener started to process its bytes.
     package let receivedAt: NIODeadline
 
     /// The number of the message on its connection, from 1.
@@ -26,14 +26,14 @@ public struct InboundNotification: Sendable {
         self.receivedAt = receivedAt
     }
 
-    /// Goes on to another message of the same read.
+    /// Moves to another message of the same read.
     ///
     /// - Parameters:
-    ///   - start: where the message begins.
+    ///   - start: the offset of the message.
     ///   - rest: the bytes from there on.
-    ///   - limits: what may be announced.
-    /// - Returns: whether it is there whole.
-    /// - Throws: what is wrong with it.
+    ///   - limits: the maximum announced lengths.
+    /// - Returns: whether the message is complete.
+    /// - Throws: the error in the message.
     mutating func move(
         to start: Int,
         _ rest: UnsafeRawBufferPointer,
@@ -43,35 +43,35 @@ public struct InboundNotification: Sendable {
         return unsafe try self.layout.read(rest, limits: limits)
     }
 
-    /// Gives the message its number.
+    /// Assigns the message its number.
     mutating func number(_ number: UInt64) { self.number = number }
 
-    /// The format it came in.
+    /// The format of the message.
     public var command: Command { self.layout.command }
 
-    /// The identifier that the provider gave it, which is not unique; `nil` for none.
+    /// The provider's identifier, which is not unique; `nil` for none.
     public var identifier: UInt32? { self.layout.identifier }
 
-    /// Until when it is to be kept, in seconds since 1970 (UTC); 0 for not kept, `nil` where that is not said.
+    /// The expiry in seconds since 1970 (UTC); 0 for no storage, `nil` if not specified.
     public var expiry: UInt32? { self.layout.expiry }
 
-    /// 10 or 5, or what else the listener lets pass; `nil` where it is not said, which means 10.
+    /// The priority, 10 or 5, or another value that the listener permits; `nil` if not specified, which means 10.
     public var priority: UInt8? { self.layout.priority }
 
     /// The number of bytes of the payload.
     public var payloadByteCount: Int { self.layout.payloadByteCount }
 
-    /// Whom it is for.
+    /// The device token.
     public var token: DeviceToken {
         let (start, count) = (self.start + self.layout.tokenOffset, self.layout.tokenByteCount)
         let token = unsafe self.bytes.withUnsafeReadableBytes { bytes in
             unsafe try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
         }
-        guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
+        guard let token else { preconditionFailure("A message without a token of valid length was passed on.") }
         return token
     }
 
-    /// The token where it has 32 bytes, as nearly all have.
+    /// The token if it has 32 bytes, as nearly all have.
     package var usualToken: UsualToken? {
         guard self.layout.tokenByteCount == WireLimits.tokenByteCountUsual else { return nil }
         let start = self.start + self.layout.tokenOffset
@@ -84,12 +84,12 @@ public struct InboundNotification: Sendable {
     /// The number of bytes of the whole message.
     package var byteCount: Int { self.layout.byteCount }
 
-    /// How many bytes of the read there are from the first of the message on.
+    /// The number of bytes in the read from the start of the message.
     package var byteCountLeft: Int { self.bytes.readableBytes - self.start }
 
-    /// Copies the whole message as it came.
+    /// Appends a copy of the whole message as received.
     ///
-    /// - Parameter copy: where it is added.
+    /// - Parameter copy: the destination.
     package func appendFrame(to copy: inout [UInt8]) {
         let range = self.start..<self.start + self.layout.byteCount
         unsafe self.bytes.withUnsafeReadableBytes { bytes in
@@ -103,16 +103,16 @@ public struct InboundNotification: Sendable {
         return self.bytes.getSlice(at: start, length: self.layout.payloadByteCount) ?? ByteBuffer()
     }
 
-    /// The whole message as it came, in the memory of the read.
+    /// The whole message as received, in the memory of the read.
     package var frame: ByteBuffer {
         let start = self.bytes.readerIndex + self.start
         return self.bytes.getSlice(at: start, length: self.layout.byteCount) ?? ByteBuffer()
     }
 
-    /// Where in ``frame`` the payload begins.
+    /// The offset of the payload in ``frame``.
     package var payloadOffset: Int { self.layout.payloadOffset }
 
-    /// The notification, in memory of its own.
+    /// A copy of the notification in its own memory.
     public var notification: PushNotification {
         PushNotification(
             token: self.token,
@@ -122,19 +122,19 @@ public struct InboundNotification: Sendable {
         )
     }
 
-    /// What settles it later.
+    /// Settles it later.
     public var ticket: DeliveryTicket {
         DeliveryTicket(number: self.number, identifier: self.identifier, outcomes: self.outcomes)
     }
 }
 
 extension InboundNotification: CustomStringConvertible, CustomReflectable {
-    /// Lengths only; token and payload are private data.
+    /// Lengths only, since token and payload are private data.
     public var description: String {
         "message \(self.number), token of \(self.layout.tokenByteCount) bytes, "
             + "payload of \(self.layout.payloadByteCount) bytes"
     }
 
-    /// Nothing of token and payload.
+    /// Without token and payload.
     public var customMirror: Mirror { Mirror(self, children: ["number": self.number]) }
 }

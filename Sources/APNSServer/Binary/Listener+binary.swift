@@ -6,16 +6,17 @@ public import NIOPosix
 import OpenSSLTLS
 
 extension Listener {
-    /// Makes a gateway of the binary protocol, which does not listen yet: it takes notifications from providers and
-    /// gives them to a backend.
+    /// Creates a gateway of the binary protocol that does not listen yet.
     ///
-    /// On graceful shutdown it lets what is in flight be settled, and tells providers with status 10 (by option).
+    /// It receives notifications from providers and passes them to a backend.
+    ///
+    /// On graceful shutdown, it completes notifications in flight, and optionally sends status 10 to providers.
     ///
     /// - Parameters:
-    ///   - configuration: where it listens, whom it lets in, and its limits.
-    ///   - backend: where the notifications go.
-    ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of connections, at debug level, and of refusals with their reasons.
+    ///   - configuration: the address, admission rules and limits.
+    ///   - backend: the destination of the notifications.
+    ///   - eventLoopGroup: the event loops; by default NIO's singleton.
+    ///   - logger: receives connections at debug level, and refusals with their reasons.
     public convenience init(
         _ configuration: BinaryListenerConfiguration,
         backend: any DeliveryBackend,
@@ -24,19 +25,21 @@ extension Listener {
     ) {
         let parts = Parts(
             farewell: BinaryConnectionHandler.Shutdown(isAnnounced: configuration.announcesShutdown),
-            // What came before is to be taken, however its sender closed.
+            // Bytes received before the end of input are processed, even if the sender reset the connection.
             configureTLS: { $0.acceptsTruncation = true },
             handlers: { [BinaryConnectionHandler($0, configuration, backend: backend)] }
         )
         self.init(configuration.listener, parts, eventLoopGroup: eventLoopGroup, logger: logger)
     }
 
-    /// Asks the backend about each provider anew; who is not let in any more as before is treated as at a graceful
-    /// shutdown: nothing more is taken, and the connection ends when what is in flight is settled.
+    /// Asks the backend about each provider again.
     ///
-    /// Only a listener of the binary protocol asks; another one does nothing.
+    /// A connection whose provider is no longer admitted ends as at a graceful shutdown: nothing more is accepted, and
+    /// it closes when its notifications in flight are completed.
     ///
-    /// - Returns: completes when nothing more is taken from those.
+    /// It has an effect only for the binary protocol.
+    ///
+    /// - Returns: completes when those connections accept nothing more.
     /// - SeeAlso: ``DeliveryConnection/isAdmitted(_:)``.
     public func readmit() -> EventLoopFuture<Void> { self.send(BinaryConnectionHandler.Readmission()) }
 }

@@ -5,9 +5,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Outcomes on their way from any thread to the event loop of their connection, many at a time.
+/// Passes outcomes from any thread to the event loop of their connection, in batches.
 package final class OutcomeQueue: Sendable {
-    /// What became of one message.
+    /// The outcome of one message.
     package struct Entry {
         package var number: UInt64
         package var outcome: DeliveryOutcome
@@ -28,13 +28,15 @@ package final class OutcomeQueue: Sendable {
         self.receiver = NIOLoopBoundBox(nil, eventLoop: eventLoop)
     }
 
-    /// Lets a handler take the outcomes, from its own event loop; `nil` when the connection is gone.
+    /// Sets the handler that receives the outcomes; called on its event loop.
+    ///
+    /// `nil` when the connection has closed.
     func deliver(to handler: BinaryConnectionHandler?) {
         self.receiver.value = handler
         self.waiting.withLockedValue { $0.isClosed = handler == nil }
     }
 
-    /// Hands an outcome on to the connection, from any thread; one for a connection that is gone is passed over.
+    /// Adds an outcome, from any thread; one for a closed connection is ignored.
     package func put(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
         let isFirst = self.waiting.withLockedValue { waiting in
             guard !waiting.isClosed else { return false }
@@ -42,17 +44,17 @@ package final class OutcomeQueue: Sendable {
             return waiting.outcomes.count == 1
         }
         guard isFirst else { return }
-        // Where another event loop is at work, not before it has done all it has to do now: to wake this one costs a
-        // system call, and it would take an outcome or two each time.
+        // From another event loop, the wake-up waits until that loop has finished its current work: each wake-up costs
+        // a system call, and would otherwise carry only one or two outcomes.
         if let present = MultiThreadedEventLoopGroup.currentEventLoop, present !== self.eventLoop {
             present.execute { self.eventLoop.execute { self.empty() } }
         } else {
-            // Never at once, even on the event loop itself: the backend may still be inside its call.
+            // Asynchronously even on the same event loop, since the backend may still be inside its call.
             self.eventLoop.execute { self.empty() }
         }
     }
 
-    /// Hands on all outcomes that have come; on the event loop of the connection.
+    /// Passes all outcomes to the handler; on the event loop of the connection.
     func empty() {
         let outcomes = self.waiting.withLockedValue { waiting in
             let outcomes = waiting.outcomes

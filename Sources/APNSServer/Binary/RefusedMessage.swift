@@ -3,49 +3,49 @@
 public import APNSWire
 public import NIOCore
 
-/// A message that a listener of the binary protocol refused by its own checks, or bytes that are no message.
+/// A message that failed the checks of a binary listener, or bytes that are not a message.
 ///
 /// - SeeAlso: ``DeliveryConnection/refused(_:)``.
 public struct RefusedMessage: Sendable {
-    /// How many bytes of a message are kept, which is more than the longest legal one has.
+    /// The maximum number of bytes kept of a message, more than the longest valid one has.
     public static let byteCountMax = 8192
 
-    /// The number on its connection that the message would have been given, from 1.
+    /// The number that the message would have on its connection, from 1.
     public var number: UInt64
 
-    /// Why it was refused; `nil` where the bytes begin with no command, which no status is for.
+    /// The status; `nil` if the bytes do not begin with a command, for which there is no status.
     ///
-    /// A provider is not told of it in command 0.
+    /// The provider receives no error response in command 0.
     public var status: ErrorResponse.Status?
 
-    /// The format it came in; `nil` where the bytes begin with no command.
+    /// The format; `nil` if the bytes do not begin with a command.
     public var command: Command?
 
-    /// The identifier that the provider gave it; `nil` where none was read.
+    /// The provider's identifier; `nil` if none was read.
     public var identifier: UInt32?
 
-    /// Whom it is for; `nil` where that was not read: it had not arrived, or it is none of 1 to 100 bytes.
+    /// The device token; `nil` if it had not arrived, or does not have 1 to 100 bytes.
     public var token: DeviceToken?
 
-    /// The payload; `nil` where it had not arrived.
+    /// The payload; `nil` if it had not arrived.
     public var payload: ByteBuffer?
 
-    /// The length of the payload in bytes, as the message says; `nil` where that had not arrived.
+    /// The announced length of the payload in bytes; `nil` if it had not arrived.
     public var payloadByteCount: Int?
 
-    /// The bytes of the message, as far as they had arrived when it was refused, and ``byteCountMax`` at most.
+    /// The bytes of the message received before it was rejected, at most ``byteCountMax``.
     public var bytes: ByteBuffer
 
-    /// When the listener began with the bytes that it came with.
+    /// When the listener started to process its bytes.
     package let receivedAt: NIODeadline
 
     /// - Parameters:
-    ///   - number: the number it would have been given.
-    ///   - status: why it was refused.
-    ///   - identifier: what an error response names it by.
-    ///   - byteCount: the length of the whole message; `nil` where that is not known.
-    ///   - receivedAt: when the listener began with them.
-    ///   - rest: the bytes from its first on.
+    ///   - number: the number that the message would have.
+    ///   - status: the status.
+    ///   - identifier: the identifier in the error response.
+    ///   - byteCount: the length of the whole message; `nil` if unknown.
+    ///   - receivedAt: when the listener started to process its bytes.
+    ///   - rest: the bytes from the start of the message.
     init(
         number: UInt64,
         status: ErrorResponse.Status?,
@@ -59,7 +59,7 @@ public struct RefusedMessage: Sendable {
         self.status = status
         self.identifier = identifier
         let count = min(rest.count, byteCount ?? .max, Self.byteCountMax)
-        // A slice would keep all the memory of the read.
+        // A slice would retain the memory of the whole read.
         unsafe self.bytes = ByteBuffer(bytes: UnsafeRawBufferPointer(rebasing: rest[..<count]))
         self.command = self.bytes.getInteger(at: 0).flatMap { Command(rawValue: $0) }
         switch self.command {
@@ -79,7 +79,7 @@ public struct RefusedMessage: Sendable {
         self.payloadByteCount = self.bytes.getInteger(at: payloadOffset, as: UInt16.self).map { Int($0) }
     }
 
-    /// Reads the items of command 2 as far as they are whole; of several of a kind, the first.
+    /// Reads the complete items of command 2; of several items of one kind, the first counts.
     private mutating func readItems() {
         var offset = 5
         while let item: UInt8 = self.bytes.getInteger(at: offset), let data = self.part(at: offset + 1) {
@@ -92,13 +92,13 @@ public struct RefusedMessage: Sendable {
             }
             offset += 3 + data.readableBytes
         }
-        // One whose length has arrived, and not all of its bytes.
+        // An item whose length has arrived, but not all of its bytes.
         if self.payload == nil, self.bytes.getInteger(at: offset) == NotificationFrame.Item.payload.rawValue {
             self.payloadByteCount = self.bytes.getInteger(at: offset + 1, as: UInt16.self).map { Int($0) }
         }
     }
 
-    /// A part behind its length in two bytes; `nil` where it is not there whole.
+    /// Reads a part with a two-byte length prefix; `nil` if it is incomplete.
     private func part(at offset: Int) -> ByteBuffer? {
         guard let count: UInt16 = self.bytes.getInteger(at: offset) else { return nil }
         return self.bytes.getSlice(at: offset + 2, length: Int(count))
@@ -106,11 +106,11 @@ public struct RefusedMessage: Sendable {
 }
 
 extension RefusedMessage: CustomStringConvertible, CustomReflectable {
-    /// Lengths only; token and payload are private data.
+    /// Lengths only, since token and payload are private data.
     public var description: String {
         "message \(self.number) of \(self.bytes.readableBytes) bytes, status \(self.status.map { "\($0)" } ?? "none")"
     }
 
-    /// Nothing of token and payload.
+    /// Without token and payload.
     public var customMirror: Mirror { Mirror(self, children: ["number": self.number]) }
 }

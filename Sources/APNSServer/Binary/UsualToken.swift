@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A device token of 32 bytes, as nearly all have, in four words: quick to compare.
+/// A device token of 32 bytes, the usual length, in four words for fast comparison.
 package struct UsualToken: Equatable, Sendable {
     @usableFromInline var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
-    /// 32 bytes of 0.
+    /// 32 zero bytes.
     @inlinable
     package init() {}
 
@@ -17,10 +17,10 @@ package struct UsualToken: Equatable, Sendable {
     @inlinable @inline(__always)
     package static func == (left: UsualToken, right: UsualToken) -> Bool { left.words == right.words }
 
-    /// A number that follows from the bytes and a seed, for a table.
+    /// Returns a hash of the bytes and a seed.
     ///
     /// - Parameter seed: any number.
-    /// - Returns: the number.
+    /// - Returns: the hash.
     @inlinable @inline(__always)
     package func mixed(_ seed: UInt64) -> UInt64 {
         var mixed = (self.words.0 ^ seed) &* 0x9E37_79B9_7F4A_7C15

@@ -13,21 +13,21 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Asks a connection that only waits for its provider to end.
+    /// Asks a connection to end that only waits for its provider.
     struct Shutdown {}
 
     private enum Phase {
         case handshaking
         case delivering
-        /// All of the list was taken by the kernel.
+        /// The whole list was written to the kernel.
         case delivered
         case closed
     }
 
-    /// Tuples that are taken from the list at a time.
+    /// The number of tuples read from the list at a time.
     private static let portionCount = 1000
 
-    /// The bytes of a tuple whose token has the usual length.
+    /// The size of a tuple whose token has the usual length.
     private static let tupleByteCountUsual = 6 + WireLimits.tokenByteCountUsual
 
     private let connection: Listener.Connection
@@ -44,7 +44,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var remoteAddress = "?"
     private var admittedAt: NIODeadline?
     private var isAcknowledged = false
-    /// By what the connection is counted in its provider's share; `nil` where it is not.
+    /// The key of the connection in its provider's quota; `nil` if it is not counted.
     private var shareFingerprint: String?
     private var progressTimer: Scheduled<Void>?
 
@@ -79,7 +79,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// A provider says nothing; what it says all the same is thrown away.
+    /// Discards input: the protocol has none.
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -87,7 +87,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
         if error as? TLSError == .truncated, !self.configuration.requiresCloseNotify { self.acknowledge() }
         self.phase = .closed
-        // TLS closes by itself; anything else has to be closed here.
+        // TLSHandler closes the connection after its own errors only.
         if !(error is TLSError) { context.close(promise: nil) }
     }
 
@@ -134,19 +134,19 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.shareFingerprint = identity.fingerprint
         (self.remoteAddress, self.admittedAt) = (address, context.eventLoop.now)
         self.admission.admit(self.connection.number)
-        self.logger.debug("feedback asked for", metadata: metadata)
+        self.logger.debug("feedback requested", metadata: metadata)
         self.list = list
         self.phase = .delivering
         self.timer = self.after(TimeAmount(self.configuration.connectionDurationMax)) { $0.cut($1) }
         self.deliver(context)
     }
 
-    /// Ends the connection without close_notify, which would say that the list is empty.
+    /// Ends the connection without close_notify, which would mean an empty list.
     private func refuse(_ context: ChannelHandlerContext) {
         self.phase = .closed
         self.timer = self.after(TimeAmount(self.configuration.handshakeTimeout)) { $0.cut($1) }
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        // An empty write succeeds when all before it has left, so that the provider has its handshake first.
+        // An empty write completes when everything before it is sent, so that the provider gets its handshake first.
         context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
             bound.eventLoop.execute {
                 guard let context = bound.value.context else { return }
@@ -157,8 +157,9 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     // MARK: Delivering
 
-    /// Writes the next portion; the one behind it when the kernel has taken this one, in another turn of the event
-    /// loop.
+    /// Writes the next portion.
+    ///
+    /// The following one is written when the kernel has accepted this one, in a later turn of the event loop.
     private func deliver(_ context: ChannelHandlerContext) {
         guard case .delivering = self.phase else { return }
         let tuples = self.list?.next(Self.portionCount) ?? []
@@ -173,16 +174,16 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         }
     }
 
-    /// The kernel has taken what was written.
+    /// Called when the kernel has accepted the written bytes.
     private func portionLeft() {
         self.progressTimer?.cancel()
         if let context = self.context { self.deliver(context) }
     }
 
-    /// Cuts the connection unless its provider does what is waited for.
+    /// Cuts the connection if its provider neither reads nor closes in time.
     private func expectProgress() {
         self.progressTimer = self.after(TimeAmount(self.configuration.progressTimeout)) { handler, context in
-            handler.logger.debug("feedback provider does not take its list, or does not close")
+            handler.logger.debug("feedback provider does not read its list or does not close")
             handler.cut(context)
         }
     }
@@ -212,7 +213,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.logger.debug("feedback delivered", metadata: [LogKey.tokens: "\(self.tokenCount)"])
     }
 
-    /// Says what a provider took that was let in.
+    /// Logs what an admitted provider read.
     private func logClosed(_ context: ChannelHandlerContext) {
         guard let admittedAt = self.admittedAt else { return }
         self.logger.info(
@@ -220,13 +221,13 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             metadata: [
                 LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.tokens: "\(self.tokenCount)",
                 LogKey.closeReason: self.isAcknowledged
-                    ? "the provider took the whole list" : "it ended before the whole list was taken, which stays",
+                    ? "the provider read the whole list" : "closed before the whole list was read; the list is kept",
                 LogKey.connectionDuration: "\(Duration(context.eventLoop.now - admittedAt))",
             ]
         )
     }
 
-    /// Cuts the connection; what TLS reports of that is not the provider's close.
+    /// Cuts the connection, so that a close reported by TLS does not count as the provider's.
     private func cut(_ context: ChannelHandlerContext) {
         self.phase = .closed
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)

@@ -2,52 +2,53 @@
 
 public import OpenSSLTLS
 
-/// Where a listener of the feedback service listens, whom it lets in, and how it delivers.
+/// The address, admission rules and delivery options of a listener of the feedback service.
 @dynamicMemberLookup
 public struct FeedbackListenerConfiguration: Sendable {
-    /// Where it listens, whom it lets in, and its limits; these are properties of this type, too.
+    /// The address, admission rules and limits; also available as properties of this type.
     public var listener: ListenerConfiguration
 
-    /// Whether the connection is closed behind the last tuple, also where there is none; by default it is.
+    /// Whether the connection is closed after the last tuple, even if there is none; by default it is.
     ///
-    /// Otherwise it stays open until the provider closes it. The service was seen to do either.
+    /// Otherwise it stays open until the provider closes it. Apple's service was observed to do either.
     public var closesBehindList = true
 
-    /// How long to wait between the last tuple and close_notify; by default 300 ms, since some clients lose the last
-    /// tuple otherwise.
+    /// How long to wait between the last tuple and close_notify; by default 300 ms, since some clients otherwise lose
+    /// the last tuple.
     public var closingPause = Duration.milliseconds(300)
 
-    /// Whether entries leave the list only when the provider has sent close_notify; by default an end of stream does
-    /// as well, since many clients never send it.
+    /// Whether entries leave the list only if the provider has sent close_notify; by default an end of stream is
+    /// sufficient, since many clients never send close_notify.
     ///
-    /// A reset never does.
+    /// A reset is never sufficient.
     public var requiresCloseNotify = false
 
-    /// How long a provider may take to read the list, and then to close; by default 10 minutes.
+    /// How long a provider may take to read the list and close; by default 10 minutes.
     public var connectionDurationMax = Duration.seconds(600)
 
-    /// How many connections one provider may have, by its certificate; more are refused.
+    /// The maximum number of connections of one provider, by its certificate; further ones are refused.
     ///
-    /// By default 8. So one provider that lets its connections stand keeps no other one out.
+    /// By default 8, so that a provider with idle connections does not lock out others.
     public var connectionCountMaxPerProvider = 8
 
-    /// How long a provider may take nothing of what is written to it, and how long it may take to close where the list
-    /// is closed behind; then the connection is cut, and the list stays as it is.
+    /// How long a provider may read nothing, and how long it may take to close after the end of the list.
+    ///
+    /// Then the connection is cut, and the list is kept.
     ///
     /// By default 60 seconds.
     public var progressTimeout = Duration.seconds(60)
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with defaults.
     ///
     /// - Parameters:
     ///   - identity: the service's certificate and key.
-    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    ///   - clientTrust: the authorities that a provider's certificate must chain to.
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
         self.listener = ListenerConfiguration(identity: identity, clientTrust: clientTrust, port: 2196)
         self.connectionCountMax = 256
     }
 
-    /// What the listeners of all protocols have in common.
+    /// The settings that the listeners of all protocols share.
     public subscript<Value>(dynamicMember member: WritableKeyPath<ListenerConfiguration, Value>) -> Value {
         get { self.listener[keyPath: member] }
         set { self.listener[keyPath: member] = newValue }
@@ -55,9 +56,9 @@ public struct FeedbackListenerConfiguration: Sendable {
 }
 
 extension FeedbackListenerConfiguration: CustomStringConvertible, CustomReflectable {
-    /// The protocol, and where it listens, in one line.
+    /// The protocol and the address, in one line.
     public var description: String { "listener of feedback on \(self.listener)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,27 +2,27 @@
 
 public import APNSWire
 
-/// Where a feedback listener has its tuples from: a list per topic and environment.
+/// The source of a feedback listener's tuples: a list per topic and environment.
 public protocol FeedbackStore: Sendable {
     /// Opens the list of a provider that has connected.
     ///
     /// Called on event loops.
     ///
-    /// - Parameter provider: who is connected; its certificate was verified.
+    /// - Parameter provider: the connection, whose certificate was verified.
     /// - Returns: the list, or `nil` to refuse the provider.
     func open(_ provider: ProviderConnection) -> (any FeedbackList)?
 }
 
-/// What one connection is given of a list.
+/// The list of one connection.
 ///
-/// Used on the event loop of the connection.
+/// It is confined to the event loop of the connection.
 public protocol FeedbackList: AnyObject {
-    /// Takes the next tuples.
+    /// Reads the next tuples.
     ///
-    /// - Parameter countMax: how many at most.
+    /// - Parameter countMax: the maximum number of tuples.
     /// - Returns: the tuples; none at the end of the list.
     func next(_ countMax: Int) -> [FeedbackTuple]
 
-    /// All that was taken has arrived: it may leave the list.
+    /// Called when all tuples have arrived, so that they may leave the list.
     func acknowledge()
 }

@@ -5,16 +5,18 @@ public import NIOCore
 public import NIOPosix
 
 extension Listener {
-    /// Makes a feedback service, which does not listen yet: it gives each provider the list of its topic's dead tokens.
+    /// Creates a feedback service that does not listen yet.
     ///
-    /// Entries leave the ``FeedbackStore`` only when all of a list was written and the provider has closed in order;
-    /// what was cut short is delivered again.
+    /// It sends each provider the dead tokens of its topic.
+    ///
+    /// Entries leave the ``FeedbackStore`` only after a whole list was written and the provider has closed cleanly.
+    /// An incomplete list is delivered again.
     ///
     /// - Parameters:
-    ///   - configuration: where it listens, whom it lets in, and how it delivers.
-    ///   - store: where the tuples are from.
-    ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of connections, at debug level, and of refusals with their reasons.
+    ///   - configuration: the address, admission rules and delivery options.
+    ///   - store: the source of the tuples.
+    ///   - eventLoopGroup: the event loops; by default NIO's singleton.
+    ///   - logger: receives connections at debug level, and refusals with their reasons.
     public convenience init(
         _ configuration: FeedbackListenerConfiguration,
         store: any FeedbackStore,

@@ -4,12 +4,12 @@ import APNSTransport
 import APNSWire
 import OpenSSLTLS
 
-/// What a client's certificate lets it do at the service's end of the HTTP/2 provider API.
+/// The permissions of a client's certificate at the HTTP/2 provider API.
 struct CertificateCredentials {
     private let certificate: TLSCertificate
     private let intermediates: [TLSCertificate]
     private let identity: ProviderIdentity
-    /// The topics that it is for.
+    /// The topics of the certificate.
     let topics: [String]
 
     init(
@@ -23,15 +23,17 @@ struct CertificateCredentials {
         self.topics = configuration.topics(certificate)
     }
 
-    /// Why a request may not be sent with it; looked at each time, since a certificate may be revoked at any time.
+    /// Returns why the certificate does not permit a request.
+    ///
+    /// It is checked per request, since it may be revoked.
     func problem(topic: String, pushType: PushType?, _ configuration: PushServerConfiguration) -> PushReason? {
-        // One that is for no topic is no push certificate.
+        // A certificate without topics is not a push certificate.
         if self.topics.isEmpty { return .badCertificate }
         if configuration.isRevoked(self.certificate, self.intermediates) { return .badCertificate }
         if let environment = configuration.environment, !self.identity.allows(environment) {
             return .badCertificateEnvironment
         }
-        // Locations are asked for with provider tokens alone.
+        // Location requests require provider tokens.
         if pushType == .location { return .forbidden }
         return self.topics.contains(topic) ? nil : .topicDisallowed
     }

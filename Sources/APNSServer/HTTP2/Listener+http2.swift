@@ -7,28 +7,29 @@ public import NIOPosix
 import OpenSSLTLS
 
 extension Listener {
-    /// How many control frames, or resets of streams, a client may send in a window of 30 s.
+    /// The number of control frames, or stream resets, that a client may send in 30 s.
     private static let frameCountMax = 20_000
 
-    /// Makes the service's end of the HTTP/2 provider API, as far as clients can tell, which does not listen yet.
+    /// Creates a server of the HTTP/2 provider API that does not listen yet.
     ///
-    /// It checks a request in this order, and answers the first fault:
-    /// 1. headers: `apns-id` (a UUID in either letter case), none twice, method, topic, collapse identifier, priority,
-    ///    expiration, push type, what the push type asks of priority, expiration and topic, path;
-    /// 2. credentials: the certificate (revoked, of the other environment, a push type that it is not for), or else
-    ///    the provider token (signature and team, key of the connection, environment, age, renewal), and whether they
-    ///    are for the topic;
-    /// 3. the device token is there; the payload is there; the device token has 1 to 100 bytes in hexadecimal digits;
-    ///    the payload is not too long; it is a JSON object, where ``PushServerConfiguration/payloadCheck`` says so;
-    /// 4. whatever ``PushService/take(_:)`` checks, such as the device.
+    /// It checks a request in this order, and responds with the first error:
+    /// 1. headers: `apns-id` (a UUID in either letter case), duplicates, method, topic, collapse identifier, priority,
+    ///    expiration, push type, the constraints of the push type on priority, expiration and topic, path;
+    /// 2. credentials: the certificate (revoked, for the other environment, push type not permitted), otherwise the
+    ///    provider token (signature and team, key of the connection, environment, age, renewal), and whether they
+    ///    permit the topic;
+    /// 3. device token and payload: both are present; the device token has 1 to 100 bytes in hexadecimal digits; the
+    /// payload
+    ///    is not too long, and is a JSON object if ``PushServerConfiguration/payloadCheck`` is set;
+    /// 4. the checks of ``PushService/take(_:)``, such as the device.
     ///
-    /// On graceful shutdown it tells its clients that it goes away, and answers what it has.
+    /// On graceful shutdown it sends GOAWAY, and responds to open requests.
     ///
     /// - Parameters:
-    ///   - configuration: where it listens, whom it lets in, and how it behaves.
-    ///   - service: where the requests go.
-    ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of connections and refusals, at debug level.
+    ///   - configuration: the address, admission rules and behavior.
+    ///   - service: the destination of the requests.
+    ///   - eventLoopGroup: the event loops; by default NIO's singleton.
+    ///   - logger: receives connections and refusals, at debug level.
     public convenience init(
         _ configuration: PushServerConfiguration,
         service: any PushService,

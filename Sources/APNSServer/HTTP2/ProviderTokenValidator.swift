@@ -5,30 +5,30 @@ import APNSWire
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
-/// Validates provider tokens, for all connections of a server.
+/// Validates the provider tokens of all connections of a server.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 final class ProviderTokenValidator: Sendable {
-    /// What a connection has shown so far.
+    /// What a connection has used so far.
     struct Memory: Equatable {
         var keyIdentifier: String?
         var teamIdentifier: String?
-        /// The last header that passed, and its time, so that it is not verified again and again.
+        /// The last valid header and its time, so that it is not verified each time.
         var passed: String?
         var issuedAt: Int64 = 0
     }
 
-    /// What a token with a good signature says.
+    /// The claims of a token with a valid signature.
     private struct Claims {
         var keyIdentifier: String
         var teamIdentifier: String
         var issuedAt: Int64
     }
 
-    /// How much later than now a token may have been made, in seconds, by a clock that is ahead.
+    /// How far in the future, in seconds, a token may be issued, to allow for clock skew.
     private static let skewMax: Int64 = 60
 
-    /// The age at which a token is not taken any more, in seconds.
+    /// The age in seconds at which a token is no longer accepted.
     private static let ageMax: Int64 = 60 * 60
 
     private let keys: [String: PushServerConfiguration.TokenKey]
@@ -45,7 +45,7 @@ final class ProviderTokenValidator: Sendable {
 
     /// Validates the value of an authorization header.
     ///
-    /// - Returns: what is wrong with it, or `nil`.
+    /// - Returns: the error, or `nil`.
     func problem(_ authorization: String?, _ memory: inout Memory, now: Int64) -> PushReason? {
         guard let authorization else { return .missingProviderToken }
         if memory.passed == authorization { return self.ageProblem(memory.issuedAt, now) }
@@ -54,7 +54,7 @@ final class ProviderTokenValidator: Sendable {
         guard let claims = self.verified(words[1]) else { return .invalidProviderToken }
         let (key, team) = (claims.keyIdentifier, claims.teamIdentifier)
         guard self.keys[key]?.teamIdentifier == team else { return .invalidProviderToken }
-        // One team for each connection, and of its keys the first one.
+        // A connection is bound to one team, and to the first key that it uses.
         guard memory.teamIdentifier ?? team == team else { return .invalidProviderToken }
         guard memory.keyIdentifier ?? key == key else { return .unrelatedKeyIdInToken }
         guard self.isAllowed(key) else { return .badEnvironmentKeyIdInToken }
@@ -69,19 +69,19 @@ final class ProviderTokenValidator: Sendable {
         return nil
     }
 
-    /// Whether a key may be used at the service that is played.
+    /// Whether a key may be used in the configured environment.
     private func isAllowed(_ key: String) -> Bool {
         guard let environment = self.environment, let own = self.keys[key]?.environment else { return true }
         return own == environment
     }
 
     private func ageProblem(_ issuedAt: Int64, _ now: Int64) -> PushReason? {
-        // The clock is added to, and the token's own time never, which may be any number.
+        // The addition uses the clock and not the token's own time, which may be any number and overflow.
         if issuedAt > now + Self.skewMax { return .invalidProviderToken }
         return issuedAt < now - Self.ageMax ? .expiredProviderToken : nil
     }
 
-    /// Reads a token whose signature verifies; `nil` for any other.
+    /// Returns the claims of a token whose signature is valid; otherwise `nil`.
     private func verified(_ token: Substring) -> Claims? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let head = Self.fields(parts[0]), head.string("alg") == "ES256",
@@ -97,7 +97,7 @@ final class ProviderTokenValidator: Sendable {
         Base64.bytes(addressText: part).flatMap { JSONFields($0) }
     }
 
-    /// Whether a key's token is newer than the last one by less than the interval; the last one stays good.
+    /// Whether a key's token was renewed before the interval had passed; the previous token stays valid.
     private func isRenewedTooSoon(_ key: String, issuedAt: Int64, _ now: Int64) -> Bool {
         guard let interval = self.renewalIntervalMin else { return false }
         return self.newest.withLockedValue { newest in

@@ -3,10 +3,12 @@
 import APNSWire
 import NIOHPACK
 
-/// The headers of a request at the service's end, as far as they can be checked by themselves.
+/// The headers of a request, as far as they can be checked without context.
 struct PushRequestHead: Equatable {
     var identifier: PushIdentifier
-    /// What stands for the device token in the path; it is read by ``token()``, when it is known who asks.
+    /// The device token's part of the path.
+    ///
+    /// It is parsed by ``token()`` after the credentials are checked.
     var tokenText: Substring
     var topic: String?
     var pushType: PushType?
@@ -18,19 +20,19 @@ struct PushRequestHead: Equatable {
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
 
-    /// What came of reading.
+    /// The result of parsing.
     enum Result: Equatable {
         case head(PushRequestHead)
-        /// The identifier to answer with, and the reason.
+        /// The identifier for the response, and the reason.
         case refused(PushIdentifier, PushReason)
     }
 
-    /// Reads headers, in the order in which the service is known to look at them.
+    /// Parses headers, in the order of Apple's service.
     ///
     /// - Parameters:
-    ///   - headers: as they came.
-    ///   - certificateTopics: the topics of the client's certificate; empty without one.
-    /// - Returns: what they say, or why they are refused.
+    ///   - headers: the received headers.
+    ///   - certificateTopics: the topics of the client's certificate; empty without a certificate.
+    /// - Returns: the parsed headers, or the reason for a rejection.
     static func read(_ headers: HPACKHeaders, certificateTopics: [String]) -> Result {
         let values = Values(headers)
         let text = values["apns-id"]
@@ -94,23 +96,23 @@ struct PushRequestHead: Equatable {
         )
     }
 
-    /// The topic that goes without saying: that of a certificate for one.
+    /// The default topic: that of a certificate for a single one.
     private static func topic(of certificateTopics: [String]) -> String? {
         certificateTopics.count == 1 ? certificateTopics.first : nil
     }
 
-    /// The topic that a request names, whatever else is wrong with it.
+    /// The topic of a request, regardless of other errors.
     static func topic(_ headers: HPACKHeaders, certificateTopics: [String]) -> String? {
         headers.first(name: "apns-topic") ?? self.topic(of: certificateTopics)
     }
 
-    /// What stands for the device token in the path, whatever else is wrong with the request; bounded.
+    /// The device token's part of the path, regardless of other errors; its length is limited.
     static func tokenText(_ headers: HPACKHeaders) -> String {
         guard let path = headers.first(name: ":path"), path.hasPrefix(self.pathPrefix) else { return "" }
         return String(path.dropFirst(self.pathPrefix.count).prefix(RefusedPush.tokenTextCountMax))
     }
 
-    /// Reads the device token; `nil` where there is none of 1 to 100 bytes in hexadecimal digits.
+    /// Parses the device token; `nil` unless it has 1 to 100 bytes in hexadecimal digits.
     func token() -> DeviceToken? {
         let isHexadecimal = self.tokenText.utf8.allSatisfy {
             (0x30...0x39).contains($0) || (0x61...0x66).contains($0 | 0x20)
@@ -118,7 +120,7 @@ struct PushRequestHead: Equatable {
         return isHexadecimal ? try? DeviceToken(self.tokenText) : nil
     }
 
-    /// The values of the headers that the service knows; others are passed over.
+    /// The values of the known headers; others are ignored.
     private struct Values {
         private var values = InlineArray<9, String?>(repeating: nil)
         private(set) var hasDuplicates = false
@@ -134,7 +136,7 @@ struct PushRequestHead: Equatable {
         subscript(_ name: String) -> String? { Self.index(name).flatMap { self.values[$0] } }
 
         private static func index(_ name: String) -> Int? {
-            // Few have the same length, so that most names are compared with one or none.
+            // Few names have the same length, so most are compared with at most one.
             switch (name.utf8.count, name) {
             case (5, ":path"): 0
             case (7, ":method"): 1

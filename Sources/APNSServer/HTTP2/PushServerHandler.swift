@@ -9,29 +9,29 @@ import NIOHTTP2
 import NIOTLS
 import OpenSSLTLS
 
-/// One connection of a server: the last handler of its channel.
+/// Serves one connection, as the last handler of its channel.
 final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     typealias InboundIn = HTTP2Frame
     typealias OutboundIn = Never
     typealias OutboundOut = HTTP2Frame
 
-    /// Asks a connection to go away, for the server's shutdown.
+    /// Asks a connection to send GOAWAY, for the server's shutdown.
     struct GoAway: Sendable {}
 
-    /// A request whose end has not come, or that has no answer yet.
+    /// A request that is incomplete or has no response yet.
     private struct Stream {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
         var byteCount = 0
-        /// Of how many of these bytes the client was told on the stream that they were read.
+        /// How many of these bytes the stream's window updates have covered.
         var reportedByteCount = 0
-        /// Its number on the connection, from 1; 0 while its end has not come.
+        /// The number of the request on the connection, from 1; 0 while it is incomplete.
         var requestNumber: UInt64 = 0
-        /// When its end came.
+        /// When the request was complete.
         var receivedAt = NIODeadline.uptimeNanoseconds(0)
-        /// The name of the request as it is answered: as the client wrote it, or a new one.
+        /// The identifier for the response: the client's own, or a new one.
         var identifier: String?
-        /// How it is named once more where it is accepted.
+        /// The value of `apns-unique-id` if the request is accepted.
         var uniqueIdentifier: PushIdentifier?
     }
 
@@ -42,31 +42,31 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private(set) var context: ChannelHandlerContext?
     private var streams: [UInt32: Stream] = [:]
     private var memory = ProviderTokenValidator.Memory()
-    /// What the client's certificate says; `nil` without one, or before it was looked at.
+    /// The credentials of the client's certificate; `nil` without a certificate, or before they were read.
     private var credentials: CertificateCredentials?
     private var requestCount: UInt64 = 0
     private var newest: UInt32 = 0
     private var limit: Int
     private var isGoingAway = false
-    /// Whether requests are processed; not where the connection ends and nobody would be told.
+    /// Whether requests are processed; `false` when the connection ends and no response could be sent.
     private var takesRequests = true
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
     private var lastReadAt: NIODeadline
     private var idleTimer: Scheduled<Void>?
 
-    /// What a client may send on all streams together before it is told that it was read, in bytes.
+    /// The connection's flow-control window in bytes.
     private static let windowByteCount = 1 << 20
 
     private static let drainDuration = TimeAmount.seconds(2)
 
-    /// What is kept of a body; longer ones are counted, and refused.
+    /// The maximum number of bytes kept of a body; longer ones are counted and rejected.
     private let bodyByteCountMax: Int
 
-    /// What a client may send on a stream before it is told that it was read, in bytes.
+    /// The initial window of a stream in bytes.
     private static let streamWindowByteCount = 65_535
 
-    /// The longest body that is read to its end though it is not taken, in bytes.
+    /// The maximum length in bytes of a too long body that is still read to its end.
     private static let skippedByteCountMax = 8 << 20
 
     init(
@@ -106,7 +106,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func received(_ head: HTTP2Frame.FramePayload.Headers, _ number: UInt32) {
         guard !self.isGoingAway || number <= self.newest else { return }
         self.newest = max(self.newest, number)
-        // Trailers carry nothing that matters.
+        // Trailers are ignored.
         if self.streams[number] == nil { self.streams[number] = Stream(headers: head.headers) }
         if head.endStream { self.ended(number) }
     }
@@ -123,8 +123,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         }
     }
 
-    /// Lets a client send the rest of a body that is longer than anything that is taken, so that it comes to read its
-    /// answer; one that goes on and on is answered before its end.
+    /// Lets a client send the rest of a too long body, so that it reads the response.
+    ///
+    /// An excessively long body is answered before its end.
     private func readOn(_ number: UInt32) {
         guard var stream = self.streams[number] else { return }
         let unreported = stream.byteCount - stream.reportedByteCount
@@ -137,7 +138,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         }
         self.ended(number)
         guard self.streams[number] == nil else { return }
-        // RFC 9113, 8.1: the rest of the request is not needed.
+        // RFC 9113, section 8.1: the rest of the request is not needed.
         self.send(.rstStream(.noError), stream: number)
     }
 
@@ -153,7 +154,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.streams[number] = stream
     }
 
-    /// A whole request is there.
+    /// Called when a request is complete.
     private func ended(_ number: UInt32) {
         guard self.takesRequests else { return }
         self.requestCount += 1
@@ -172,7 +173,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let reply { self.answer(number, reply) }
     }
 
-    /// A client that compares texts finds its own again, in whichever letter case.
+    /// Returns the client's own spelling of the identifier, for clients that compare text.
     private static func text(of identifier: PushIdentifier, _ headers: HPACKHeaders) -> String {
         guard let text = headers.first(name: "apns-id"), PushIdentifier(text) == identifier else {
             return identifier.description
@@ -180,12 +181,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         return text
     }
 
-    /// Checks a request whose headers are good: who sends it, then what, then to whom.
+    /// Checks a request with valid headers: credentials, then payload, then device token.
     private func check(_ head: PushRequestHead, _ stream: Stream, _ number: UInt32) -> PushReply? {
         guard let context = self.context, let topic = head.topic else { return nil }
-        // Who is not let in learns nothing of a token.
+        // Without valid credentials, a client learns nothing about a token.
         if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
-        // From here on the order is that of the binary protocol.
+        // From here on, the order is that of the binary protocol.
         if head.tokenText.isEmpty { return .rejected(.missingDeviceToken) }
         if stream.byteCount == 0 { return .rejected(.payloadEmpty) }
         guard let token = head.token() else { return .rejected(.badDeviceToken) }
@@ -226,7 +227,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         return PushIdentifier(using: &random)
     }
 
-    /// Read once, since it is asked for at each request and costs more than that.
+    /// Cached, since it is used for each request and reading it is expensive.
     private var certificate: CertificateCredentials? {
         if self.credentials == nil {
             self.credentials = self.tls.peerCertificate.map {
@@ -236,7 +237,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         return self.credentials
     }
 
-    /// Why the client may not send for this topic.
+    /// Returns why the client may not send for this topic.
     private func permission(_ head: PushRequestHead, topic: String) -> PushReason? {
         if let certificate = self.certificate {
             return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
@@ -263,7 +264,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     func stopTaking() { self.takesRequests = false }
 
-    /// Takes an answer that comes later.
+    /// Processes a response that comes later.
     func settle(_ number: UInt32, _ reply: PushReply) {
         guard self.streams[number] != nil, let context = self.context else { return }
         self.answer(number, reply)
@@ -374,8 +375,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if self.isGoingAway, self.streams.isEmpty { self.drain() }
     }
 
-    /// Leaves the closing to the client, for a while: where requests lie unread in a socket that is closed, the kernel
-    /// resets the connection, and the client loses answers that were sent before.
+    /// Leaves the closing to the client for a while: if a socket is closed with unread requests, the kernel resets the
+    /// connection, and the client loses responses that were already sent.
     private func drain() {
         guard self.drainTimer == nil else { return }
         self.drainTimer = self.after(Self.drainDuration) { handler, context in
@@ -384,7 +385,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         }
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -422,7 +423,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.idleTimer = self.after(delay) { handler, context in
             guard !handler.isGoingAway else { return }
             let now = context.eventLoop.now
-            // Who waits for an answer is not idle.
+            // A connection that waits for a response is not idle.
             if !handler.streams.isEmpty { handler.lastReadAt = now }
             guard handler.lastReadAt + timeout <= now else { return handler.watchForIdleness() }
             handler.goAway(behind: handler.newest, .idleTimeout)
@@ -444,9 +445,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is NIOHTTP2Errors.StreamError { return }
-        // NIOHTTP2 passes over the headers of streams behind the last one, but calls their bodies an error.
+        // NIOHTTP2 ignores the headers of streams after the last one, but treats their bodies as an error.
         guard !self.isGoingAway else { return self.drain() }
-        // What still comes would be taken, and its answer would go nowhere.
+        // Further requests would be processed, and their responses would be lost.
         self.stopTaking()
         self.goAway(behind: self.newest, code: .protocolError)
         context.flush()
@@ -456,7 +457,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 }
 
 extension PushReply {
-    /// With the status that goes with a documented reason.
+    /// A rejection with the status of a documented reason.
     static func rejected(_ reason: PushReason) -> Self {
         .rejected(PushRejection(status: reason.status ?? 400, reason: reason))
     }

@@ -3,7 +3,7 @@
 import APNSWire
 
 extension PushType {
-    /// What the topics of this kind end in; `nil` for nothing in particular.
+    /// The suffix of topics of this type; `nil` for none.
     private var topicSuffix: String? {
         switch self {
         case .complication: ".complication"
@@ -18,21 +18,21 @@ extension PushType {
         }
     }
 
-    /// What the topics of device management begin with, behind which is the name of a certificate.
+    /// The prefix of device management topics, which is followed by the name of a certificate.
     private static let managementPrefix = "com.apple.mgmt."
 
-    /// What is wrong with a notification of this kind.
+    /// Returns the error of a notification of this type.
     ///
     /// - Parameters:
-    ///   - topic: whom it is for.
-    ///   - priority: `nil` where it is not said, which means 10, or what the kind needs.
-    ///   - expiration: `nil` where it is not said.
-    /// - Returns: the first fault, or `nil`.
+    ///   - topic: the topic.
+    ///   - priority: the priority; `nil` if not specified, which means 10 or what the type requires.
+    ///   - expiration: the expiration; `nil` if not specified.
+    /// - Returns: the first error, or `nil`.
     func problem(topic: String, priority: UInt8?, expiration: UInt32?) -> PushReason? {
         switch self {
-        // It must not interrupt.
+        // A background notification must not interrupt the user.
         case .background where priority == 10: return .badPriority
-        // Who talks is heard at once or never.
+        // Push-to-talk speech is delivered immediately or never.
         case .pushtotalk where (priority ?? 10) != 10: return .badPriority
         case .pushtotalk where (expiration ?? 0) != 0: return .badExpirationDate
         case .mdm where !topic.hasPrefix(Self.managementPrefix): return .badTopic

@@ -6,16 +6,16 @@ import Glibc
 package import Logging
 package import NIOCore
 
-/// Stops a listener for a while where the system has no room for another connection, such as no descriptor.
+/// Pauses a listener while the system has no resources for another connection, such as file descriptors.
 ///
-/// What waits to be accepted keeps the listener readable, so without a pause a thread would do nothing but fail.
+/// Pending connections keep the listener readable, so without a pause its thread would spin on failing accepts.
 package final class AcceptPauseHandler: ChannelInboundHandler {
     package typealias InboundIn = Any
 
-    /// How long nothing is accepted; then it is tried again.
+    /// How long accepting pauses.
     private static let pause = TimeAmount.seconds(1)
 
-    /// At most one report is made in this time.
+    /// The minimum time between two log messages.
     private static let reportInterval = TimeAmount.seconds(30)
 
     private let logger: Logger
@@ -24,12 +24,12 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
 
     private init(_ logger: Logger) { self.logger = logger }
 
-    /// Puts a handler into the pipeline of a listener, where it is the first.
+    /// Adds a handler at the start of a listener's pipeline.
     ///
     /// - Parameters:
-    ///   - listener: accepts connections.
-    ///   - logger: is told why nothing is accepted.
-    /// - Returns: completes when it is there.
+    ///   - listener: the listening channel.
+    ///   - logger: receives the reason for a pause.
+    /// - Returns: completes when the handler is added.
     package static func add(to listener: any Channel, _ logger: Logger) -> EventLoopFuture<Void> {
         listener.eventLoop.submit {
             try listener.pipeline.syncOperations.addHandler(AcceptPauseHandler(logger), position: .first)
@@ -38,21 +38,21 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let code = (error as? IOError)?.errnoCode, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) else {
-            // One connection that was not accepted is not the end of a listener, which it would be for what takes
-            // connections as a sequence. Where the listener itself failed, its channel closes.
+            // A connection that was not accepted must not end the listener, which an error would do for an asynchronous
+            // sequence of connections. If the listener itself fails, its channel closes.
             self.report("connection not accepted", [LogKey.refusalReason: "\(error)"])
             return
         }
         guard !self.isPaused else { return }
         self.isPaused = true
-        // An outstanding read would leave the listener registered for what it cannot take.
+        // An outstanding read would keep the listener registered for reads.
         self.setReading(false, context)
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) {
             self.isPaused = false
             self.setReading(true, context)
         }
         self.report(
-            "no connection accepted for a while",
+            "accepting connections paused",
             [LogKey.refusalReason: "\(SystemLimit.sentence(code))", LogKey.refusalDuration: "\(Duration(Self.pause))"]
         )
     }
@@ -65,7 +65,7 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
     }
 
     private func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {
-        // Fails where the listener is closed, and then there is nothing to do.
+        // Fails if the listener is closed, which needs no handling.
         try? context.channel.syncOptions?.setOption(.autoRead, value: isReading)
     }
 }

@@ -2,7 +2,7 @@
 
 import OpenSSLTLS
 
-/// A TLS alert by which a provider says that it does not accept the certificate of the listener.
+/// A TLS alert with which a provider rejects the certificate of the listener.
 ///
 /// - SeeAlso: RFC 5246, section 7.2.2.
 enum CertificateAlert: UInt8, CaseIterable {
@@ -13,13 +13,13 @@ enum CertificateAlert: UInt8, CaseIterable {
     case certificateUnknown = 46
     case unknownAuthority = 48
 
-    /// Finds it in what ended a handshake; `nil` where that is something else.
+    /// Extracts the alert from a handshake error; `nil` for any other error.
     init?(_ error: any Error) {
         guard case .ownCertificateRefused(let alert, _)? = error as? TLSError else { return nil }
         self.init(rawValue: alert)
     }
 
-    /// Its name in the standard.
+    /// The name in the standard.
     var name: String {
         switch self {
         case .badCertificate: "bad_certificate"
@@ -31,7 +31,7 @@ enum CertificateAlert: UInt8, CaseIterable {
         }
     }
 
-    /// What to do about it, in less than a value of a log may have.
+    /// The remedy, which fits into a value of the log.
     var remedy: String {
         switch self {
         case .unsupportedCertificate, .certificateRevoked, .certificateExpired:
@@ -41,7 +41,7 @@ enum CertificateAlert: UInt8, CaseIterable {
                 + "certificate; PHP: cafile in the stream context or openssl.cafile in php.ini; Java: keytool "
                 + "-importcert -cacerts; .NET: Trusted Root Certification Authorities of the machine; Node.js: ca, or "
                 + "NODE_EXTRA_CA_CERTS; Go, Python, Ruby and others with OpenSSL: SSL_CERT_FILE. Check that the "
-                + "certificate bears the host name that the provider connects to, and has not expired"
+                + "certificate contains the host name that the provider connects to, and has not expired"
         }
     }
 }

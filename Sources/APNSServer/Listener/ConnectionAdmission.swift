@@ -7,29 +7,29 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Where connections come in at a listener: lets no more in than there may be, and notes who is refused.
+/// Admits connections at a listener up to its limits, and records refusals.
 final class ConnectionAdmission: Sendable {
-    /// Why a connection is refused, in the words of metrics.
+    /// Why a connection is refused, as named in metrics.
     enum Cause: String, CaseIterable, Sendable {
-        /// There are as many connections as there may be.
+        /// The listener has the maximum number of connections.
         case full
-        /// There are as many of its address that have not proved who they are.
+        /// The address has the maximum number of unauthenticated connections.
         case address
-        /// Its provider has as many connections as it may have.
+        /// The provider has the maximum number of connections.
         case share
-        /// There was no handshake.
+        /// The handshake failed.
         case handshake
-        /// The provider does not accept the certificate of the listener.
+        /// The provider rejects the certificate of the listener.
         case untrusted
-        /// The provider is not let in.
+        /// The provider is not admitted.
         case provider
     }
 
     private let registry: ConnectionRegistry
     let metrics = ListenerMetrics()
-    /// For what providers do that are let in.
+    /// For messages about admitted providers.
     let refusals: RefusalLog
-    /// For those that are not, which cannot fill the log of the others.
+    /// For messages about others, which cannot displace those about admitted providers.
     private let unadmitted: RefusalLog
     /// The issuer of the listener's certificate.
     private let issuer = NIOLockedValueBox("?")
@@ -40,45 +40,47 @@ final class ConnectionAdmission: Sendable {
         self.unadmitted = RefusalLog(logger)
     }
 
-    /// Takes the certificate that the listener shows from now on.
+    /// Sets the current certificate of the listener.
     func setCertificate(_ certificate: TLSCertificate) { self.issuer.withLockedValue { $0 = certificate.issuer } }
 
     /// - Returns: the number of the connection.
-    /// - Throws: where there is no room for it; then it is to be closed.
+    /// - Throws: if there is no room for it, and it has to be closed.
     func enter(_ channel: any Channel) throws -> UInt64 {
         switch self.registry.add(channel) {
         case .taken(let number): return number
         case .full:
-            self.refuse(channel, .full, "there are as many connections as there may be, \(self.registry.countMax)")
+            self.refuse(channel, .full, "connection limit reached, \(self.registry.countMax)")
         case .addressFull:
-            let sentence = "there are as many of its address that proved nothing as there may be"
+            let sentence = "limit of unauthenticated connections per address reached"
             self.refuse(channel, .address, "\(sentence), \(self.registry.unauthenticatedCountMax)")
         case .closed: break
         }
         throw ChannelError.operationUnsupported
     }
 
-    /// Notes that a connection's provider is let in.
+    /// Records that a connection's provider is admitted.
     func admit(_ number: UInt64) { self.registry.admit(number) }
 
-    /// Notes that a connection failed in its handshake.
+    /// Records that a connection failed in its handshake.
     func handshakeFailed(_ channel: any Channel, _ error: any Error) {
         if let alert = CertificateAlert(error) { return self.untrusted(channel, alert) }
         var isClosed = false
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
-        // Those who look whether the port is open are no reason for a warning.
-        self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+        let names = TLSErrorNames(remote: "the provider")
+        let reason = (error as? TLSError)?.text(names) ?? IOError.reason(error)
+        // Port probes are not worth a warning.
+        self.refuse(channel, .handshake, reason, isQuiet: isClosed)
     }
 
-    /// Notes that a provider has as many connections as it may have.
+    /// Records that a provider has the maximum number of connections.
     func shareIsTaken(_ channel: any Channel, countMax: Int) {
-        self.refuse(channel, .share, "its provider has as many connections as it may have, \(countMax)")
+        self.refuse(channel, .share, "connection limit of its provider reached, \(countMax)")
     }
 
-    /// Notes that a provider is not let in; who decided that has logged it.
+    /// Records that a provider is not admitted, which was logged where it was decided.
     func refused() { self.metrics.connectionRefused(.provider) }
 
-    /// Notes that a provider does not accept the certificate of the listener.
+    /// Records that a provider rejects the certificate of the listener.
     private func untrusted(_ channel: any Channel, _ alert: CertificateAlert) {
         self.metrics.connectionRefused(.untrusted)
         self.unadmitted.log(
@@ -99,7 +101,7 @@ final class ConnectionAdmission: Sendable {
         )
     }
 
-    /// Where a connection comes from that is not let in, and where to.
+    /// The remote address and local port of a refused connection.
     private static func metadata(_ channel: any Channel) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.isAdmitted: "false",
@@ -108,6 +110,6 @@ final class ConnectionAdmission: Sendable {
         return metadata
     }
 
-    /// Where a connection comes from, such as "192.0.2.1:40000" or "[2001:db8::1]:40000".
+    /// The remote address, such as "192.0.2.1:40000" or "[2001:db8::1]:40000".
     static func address(of channel: any Channel) -> String { channel.remoteAddress?.hostAndPort ?? "?" }
 }

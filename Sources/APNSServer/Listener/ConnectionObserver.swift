@@ -5,36 +5,36 @@ package import NIOCore
 import NIOTLS
 package import OpenSSLTLS
 
-/// Is told of the connections of a listener, of whichever protocol.
+/// Observes the connections of a listener, regardless of the protocol.
 ///
-/// Everything is called on the connection's event loop, which must not be blocked.
+/// All methods are called on the connection's event loop, which must not be blocked.
 package protocol ConnectionObserver: Sendable {
-    /// Notes that a connection has done its handshake; whether its provider is let in is decided behind that.
+    /// Called after the handshake, before the provider is admitted.
     func opened(_ connection: EstablishedConnection)
 
-    /// Notes that a connection is gone that was opened.
+    /// Called when an opened connection has closed.
     func closed(number: UInt64)
 }
 
-/// A connection whose handshake is done.
+/// A connection after its handshake.
 package struct EstablishedConnection: Sendable {
-    /// Its number at its listener, from 1.
+    /// The number of the connection at its listener, from 1.
     package var number: UInt64
-    /// Where it comes from, such as "192.0.2.1:40000".
+    /// The remote address, such as "192.0.2.1:40000".
     package var remoteAddress: String
-    /// Who is connected, by certificate; `nil` without one.
+    /// The provider, by its certificate; `nil` without one.
     package var identity: ProviderIdentity?
     /// The version of TLS.
     package var tlsVersion: TLSVersion?
     /// OpenSSL's name of the cipher.
     package var cipherName: String?
-    /// The application protocol agreed on (ALPN), such as "h2"; `nil` for none.
+    /// The negotiated application protocol (ALPN), such as "h2"; `nil` for none.
     package var applicationProtocol: String?
     /// The connection.
     package var channel: any Channel
 }
 
-/// Lies right above TLS, and tells an observer of its connection.
+/// Reports a connection to an observer; placed directly after TLS.
 final class ConnectionObserverHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -5,24 +5,24 @@ import NIOCore
 
 /// The open connections of a server.
 ///
-/// A connection is unauthenticated until it is admitted. One address may have fewer unauthenticated connections than
-/// there may be connections in all, so that nobody keeps all others out by connecting and proving nothing.
+/// A connection is unauthenticated until it is admitted. The limit of unauthenticated connections per address is lower
+/// than the total limit, so that no client can lock out others with connections that never authenticate.
 final class ConnectionRegistry: Sendable {
-    /// What becomes of a connection that was accepted.
+    /// The result of adding a connection.
     enum Entry: Hashable, Sendable {
-        /// It has this number, from 1.
+        /// The connection was added with this number, from 1.
         case taken(UInt64)
-        /// There are as many connections as there may be.
+        /// The maximum number of connections is reached.
         case full
-        /// There are as many unauthenticated peers of its address as there may be.
+        /// The maximum number of unauthenticated connections of its address is reached.
         case addressFull
-        /// The server takes no more connections.
+        /// The server accepts no more connections.
         case closed
     }
 
     private struct Open {
         var channel: any Channel
-        /// `nil` when it is admitted.
+        /// `nil` once it is admitted.
         var unauthenticated: AddressPrefix?
     }
 
@@ -44,8 +44,8 @@ final class ConnectionRegistry: Sendable {
     let unauthenticatedCountMax: Int
 
     /// - Parameters:
-    ///   - countMax: how many connections there may be.
-    ///   - unauthenticatedCountMax: how many unauthenticated peers of one address there may be.
+    ///   - countMax: the maximum number of connections.
+    ///   - unauthenticatedCountMax: the maximum number of unauthenticated connections per address.
     init(countMax: Int, unauthenticatedCountMax: Int) {
         self.countMax = countMax
         self.unauthenticatedCountMax = unauthenticatedCountMax
@@ -53,9 +53,9 @@ final class ConnectionRegistry: Sendable {
 
     var count: Int { self.connections.withLockedValue(\.open.count) }
 
-    /// Takes a connection in until it closes, unauthenticated at first.
+    /// Adds a connection, initially unauthenticated, until it closes.
     ///
-    /// - Returns: what becomes of it; the caller closes it where it is not taken.
+    /// - Returns: the result; the caller closes a connection that was not added.
     func add(_ channel: any Channel) -> Entry {
         let address = AddressPrefix(channel.remoteAddress)
         let entry = self.connections.withLockedValue { connections -> Entry in
@@ -74,7 +74,7 @@ final class ConnectionRegistry: Sendable {
         return entry
     }
 
-    /// Notes that a connection is admitted.
+    /// Records that a connection is admitted.
     func admit(_ number: UInt64) {
         self.connections.withLockedValue { connections in
             connections.forget(connections.open[number]?.unauthenticated)
@@ -92,7 +92,7 @@ final class ConnectionRegistry: Sendable {
         emptied?.succeed(())
     }
 
-    /// Takes no more connections in; completes the promise when the last has closed.
+    /// Stops adding connections; completes the promise when the last one has closed.
     func close(_ promise: EventLoopPromise<Void>) {
         let isEmpty = self.connections.withLockedValue { connections in
             connections.isClosed = true
@@ -102,14 +102,14 @@ final class ConnectionRegistry: Sendable {
         if isEmpty { promise.succeed(()) }
     }
 
-    /// Sends an event to each connection, from the last handler of its pipeline on.
+    /// Sends an event to each connection, from the tail of its pipeline.
     func send(_ event: any Sendable) {
         for channel in self.channels { channel.triggerUserOutboundEvent(event, promise: nil) }
     }
 
-    /// Sends an event to each connection, from the last handler of its pipeline on.
+    /// Sends an event to each connection, from the tail of its pipeline.
     ///
-    /// - Returns: completes when each has taken it, or is gone.
+    /// - Returns: completes when each connection has handled it or is closed.
     func send(_ event: any Sendable, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         .andAllComplete(self.channels.map { $0.triggerUserOutboundEvent(event) }, on: eventLoop)
     }

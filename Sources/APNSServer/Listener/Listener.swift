@@ -14,37 +14,38 @@ public import ServiceLifecycle
 extension Listener: Service {}
 #endif
 
-/// Takes connections of providers over TLS, for one of the three protocols.
+/// Accepts connections of providers over TLS.
 ///
-/// - ``init(_:backend:eventLoopGroup:logger:)`` makes a listener of the binary protocol,
+/// A listener serves one of three protocols:
+/// - ``init(_:backend:eventLoopGroup:logger:)`` creates a listener of the binary protocol,
 /// - ``init(_:store:eventLoopGroup:logger:)`` one of the feedback service,
 /// - ``init(_:service:eventLoopGroup:logger:)`` one of the HTTP/2 provider API.
 ///
-/// It listens from ``run()`` on. On graceful shutdown it takes no more connections, lets those that are open end in
-/// order, and cuts what is left after ``ListenerConfiguration/shutdownDuration``. On cancellation it cuts all
-/// connections at once.
+/// It listens while ``run()`` runs. On graceful shutdown it accepts no more connections, lets open ones end in order,
+/// and cuts the rest after ``ListenerConfiguration/shutdownDuration``. On cancellation it cuts all connections
+/// immediately.
 public final class Listener: Sendable {
-    /// A connection that was taken in, for those who make its handlers.
+    /// An accepted connection, from which its handlers are created.
     struct Connection {
-        /// From 1.
+        /// The number of the connection, from 1.
         var number: UInt64
         var eventLoop: any EventLoop
         var tls: any TLSFacts
         var admission: ConnectionAdmission
-        /// Names the connection.
+        /// A logger with the number of the connection.
         var logger: Logger
-        /// The port that it came in at.
+        /// The local port.
         var localPort: Int?
     }
 
-    /// What a protocol adds to a listener.
+    /// The protocol-specific parts of a listener.
     struct Parts: Sendable {
-        /// Asks a connection to end in order; sent from the last handler of its pipeline on.
+        /// The event that asks a connection to end in order; sent from the tail of its pipeline.
         var farewell: any Sendable
-        /// Whether a connection goes on when its provider has closed its side.
+        /// Whether a connection stays open after its provider has closed its side.
         var allowsHalfClosure = true
         var configureTLS: @Sendable (inout TLSConfiguration) -> Void = { _ in }
-        /// Makes the handlers above TLS.
+        /// Creates the handlers above TLS.
         var handlers: @Sendable (Connection) -> [any ChannelHandler]
     }
 
@@ -54,7 +55,7 @@ public final class Listener: Sendable {
     private let logger: Logger
     private let registry: ConnectionRegistry
     private let admission: ConnectionAdmission
-    /// For connections to come.
+    /// The TLS context of future connections.
     private let tls = NIOLockedValueBox<TLSContext?>(nil)
     private let bound: EventLoopPromise<SocketAddress>
     private let stopped: EventLoopPromise<Void>
@@ -85,22 +86,22 @@ public final class Listener: Sendable {
         self.stopped.succeed(())
     }
 
-    /// The address it listens on, as soon as it does.
+    /// The address of the listener, once it listens.
     ///
-    /// - Throws: ``ServerError`` where it never does.
+    /// - Throws: ``ServerError`` if it fails to listen.
     public var boundAddress: SocketAddress {
         get async throws { try await self.bound.futureResult.get() }
     }
 
-    /// How many connections are open, in or after their handshake.
+    /// The number of open connections, including those in their handshake.
     public var connectionCount: Int { self.registry.count }
 
-    /// Takes another certificate, and other authorities, for connections to come.
+    /// Replaces the certificate and authorities for future connections.
     ///
     /// - Parameters:
     ///   - identity: the certificate and key.
     ///   - clientTrust: the authorities of providers' certificates.
-    /// - Throws: ``ServerError/tls(_:)``; all stays as it was then.
+    /// - Throws: ``ServerError/tls(_:)``; then nothing changes.
     public func reload(identity: TLSIdentity, clientTrust: TLSTrust) throws(ServerError) {
         var configuration = self.configuration
         configuration.identity = identity
@@ -110,7 +111,7 @@ public final class Listener: Sendable {
         self.admission.setCertificate(identity.certificate)
     }
 
-    /// Ends ``run()`` as a graceful shutdown does.
+    /// Ends ``run()`` like a graceful shutdown.
     public func stop() { self.stopped.succeed(()) }
 
     /// Listens until graceful shutdown, ``stop()`` or cancellation.
@@ -142,11 +143,11 @@ public final class Listener: Sendable {
         await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
     }
 
-    /// Runs while `body` runs, and ends on every way out.
+    /// Runs while `body` runs, and ends before this method returns or throws.
     ///
-    /// - Parameter body: is called when it listens.
+    /// - Parameter body: called when the listener listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, or ``ServerError`` where it cannot listen.
+    /// - Throws: the error of `body`, or ``ServerError`` if it cannot listen.
     public func withRunning<Value: Sendable>(_ body: (Listener) async throws -> Value) async throws -> Value {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.run() }
@@ -163,9 +164,9 @@ public final class Listener: Sendable {
         }
     }
 
-    /// Sends an event to each connection, from the last handler of its pipeline on.
+    /// Sends an event to each connection, from the tail of its pipeline.
     ///
-    /// - Returns: completes when each has taken it, or is gone.
+    /// - Returns: completes when each connection has handled it or is closed.
     func send(_ event: any Sendable) -> EventLoopFuture<Void> { self.registry.send(event, on: self.group.any()) }
 
     private func listen() async throws -> any Channel {
@@ -211,7 +212,7 @@ public final class Listener: Sendable {
                     )
                     try configuration.configurePipeline?(channel, number)
                     guard let observer = configuration.connectionObserver else { return }
-                    // Behind TLS at once, so that no other handler keeps anything from it.
+                    // Directly after TLS, so that no other handler intercepts events.
                     let handler = ConnectionObserverHandler(number, tls, observer)
                     try channel.pipeline.syncOperations.addHandler(handler, position: .after(tls))
                 }
@@ -223,7 +224,7 @@ public final class Listener: Sendable {
         let emptied = eventLoop.makePromise(of: Void.self)
         self.registry.close(emptied)
         if duration > .zero { self.registry.send(self.parts.farewell) }
-        // Also cuts those that arrived while the farewell was sent.
+        // Also cuts connections that arrived during the shutdown.
         let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
             registry.send(RawCloseHandler.Cut())
         }
@@ -237,9 +238,9 @@ public final class Listener: Sendable {
 }
 
 extension Listener: CustomStringConvertible, CustomReflectable {
-    /// Where it was told to listen, in one line.
+    /// The configured address, in one line.
     public var description: String { "listener on \(self.configuration)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

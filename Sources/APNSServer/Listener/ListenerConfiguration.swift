@@ -3,12 +3,12 @@
 package import NIOCore
 public import OpenSSLTLS
 
-/// Where a listener listens, whom it lets in, and its limits: what the protocols have in common.
+/// The address, admission rules and limits that the listeners of all protocols share.
 public struct ListenerConfiguration: Sendable {
     /// The address to listen on; by default loopback.
     public var host = "127.0.0.1"
 
-    /// The port to listen on; 0 for any that is free.
+    /// The port to listen on; 0 for any free port.
     ///
     /// By default 2195 for the binary protocol, 2196 for the feedback service, and 0 for HTTP/2.
     public var port: Int
@@ -16,57 +16,58 @@ public struct ListenerConfiguration: Sendable {
     /// The listener's certificate and key.
     public var identity: TLSIdentity
 
-    /// The authorities that a provider's certificate must lead to; a provider with another one is refused.
+    /// The authorities that a provider's certificate must chain to; others are refused.
     ///
-    /// A provider without a certificate is refused as well, unless it may come with provider tokens over HTTP/2.
+    /// A provider without a certificate is refused as well, unless it may use provider tokens over HTTP/2.
     public var clientTrust: TLSTrust
 
-    /// Whether certificates that do not lead to ``clientTrust`` are decided about behind the handshake; by default they
-    /// are refused in it.
+    /// Whether certificates that do not chain to ``clientTrust`` are checked after the handshake; by default the
+    /// handshake refuses them.
     ///
-    /// The backend or the store then has to verify ``ProviderConnection/certificate``, and sessions are not resumed, so
-    /// that it always has the whole chain.
+    /// The backend or the store then has to verify ``ProviderConnection/certificate``. Sessions are not resumed, so
+    /// that the whole chain is always available.
     public var admitsUnverified = false
 
-    /// The oldest TLS version that is spoken; by default 1.2.
+    /// The minimum TLS version; by default 1.2.
     public var minimumVersion: TLSVersion = .tls1_2
 
-    /// The newest TLS version that is spoken; by default 1.2, since old clients lose the error response under 1.3, and
-    /// 1.3 for HTTP/2.
+    /// The maximum TLS version; by default 1.2, since old clients lose the error response under 1.3; for HTTP/2 1.3.
     public var maximumVersion: TLSVersion = .tls1_2
 
-    /// The ciphers of TLS 1.2 and older, in OpenSSL's notation; by default OpenSSL's own choice.
+    /// The cipher suites of TLS 1.2 and older, in OpenSSL's notation; by default OpenSSL's own choice.
     public var cipherList: String?
 
-    /// How many connections there may be; more are closed as they come.
+    /// The maximum number of connections; further ones are closed.
     ///
     /// By default 1024, and 256 for the feedback service.
     public var connectionCountMax = 1024
 
-    /// How many connections of one address, or of one /64 network of IPv6, may be there that have not proved who they
-    /// are; more are closed as they come.
+    /// The maximum number of unauthenticated connections of one IPv4 address or /64 network of IPv6; further ones are
+    /// closed.
     ///
-    /// Over HTTP/2, where a provider token may come later, those count whose TLS handshake has not ended.
+    /// Over HTTP/2, where a provider token may follow later, only connections in the TLS handshake count.
     ///
-    /// `nil`, the default, for a quarter of ``connectionCountMax``: so nobody keeps all others out by connecting alone.
+    /// `nil`, the default, for a quarter of ``connectionCountMax``, so that no client can lock out all others.
     public var unauthenticatedCountMaxPerAddress: Int?
 
-    /// How long a handshake may take; by default 10 seconds.
+    /// The time limit of a handshake; by default 10 seconds.
     public var handshakeTimeout = Duration.seconds(10)
 
-    /// How long a graceful shutdown may take before connections are cut; by default 30 seconds, and 10 for HTTP/2.
+    /// The time limit of a graceful shutdown; by default 30 seconds, and 10 for HTTP/2.
+    ///
+    /// Then connections are cut.
     public var shutdownDuration = Duration.seconds(30)
 
-    /// Is called with each connection and its number, on its event loop, when its pipeline is complete: the socket,
+    /// Called with each connection and its number, on its event loop, when its pipeline is complete: the socket,
     /// `RawCloseHandler`, `TLSHandler`, and the handlers of the protocol.
     ///
-    /// A simulator adds handlers of its own; `nil`, the default, adds none.
+    /// The simulator adds its handlers here; `nil`, the default, adds none.
     package var configurePipeline: (@Sendable (any Channel, _ number: UInt64) throws -> Void)?
 
-    /// Is told of connections that have done their handshake; `nil`, the default, for nobody.
+    /// Observes connections after their handshake; `nil`, the default, for none.
     package var connectionObserver: (any ConnectionObserver)?
 
-    /// What TLS is configured with besides; `nil` for the defaults of a server.
+    /// Further TLS settings; `nil` for the defaults of a server.
     private var tls: TLSConfiguration?
 
     init(identity: TLSIdentity, clientTrust: TLSTrust, port: Int) {
@@ -77,12 +78,12 @@ public struct ListenerConfiguration: Sendable {
 
     var unauthenticatedCountMax: Int { self.unauthenticatedCountMaxPerAddress ?? max(1, self.connectionCountMax / 4) }
 
-    /// Takes over what a TLS configuration says.
+    /// Applies a TLS configuration.
     ///
-    /// Whether clients are asked for certificates and which application protocols there are is said by the protocol.
+    /// The protocol determines whether clients are asked for certificates, and the application protocols.
     ///
     /// - Parameters:
-    ///   - tls: of a server.
+    ///   - tls: the configuration of a server.
     ///   - identity: its certificate and key.
     package mutating func setTLS(_ tls: TLSConfiguration, identity: TLSIdentity) {
         self.identity = identity
@@ -99,8 +100,8 @@ public struct ListenerConfiguration: Sendable {
         self.tls = own
     }
 
-    /// - Parameter change: what is different for a protocol.
-    /// - Returns: what the connections begin with.
+    /// - Parameter change: applies the settings of a protocol.
+    /// - Returns: the TLS context of connections.
     /// - Throws: ``ServerError/tls(_:)``.
     func tlsContext(_ change: (inout TLSConfiguration) -> Void) throws(ServerError) -> TLSContext {
         var tls = self.tls ?? .server(identity: self.identity)
@@ -119,9 +120,9 @@ public struct ListenerConfiguration: Sendable {
 }
 
 extension ListenerConfiguration: CustomStringConvertible, CustomReflectable {
-    /// Where it listens, in one line.
+    /// The address, in one line.
     public var description: String { "\(self.host) port \(self.port)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -3,7 +3,7 @@
 import APNSWire
 import Metrics
 
-/// What can be counted at a listener, as swift-metrics.
+/// The metrics of a listener.
 final class ListenerMetrics: Sendable {
     private let opened = Counter(label: "apns.legacy.connections.opened")
     private let refused: [ConnectionAdmission.Cause: Counter]

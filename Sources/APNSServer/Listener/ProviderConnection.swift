@@ -4,31 +4,31 @@ public import APNSTransport
 package import APNSWire
 public import OpenSSLTLS
 
-/// One connection of a provider.
+/// A connection of a provider.
 public struct ProviderConnection: Hashable, Sendable {
     /// The number of the connection at its listener, from 1.
     public var number: UInt64
-    /// Who is connected.
+    /// The identity of the provider.
     public var identity: ProviderIdentity
-    /// Where the connection comes from, such as "192.0.2.1:40000".
+    /// The remote address, such as "192.0.2.1:40000".
     public var remoteAddress: String
-    /// The certificate, for backends that verify it themselves; `nil` where there is none to verify.
+    /// The certificate, for backends that verify it; `nil` if there is none to verify.
     public var certificate: TLSCertificate?
-    /// What the provider sent behind its certificate.
+    /// The further certificates that the provider sent.
     public var intermediates: [TLSCertificate]
-    /// The version of TLS; `nil` where it is not known.
+    /// The version of TLS; `nil` if unknown.
     public var tlsVersion: TLSVersion?
-    /// The port of the listener; `nil` where it is not known.
+    /// The port of the listener; `nil` if unknown.
     public var localPort: Int?
 
-    /// Makes one.
+    /// Creates a connection value.
     ///
     /// - Parameters:
     ///   - number: the number of the connection at its listener, from 1.
-    ///   - identity: who is connected.
-    ///   - remoteAddress: where it comes from.
-    ///   - certificate: for backends that verify it themselves.
-    ///   - intermediates: what the provider sent behind its certificate.
+    ///   - identity: the identity of the provider.
+    ///   - remoteAddress: the remote address.
+    ///   - certificate: the certificate, for backends that verify it.
+    ///   - intermediates: the further certificates that the provider sent.
     public init(
         number: UInt64,
         identity: ProviderIdentity,
@@ -45,14 +45,14 @@ public struct ProviderConnection: Hashable, Sendable {
 }
 
 extension ProviderIdentity {
-    /// Whether the certificate may be used at a service: one that names neither of the two is for both.
+    /// Whether the certificate is for an environment; one that names neither is for both.
     package func allows(_ environment: Environment) -> Bool {
         guard self.isForSandbox || self.isForProduction else { return true }
         return environment == .sandbox ? self.isForSandbox : self.isForProduction
     }
 }
 
-/// What is known of the other side of a connection by TLS.
+/// The TLS properties of a connection.
 protocol TLSFacts: AnyObject {
     var peerCertificate: TLSCertificate? { get }
     var peerIntermediates: [TLSCertificate] { get }
@@ -64,7 +64,7 @@ protocol TLSFacts: AnyObject {
 extension TLSHandler: TLSFacts {}
 
 extension Listener.Connection {
-    /// Who is connected, read from the session each time, since it is seldom asked for and not small; `nil` without a
+    /// The provider, computed from the session on each call, since it is rarely needed and not small; `nil` without a
     /// certificate.
     func provider(at remoteAddress: String) -> ProviderConnection? {
         self.tls.peerCertificate.map { certificate in
@@ -83,9 +83,9 @@ extension Listener.Connection {
 }
 
 extension ProviderConnection: CustomStringConvertible, CustomReflectable {
-    /// Who is connected, and from where, in one line.
+    /// The provider and its address, in one line.
     public var description: String { "connection \(self.number) of \(self.identity) from \(self.remoteAddress)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// Only ``description``, so that `dump` prints one line.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,18 +2,18 @@
 
 import NIOConcurrencyHelpers
 
-/// Counts the connections of each provider, so that none has more than its share.
+/// Limits the number of connections of each provider.
 final class ProviderConnectionCounter: Sendable {
     private let counts = NIOLockedValueBox<[String: Int]>([:])
 
-    /// How many connections each may have.
+    /// The maximum number of connections per provider.
     let countMax: Int
 
     init(countMax: Int) { self.countMax = countMax }
 
-    /// Takes a connection of a provider, by the fingerprint of its certificate; each that is taken is given back.
+    /// Counts a connection of a provider, by the fingerprint of its certificate, if the limit permits.
     ///
-    /// - Returns: whether there was room for it.
+    /// - Returns: whether it was counted. If so, the caller calls ``giveBack(_:)`` later.
     func take(_ fingerprint: String) -> Bool {
         self.counts.withLockedValue { counts in
             guard counts[fingerprint, default: 0] < self.countMax else { return false }
@@ -22,7 +22,7 @@ final class ProviderConnectionCounter: Sendable {
         }
     }
 
-    /// Gives a connection back that is no more.
+    /// Removes a closed connection.
     func giveBack(_ fingerprint: String) {
         self.counts.withLockedValue { counts in
             guard let count = counts[fingerprint] else { return }

@@ -5,14 +5,14 @@ package import Logging
 import NIOConcurrencyHelpers
 package import NIOCore
 
-/// Logs who or what is refused and why, but no more than ``burst`` lines at once and ``lineCountPerSecond`` as time
-/// passes, so that nobody can fill a disk from outside.
+/// Logs refusals and their reasons at a limited rate, so that no client can fill a disk: at most ``burst`` lines at
+/// once, then ``lineCountPerSecond``.
 ///
-/// The first line behind some that were left out says how many those were.
+/// The first line after omitted ones contains their number.
 package final class RefusalLog: Sendable {
-    /// How many lines are logged at once, at most.
+    /// The maximum number of lines at once.
     package static let burst = 200
-    /// How many more lines are logged in each second, at most.
+    /// The number of further lines per second.
     package static let lineCountPerSecond = 20
 
     private let limiter = NIOLockedValueBox(
@@ -25,10 +25,10 @@ package final class RefusalLog: Sendable {
     /// Logs a refusal.
     ///
     /// - Parameters:
-    ///   - message: always the same for one kind of refusal.
+    ///   - message: a constant for each kind of refusal.
     ///   - level: by default a warning.
-    ///   - now: by default now.
-    ///   - metadata: who, and why.
+    ///   - now: the time; by default the current time.
+    ///   - metadata: the client and the reason.
     package func log(
         _ message: Logger.Message,
         level: Logger.Level = .warning,

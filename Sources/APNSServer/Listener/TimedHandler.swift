@@ -2,15 +2,15 @@
 
 import NIOCore
 
-/// A handler of one connection that knows its context as long as it is in a pipeline.
+/// A handler that stores its context while it is in a pipeline.
 protocol TimedHandler: AnyObject {
     var context: ChannelHandlerContext? { get }
 }
 
 extension TimedHandler {
-    /// Calls after a while, unless the handler has left its pipeline by then.
+    /// Calls a closure after a delay, unless the handler has left its pipeline by then.
     ///
-    /// - Returns: the timer; `nil` where the handler is in no pipeline.
+    /// - Returns: the timer; `nil` if the handler is in no pipeline.
     func after(
         _ delay: TimeAmount,
         _ body: @escaping (Self, ChannelHandlerContext) -> Void

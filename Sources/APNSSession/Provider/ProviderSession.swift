@@ -53,7 +53,7 @@ public struct ProviderSession: Sendable {
     var suspects: Suspects?
     var retry: (number: UInt64, count: Int) = (0, 0)
     var singleLoss: (number: UInt64, count: Int) = (0, 0)
-    private var failures: ConnectFailureCounter
+    package private(set) var failures: ConnectFailureCounter
     private var silentCount = 0
     private var givenUpRunCount = 0
     private var hasProof = false
@@ -63,7 +63,7 @@ public struct ProviderSession: Sendable {
     private var isForbidden = false
     private var invalidTokenRunCount = 0
     var leftCount: UInt64 = 0
-    private var connectNotBefore = Duration.zero
+    package private(set) var connectNotBefore = Duration.zero
     private var checkpoints: CheckpointSchedule
     /// Whether to make a checkpoint as soon as there is nothing more to write.
     private var isCheckpointAskedFor = false

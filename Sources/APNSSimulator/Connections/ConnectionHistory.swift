@@ -5,9 +5,9 @@ import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The open connections of a simulator's listeners, and the last that were closed.
+/// The open connections of a simulator's listeners, and the last closed ones.
 final class ConnectionHistory: Sendable {
-    /// How many closed connections are kept.
+    /// The maximum number of closed connections.
     static let closedCountMax = 1000
 
     private struct Key: Hashable {
@@ -22,11 +22,11 @@ final class ConnectionHistory: Sendable {
 
     private struct State {
         var open: [Key: Open] = [:]
-        /// The one that was closed first first.
+        /// In the order in which they were closed.
         var closed: Deque<ConnectionRecord> = []
     }
 
-    /// Tells of the connections of one listener.
+    /// Reports the connections of one listener.
     private struct Observer: ConnectionObserver {
         let listener: SimulatorListener
         let history: ConnectionHistory
@@ -42,20 +42,20 @@ final class ConnectionHistory: Sendable {
     private let devices: DeviceRegistry
 
     /// - Parameters:
-    ///   - configuration: has the clock, and who is told.
-    ///   - devices: counts.
+    ///   - configuration: provides the clock and the observer.
+    ///   - devices: counts the connections.
     init(_ configuration: SimulatorConfiguration, _ devices: DeviceRegistry) {
         self.devices = devices
         self.now = configuration.now
         self.onChange = configuration.onChange
     }
 
-    /// Lets it be told of the connections of a listener.
+    /// Observes the connections of a listener.
     func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {
         configuration.connectionObserver = Observer(listener: listener, history: self)
     }
 
-    /// The connections, the one that was opened first first.
+    /// The connections in the order in which they were opened.
     var records: [ConnectionRecord] {
         let (open, closed) = self.state.withLockedValue { (Array($0.open.values), $0.closed) }
         return (open.map(\.record) + closed).sorted {
@@ -63,7 +63,7 @@ final class ConnectionHistory: Sendable {
         }
     }
 
-    /// Forgets those that are closed.
+    /// Removes the closed connections.
     func removeClosed() { self.state.withLockedValue { $0.closed.removeAll() } }
 
     /// Ends a connection.

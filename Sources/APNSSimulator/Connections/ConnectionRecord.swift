@@ -3,30 +3,30 @@
 public import APNSTransport
 public import OpenSSLTLS
 
-/// A connection of a provider as a simulator saw it, from the end of its handshake on.
+/// A connection of a provider to a simulator, recorded after its handshake.
 public struct ConnectionRecord: Hashable, Sendable {
-    /// The listener that it came to.
+    /// The listener.
     public var listener: SimulatorListener
-    /// Its number at that listener, from 1; those whose handshake failed have one, too.
+    /// The number of the connection at the listener, from 1; connections with a failed handshake are numbered, too.
     public var number: UInt64
-    /// Where it came from, such as "127.0.0.1:40000".
+    /// The remote address, such as "127.0.0.1:40000".
     public var remoteAddress: String
-    /// Who connected, by certificate; `nil` without one.
+    /// The provider, by its certificate; `nil` without one.
     public var identity: ProviderIdentity?
     /// The version of TLS.
     public var tlsVersion: TLSVersion?
     /// OpenSSL's name of the cipher.
     public var cipherName: String?
-    /// The application protocol agreed on (ALPN), such as "h2"; `nil` for none.
+    /// The negotiated application protocol (ALPN), such as "h2"; `nil` for none.
     public var applicationProtocol: String?
-    /// When its handshake was done, in milliseconds since 1970 (UTC).
+    /// When the handshake completed, in milliseconds since 1970 (UTC).
     public var openedAt: UInt64
-    /// When it was closed, in milliseconds since 1970 (UTC); `nil` while it is open.
+    /// When the connection was closed, in milliseconds since 1970 (UTC); `nil` while it is open.
     public var closedAt: UInt64?
 }
 
 extension ConnectionRecord: CustomStringConvertible {
-    /// Who connected, and from where, in one line.
+    /// The provider and its address, in one line.
     public var description: String {
         "connection \(self.number) to \(self.listener) from \(self.remoteAddress), "
             + (self.identity.map { "\($0)" } ?? "without a certificate")

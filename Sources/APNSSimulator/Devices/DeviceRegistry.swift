@@ -4,7 +4,7 @@ import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The devices of a simulator, and what became of every notification: carries out ``DeviceTable``.
+/// The devices of a simulator and the outcomes of notifications: executes the decisions of ``DeviceTable``.
 final class DeviceRegistry: Sendable {
     private struct State {
         var table: DeviceTable
@@ -12,13 +12,13 @@ final class DeviceRegistry: Sendable {
         var counts: TokenCounts
     }
 
-    /// The service that the simulator plays.
+    /// The environment of the simulator.
     let environment: Environment
-    /// What came.
+    /// The record of notifications.
     let recorder: NotificationRecorder
-    /// Of the devices, and of all else by which a connection knows what becomes of a notification.
+    /// The revision of everything that determines the outcome of a notification.
     let revision: Revision
-    /// Whether messages may be recorded many at a time: nobody is told of each before the next is looked at.
+    /// Whether messages may be recorded in batches, because nothing observes each message.
     let recordsBatches: Bool
     private let state: NIOLockedValueBox<State>
     private let initialDevices: [SimulatedDevice]
@@ -64,7 +64,7 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Devices
 
-    /// All of them, in the order in which they were registered.
+    /// All devices, in the order in which they were registered.
     var devices: [SimulatedDevice] {
         self.expire()
         return self.state.withLockedValue(\.table.devices)
@@ -93,7 +93,7 @@ final class DeviceRegistry: Sendable {
         }.get()
     }
 
-    /// Registers an app at a device, by default one of this service.
+    /// Registers an app on a device; the environment defaults to the simulator's own.
     func register(
         topic: String,
         token: DeviceToken?,
@@ -116,7 +116,7 @@ final class DeviceRegistry: Sendable {
         }.get()
     }
 
-    /// Gives an app a new token.
+    /// Assigns an app a new token.
     func renewToken(topic: String, on identifier: String) throws(SimulatorError) -> SimulatedApp? {
         let now = self.now()
         return try self.state.withLockedValue { state -> Result<SimulatedApp?, SimulatorError> in
@@ -132,7 +132,7 @@ final class DeviceRegistry: Sendable {
 
     /// Removes an app from its device.
     ///
-    /// - Returns: whether it was there.
+    /// - Returns: whether the app was registered.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
         let timestamp = timestamp ?? self.now()
         return self.state.withLockedValue { state in
@@ -143,7 +143,7 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// - Returns: whether it was there.
+    /// - Returns: whether the device existed.
     func removeDevice(_ identifier: String) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { state in
@@ -154,7 +154,7 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// - Returns: whether it is there.
+    /// - Returns: whether the device exists.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { state in
@@ -165,14 +165,14 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    // MARK: What becomes of notifications
+    // MARK: Outcomes of notifications
 
     typealias Change = DeviceTable.DeliveryChange
 
-    /// Notes what became of notifications and tells it, and what happened besides.
+    /// Records and reports the outcomes of notifications, and other changes.
     ///
-    /// All of it while the table is locked, as the parameter proves: so the record never says less than the table, and
-    /// who is told of changes is told in the order in which they happened, whatever threads they happen on.
+    /// The table is locked meanwhile, as the parameter shows, so that the record never lags behind the table, and
+    /// observers receive changes in the order in which they happened, on whichever threads.
     private func carryOut(_ changes: [Change], _ last: SimulatorChange?, _ state: inout State) {
         for change in changes {
             self.recorder.change(change.number, change.delivery)
@@ -183,7 +183,7 @@ final class DeviceRegistry: Sendable {
         if state.table.takeFeedbackChange() { self.onChange?(.feedback) }
     }
 
-    /// Ends what was kept for too long.
+    /// Expires stored notifications.
     func expire() {
         let now = self.now()
         self.state.withLockedValue { self.carryOut($0.table.expire(now: now), nil, &$0) }
@@ -202,7 +202,9 @@ final class DeviceRegistry: Sendable {
         return .alive
     }
 
-    /// No device ever had a token that is shorter than the usual ones.
+    /// Whether an unregistered token is accepted.
+    ///
+    /// Real tokens are never shorter than 32 bytes.
     private func acceptsUnknown(_ token: DeviceToken) -> Bool {
         self.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
     }
@@ -212,10 +214,10 @@ final class DeviceRegistry: Sendable {
     /// The time in milliseconds since 1970 (UTC).
     var time: UInt64 { self.now() }
 
-    /// Counts a notification that is taken, delivers or keeps it, and records it.
+    /// Counts, delivers or stores, and records an accepted notification.
     ///
-    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
-    /// - Returns: the notification as it is recorded.
+    /// - Parameter notification: the notification. If its ``ReceivedNotification/timestamp`` is 0, it is set.
+    /// - Returns: the recorded notification.
     @discardableResult
     func take(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
@@ -240,13 +242,14 @@ final class DeviceRegistry: Sendable {
         return notification
     }
 
-    /// Tells of a notification that is recorded, while the table is locked.
+    /// Reports a recorded notification, while the table is locked.
     private func tell(_ notification: ReceivedNotification) {
         self.onNotification?(notification)
         self.onChange?(.notifications(notification.number...notification.number))
     }
 
-    /// What a connection may remember of a token: `nil` unless its notifications are taken, and delivered at once.
+    /// Returns what a connection may cache about a token: `nil` unless its notifications are accepted and delivered
+    /// immediately.
     func knownEntry(_ token: DeviceToken, topic: String?) -> KnownTokens.Entry? {
         guard self.status(of: token, topic: topic) == .alive else { return nil }
         return self.state.withLockedValue { state in
@@ -256,11 +259,11 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Counts and records messages for tokens that were known.
+    /// Counts and records messages for cached tokens.
     ///
     /// - Parameters:
-    ///   - batch: the messages, one or more.
-    ///   - revision: for which what was known of their tokens holds.
+    ///   - batch: one or more messages.
+    ///   - revision: the revision for which the cache is valid.
     func take(_ batch: MessageBatch, revision: UInt64) {
         var batch = batch
         batch.timestamp = self.now()
@@ -271,7 +274,7 @@ final class DeviceRegistry: Sendable {
             if revision == self.revision.current {
                 for message in batch.messages { if let index = message.countIndex { state.counts.add(at: index) } }
             } else {
-                // They may be counted elsewhere by now.
+                // The counters may have been reset since.
                 for index in batch.messages.indices {
                     guard let token = batch.token(index), let index = state.counts.index(of: token) else { continue }
                     state.counts.add(at: index)
@@ -282,10 +285,10 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Records a notification that was refused.
+    /// Records a rejected notification.
     ///
-    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
-    /// - Returns: the notification as it is recorded.
+    /// - Parameter notification: the notification. If its ``ReceivedNotification/timestamp`` is 0, it is set.
+    /// - Returns: the recorded notification.
     @discardableResult
     func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
@@ -300,9 +303,9 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Counts a message that reached the simulator.
+    /// Counts a received message.
     ///
-    /// - Returns: its number among those of all connections, from 1.
+    /// - Returns: its number over all connections, from 1.
     func countMessage() -> UInt64 {
         self.state.withLockedValue { state in
             state.statistics.messageCount += 1
@@ -318,7 +321,7 @@ final class DeviceRegistry: Sendable {
 
     func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] } }
 
-    /// Forgets the notifications that came, and those that are kept for devices.
+    /// Removes the recorded notifications, and those stored for devices.
     func removeNotifications() {
         self.state.withLockedValue { state in
             let devices = state.table.removeAllStored()
@@ -328,17 +331,19 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Makes all as it was at the start; connections stay, and notifications are numbered on.
+    /// Restores the initial state.
+    ///
+    /// Connections stay open, and notification numbers continue.
     func reset() {
         self.state.withLockedValue { state in
             var table = DeviceTable(
                 environment: self.environment,
                 tokenKey: self.tokenKey,
                 tokenCountMax: self.tokenCountMax,
-                // Who still sends to a token of before must not reach a device of after.
+                // A provider that still uses an old token must not reach a new device.
                 deviceNumberMin: state.table.deviceNumberMax
             )
-            // There was room for them at the start.
+            // The initial devices fit, as at the start.
             for device in self.initialDevices { _ = table.register(device) }
             state = State(table: table, counts: TokenCounts(tokenCountMax: self.countedTokenCountMax))
             self.revision.advance()
@@ -347,7 +352,7 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// What is said where a notification for a token does not come.
+    /// The error for a notification that does not arrive in time.
     func overdue(_ token: DeviceToken, within duration: Duration) -> SimulatorError {
         self.state.withLockedValue { state in
             .notReceived(
@@ -361,14 +366,14 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Feedback
 
-    /// What waits for pollers: of one topic, or of all.
+    /// The feedback entries of one topic, or of all.
     func feedback(topic: String?, environment: Environment) -> [(topic: String, tuple: FeedbackTuple)] {
         self.state.withLockedValue { $0.table.feedback(topic: topic, environment: environment) }
     }
 
-    /// Lists the token of an app that is gone, though nobody sent it anything.
+    /// Adds the token of a removed app to the feedback list, although nothing was sent to it.
     ///
-    /// - Returns: whether the app is gone.
+    /// - Returns: whether the app was removed.
     func listFeedback(_ token: DeviceToken) -> Bool {
         self.state.withLockedValue { state in
             let isListed = state.table.listFeedback(token)
@@ -377,7 +382,7 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Takes entries off the lists, unless they changed since.
+    /// Removes feedback entries, unless they have changed.
     func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
         self.state.withLockedValue { state in
             state.table.removeFeedback(tuples)

@@ -3,24 +3,26 @@
 import APNSWire
 import OrderedCollections
 
-/// The devices of a service, what it keeps for them, and what its feedback lists: decides, and does nothing.
+/// The devices of a service, its stored notifications and its feedback lists.
+///
+/// It decides, without side effects.
 struct DeviceTable {
-    /// What a token is worth for a topic.
+    /// The status of a token for a topic.
     enum TokenStatus: Equatable {
         case alive
-        /// The app is gone since this time, in milliseconds since 1970.
+        /// The app was removed at this time, in milliseconds since 1970.
         case dead(since: UInt64)
-        /// The app has had another token since this time.
+        /// The app received another token at this time.
         case replaced(since: UInt64)
         /// It belongs to another topic.
         case otherTopic
         /// It belongs to the other environment.
         case otherEnvironment
-        /// It belongs to nobody.
+        /// It belongs to no app.
         case unknown
     }
 
-    /// What becomes of a notification that was taken before.
+    /// A change in the delivery of a notification that was accepted earlier.
     struct DeliveryChange: Equatable {
         var number: UInt64
         var delivery: ReceivedNotification.Delivery
@@ -38,19 +40,19 @@ struct DeviceTable {
         init(_ app: SimulatedApp) { self.init(app.token, app.environment) }
     }
 
-    /// Whose a token is.
+    /// The owner of a token.
     private struct Place {
         var device: String
         var topic: String
     }
 
-    /// A notification that is kept until its device is there.
+    /// A notification that is stored until its device is online.
     private struct Stored {
         var number: UInt64
         var expiry: PushExpiry
     }
 
-    /// The service that is played.
+    /// The environment of the service.
     let environment: Environment
     private let sealer: TokenSealer
     private let tokenCountMax: Int
@@ -61,31 +63,31 @@ struct DeviceTable {
     private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
         didSet { self.hasFeedbackChanged = true }
     }
-    /// The names of devices that changed besides what was to be changed.
+    /// The identifiers of devices that changed as a side effect.
     private var changedDevices: [String] = []
-    /// Whether the list of feedback may have changed since that was asked.
+    /// Whether the feedback list may have changed since it was last queried.
     private var hasFeedbackChanged = false
-    /// The numbers by which sealed tokens name devices, and the other way round.
+    /// The numbers of devices in sealed tokens, and the reverse mapping.
     private var numbers: [String: UInt64] = [:]
     private var identifiers: [UInt64: String] = [:]
-    /// Numbers up to this one are not given to new devices.
+    /// Numbers up to this one are not assigned to new devices.
     private let deviceNumberMin: UInt64
-    /// The highest number that a device has or had.
+    /// The highest assigned number.
     private(set) var deviceNumberMax: UInt64
-    /// The next generation of tokens of an app on a device, where that is not 0.
+    /// The next token generation of an app on a device, if not 0.
     private var generations: [TokenSealer.Name: UInt16] = [:]
-    /// Tokens that are known to be none of the service's own, since to find that out costs more than all else.
+    /// Tokens known to be unsealed; unsealing is the most expensive step of a look-up.
     private var unsealed: Set<DeviceToken> = []
     private static let unsealedCountMax = 10_000
 
-    /// The highest number that the name of a device gives it; from there on, there is room to count.
+    /// The highest device number taken from an identifier, which leaves room for automatic numbers.
     private static let namedNumberMax: UInt64 = 1 << 53
 
     /// - Parameters:
-    ///   - environment: the service that is played.
-    ///   - tokenKey: seals tokens.
-    ///   - tokenCountMax: how many tokens there may be.
-    ///   - deviceNumberMin: numbers up to this one were given by a table before this one.
+    ///   - environment: the environment of the service.
+    ///   - tokenKey: the key that seals tokens.
+    ///   - tokenCountMax: the maximum number of tokens.
+    ///   - deviceNumberMin: numbers up to this one were assigned by an earlier table.
     init(
         environment: Environment,
         tokenKey: [UInt8],
@@ -101,7 +103,7 @@ struct DeviceTable {
 
     // MARK: Devices
 
-    /// All of them, in the order in which they were registered.
+    /// All devices, in the order in which they were registered.
     var devices: [SimulatedDevice] { self.byIdentifier.values.map { self.withStored($0) } }
 
     func device(_ identifier: String) -> SimulatedDevice? { self.byIdentifier[identifier].map { self.withStored($0) } }
@@ -110,7 +112,7 @@ struct DeviceTable {
         self.places[Key(token, self.environment)].flatMap { self.device($0.device) }
     }
 
-    /// What is known of a token of this service that no app has any more.
+    /// Returns a token of this service that no app has any more.
     func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.retired[Key(token, self.environment)] }
 
     private func withStored(_ device: SimulatedDevice) -> SimulatedDevice {
@@ -122,15 +124,16 @@ struct DeviceTable {
         return device
     }
 
-    /// Registers a device, or changes one that is registered.
+    /// Registers or updates a device.
     ///
-    /// - Returns: the device with its name, and what becomes of what was kept for apps that it has no more.
+    /// - Returns: the device with its identifier, and the changes of notifications stored for apps that it no longer
+    ///   has.
     mutating func register(_ device: SimulatedDevice) -> (device: SimulatedDevice, changes: [DeliveryChange]) {
         var device = device
         if device.identifier.isEmpty {
             let known = device.apps.lazy.compactMap { [places] in places[Key($0)]?.device }.first
             if let known, let before = self.byIdentifier[known] {
-                // Only what is named is changed.
+                // Apps that are not listed stay unchanged.
                 device.identifier = known
                 for app in before.apps where !device.apps.contains(where: { $0.topic == app.topic }) {
                     device.apps.append(app)
@@ -153,7 +156,7 @@ struct DeviceTable {
             let key = Key(app)
             self.places[key] = Place(device: device.identifier, topic: app.topic)
             self.retired[key] = nil
-            // What is known of an app that stays as it was is still so.
+            // The cache stays valid for unchanged apps.
             let isUnchanged = before.contains { Key($0) == key && $0.removalTimestamp == app.removalTimestamp }
             if !isUnchanged, self.waiting[key] != nil { self.waiting[key] = nil }
             device.apps[index].storedNotificationNumber = nil
@@ -163,15 +166,17 @@ struct DeviceTable {
         return (self.withStored(device), changes)
     }
 
-    /// Registers an app at a device; it keeps its token, unless one is given.
+    /// Registers an app on a device.
+    ///
+    /// It keeps its token unless one is given.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - token: its token there; `nil` for the one that it has, or a new one.
-    ///   - identifier: the device; `nil` for a new one.
-    ///   - environment: the service that the token belongs to.
-    ///   - now: milliseconds since 1970, at which a token that is replaced ends.
-    /// - Returns: the app, and what becomes of what was kept for its token before.
+    ///   - topic: the topic of the app.
+    ///   - token: the token; `nil` for the existing one, or a new one.
+    ///   - identifier: the device; `nil` for a new device.
+    ///   - environment: the environment of the token.
+    ///   - now: the time in milliseconds since 1970, at which a replaced token ends.
+    /// - Returns: the app, and the changes of notifications stored for its previous token.
     mutating func register(
         topic: String,
         token: DeviceToken?,
@@ -187,12 +192,12 @@ struct DeviceTable {
         let app = SimulatedApp(token: new, topic: topic, environment: environment)
         if let index { device.apps[index] = app } else { device.apps.append(app) }
         if let before, before.token != new, let stored = self.stored.removeValue(forKey: Key(before)) {
-            // It is for the app, which is still there.
+            // A stored notification is for the app, which stays.
             self.stored[Key(app)] = stored
         }
         let changes = self.register(device).changes
         if let before, before.token != new {
-            // One that was dead before stays what it was.
+            // A token that was already dead keeps its state.
             let (timestamp, isReplaced) = before.removalTimestamp.map { ($0, false) } ?? (now, true)
             self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: timestamp, isReplaced: isReplaced)
         }
@@ -201,7 +206,7 @@ struct DeviceTable {
 
     /// Removes an app from its device.
     ///
-    /// - Returns: whether it was there, and what becomes of what was kept for it.
+    /// - Returns: whether the app existed, and the changes of notifications stored for it.
     mutating func remove(_ token: DeviceToken, at timestamp: UInt64) -> (wasThere: Bool, [DeliveryChange]) {
         let key = Key(token, self.environment)
         guard let place = self.places[key], var device = self.byIdentifier[place.device],
@@ -212,9 +217,9 @@ struct DeviceTable {
         return (true, self.removeStored(key, .appRemoved))
     }
 
-    /// Forgets a device; its tokens are dead.
+    /// Removes a device; its tokens become dead.
     ///
-    /// - Returns: what becomes of what was kept for it; `nil` where there is no such device.
+    /// - Returns: the changes of notifications stored for it; `nil` if there is no such device.
     mutating func removeDevice(_ identifier: String, at timestamp: UInt64) -> [DeliveryChange]? {
         guard let device = self.byIdentifier.removeValue(forKey: identifier) else { return nil }
         var changes: [DeliveryChange] = []
@@ -228,9 +233,9 @@ struct DeviceTable {
         return changes
     }
 
-    /// Connects a device, or disconnects it.
+    /// Sets a device online or offline.
     ///
-    /// - Returns: what becomes of what was kept for it; `nil` where there is no such device.
+    /// - Returns: the changes of notifications stored for it; `nil` if there is no such device.
     mutating func setOnline(_ identifier: String, _ isOnline: Bool, now: UInt64) -> [DeliveryChange]? {
         guard self.byIdentifier[identifier] != nil else { return nil }
         self.byIdentifier[identifier]?.isOnline = isOnline
@@ -250,7 +255,7 @@ struct DeviceTable {
         return [DeliveryChange(number: stored.number, delivery: delivery)]
     }
 
-    /// A token is that of one device; what was kept for it at another one is not delivered there any more.
+    /// Moves a token to its new device; notifications stored for its previous device are not delivered.
     private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) -> [DeliveryChange] {
         guard let place = self.places[Key(app)], place.device != identifier else { return [] }
         self.byIdentifier[place.device]?.apps.removeAll { Key($0) == Key(app) }
@@ -258,21 +263,21 @@ struct DeviceTable {
         return self.removeStored(Key(app), .appRemoved)
     }
 
-    /// The devices that changed since the last call though they were not what was to be changed.
+    /// Returns and resets the identifiers of devices that changed as a side effect.
     mutating func takeChangedDevices() -> [SimulatedDevice] {
         guard !self.changedDevices.isEmpty else { return [] }
         defer { self.changedDevices = [] }
         return self.changedDevices.compactMap { self.device($0) }
     }
 
-    /// Why an app cannot be registered at a device; `nil` where it can.
+    /// Returns why an app cannot be registered on a device; `nil` if it can.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - token: its token there; `nil` for the one that it has, or a new one.
-    ///   - environment: the service that the token belongs to.
-    ///   - identifier: the device; `nil` for a new one.
-    /// - Returns: what is in the way.
+    ///   - topic: the topic of the app.
+    ///   - token: the token; `nil` for the existing one, or a new one.
+    ///   - environment: the environment of the token.
+    ///   - identifier: the device; `nil` for a new device.
+    /// - Returns: the error.
     func problem(
         _ topic: String,
         _ token: DeviceToken?,
@@ -281,7 +286,7 @@ struct DeviceTable {
     ) -> SimulatorError? {
         let apps = identifier.flatMap { self.byIdentifier[$0]?.apps } ?? []
         if let app = apps.first(where: { $0.topic == topic && $0.environment == environment }) {
-            // It is there, and needs no further token.
+            // The app exists and needs no further token.
             if token == nil || token == app.token { return nil }
         } else if apps.count >= SimulatedDevice.appCountMax {
             return .tooManyApps(countMax: SimulatedDevice.appCountMax)
@@ -289,7 +294,7 @@ struct DeviceTable {
         return self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
     }
 
-    /// Why a device cannot be registered; `nil` where it can.
+    /// Returns why a device cannot be registered; `nil` if it can.
     func problem(_ device: SimulatedDevice) -> SimulatorError? {
         guard device.apps.count <= SimulatedDevice.appCountMax else {
             return .tooManyApps(countMax: SimulatedDevice.appCountMax)
@@ -299,12 +304,12 @@ struct DeviceTable {
         return self.isFull && !(isKnown && isNamed) ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
     }
 
-    /// Why no app can be given a new token; `nil` where one can.
+    /// Returns why no app can receive a new token; `nil` if one can.
     var problemOfRenewal: SimulatorError? {
         self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
     }
 
-    /// Whether there are as many tokens, or names of devices, as there may be.
+    /// Whether the maximum number of tokens or device numbers is reached.
     private var isFull: Bool {
         max(self.places.count + self.retired.count, self.numbers.count) >= self.tokenCountMax
     }
@@ -317,7 +322,7 @@ struct DeviceTable {
         return "device-\(number)"
     }
 
-    /// The number of a device in sealed tokens; the one in its name where nobody else has it.
+    /// The number of a device in sealed tokens: the one in its identifier, unless another device has it.
     private mutating func number(of identifier: String) -> UInt64 {
         if let known = self.numbers[identifier] { return known }
         let named = identifier.hasPrefix("device-") ? UInt64(identifier.dropFirst("device-".count)) : nil
@@ -326,7 +331,7 @@ struct DeviceTable {
         return number
     }
 
-    /// Whether a device can have the number in its name.
+    /// Whether the number is free.
     private func isFree(_ number: UInt64) -> Bool {
         number > self.deviceNumberMin && number <= Self.namedNumberMax && self.identifiers[number] == nil
     }
@@ -337,7 +342,7 @@ struct DeviceTable {
         self.deviceNumberMax = max(self.deviceNumberMax, number)
     }
 
-    /// The first token of an app on a device that nobody has had.
+    /// Returns the first unused token of an app on a device.
     private mutating func makeToken(
         _ topic: String,
         _ environment: Environment,
@@ -353,7 +358,7 @@ struct DeviceTable {
             var name = app
             name.generation = self.generations[app] ?? 0
             if name.generation == .max {
-                // All of this number were given.
+                // All generations of this number are used.
                 self.give(self.deviceNumberMax + 1, to: identifier)
                 app.device = self.deviceNumberMax
                 continue
@@ -365,9 +370,9 @@ struct DeviceTable {
         }
     }
 
-    /// Makes a new token for an app; the one before is not taken any more.
+    /// Assigns an app a new token and retires the previous one.
     ///
-    /// - Returns: the app, and what becomes of what was kept for it; `nil` where it never registered there.
+    /// - Returns: the app and the changes of stored notifications; `nil` if the app is not registered on the device.
     mutating func renewToken(
         _ topic: String,
         on identifier: String,
@@ -380,14 +385,16 @@ struct DeviceTable {
 
     // MARK: Notifications
 
-    /// What a token is worth; a sealed token of a device that is not known registers it.
+    /// Returns the status of a token.
+    ///
+    /// An unknown device of a sealed token is registered.
     ///
     /// - Parameters:
     ///   - token: the token.
-    ///   - topic: whom it is used for.
-    ///   - now: milliseconds since 1970.
-    ///   - onRegistration: is called with the device where it is registered just now.
-    /// - Returns: what it is worth.
+    ///   - topic: the topic for which the token is used.
+    ///   - now: the time in milliseconds since 1970.
+    ///   - onRegistration: called with the device if it is registered by this call.
+    /// - Returns: the status.
     mutating func status(
         of token: DeviceToken,
         topic: String?,
@@ -426,13 +433,13 @@ struct DeviceTable {
         }
         guard name.environment == self.environment else { return .otherEnvironment }
         guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .otherTopic }
-        // Made by the run before this one, or before a reset: nobody but this service can have made it. Where there is
-        // no room it is good all the same, and its device is not shown.
+        // The token is from an earlier run or before a reset, since only this service can have sealed it. Without room
+        // for its device, it is still valid, and the device is not listed.
         guard !self.isFull else { return .alive }
         let identifier = self.identifiers[name.device] ?? "device-\(name.device)"
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
         if let app = device.apps.first(where: { $0.topic == topic && $0.environment == self.environment }) {
-            // The app has another one by now, and an app has one token.
+            // The app has received another token since; an app has only one.
             let since = app.removalTimestamp ?? now
             self.retired[Key(token, self.environment)] = RetiredToken(topic: topic, timestamp: since, isReplaced: true)
             return .replaced(since: since)
@@ -444,9 +451,9 @@ struct DeviceTable {
         return .alive
     }
 
-    /// What becomes of a notification that is taken: for the device that has the token, if there is one.
+    /// Processes an accepted notification.
     ///
-    /// - Returns: what becomes of it, and of the one that was kept before it.
+    /// - Returns: its delivery, and the change of the notification that it replaces.
     mutating func deliver(
         _ notification: ReceivedNotification,
         now: UInt64
@@ -460,7 +467,7 @@ struct DeviceTable {
             return (.appRemoved, device?.identifier, [])
         }
         guard let device, !device.isOnline else { return (.delivered(at: now), device?.identifier, []) }
-        // It is tried once, and not kept.
+        // A single attempt without storage.
         guard !notification.expiry.isOver(now) else { return (.discarded, device.identifier, []) }
         let isOver = self.stored[key]?.expiry.isOver(now) ?? false
         let changes = self.removeStored(key, isOver ? .expired : .replaced)
@@ -468,15 +475,15 @@ struct DeviceTable {
         return (.stored, device.identifier, changes)
     }
 
-    /// Ends what was kept for too long.
+    /// Expires stored notifications.
     mutating func expire(now: UInt64) -> [DeliveryChange] {
         let over = self.stored.filter { $0.value.expiry.isOver(now) }
         return over.flatMap { self.removeStored($0.key, .expired) }
     }
 
-    /// Forgets what is kept for devices, as when the record is cleared.
+    /// Removes the stored notifications, when the record is cleared.
     ///
-    /// - Returns: the devices that it was kept for.
+    /// - Returns: the devices of the removed notifications.
     mutating func removeAllStored() -> [SimulatedDevice] {
         let identifiers = Set(self.stored.keys.compactMap { self.places[$0]?.device })
         self.stored = [:]
@@ -485,7 +492,7 @@ struct DeviceTable {
 
     // MARK: Feedback
 
-    /// Lists a token of an app that is gone.
+    /// Adds the token of a removed app to the feedback list.
     private mutating func list(_ key: Key) {
         if let place = self.places[key] {
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
@@ -500,16 +507,16 @@ struct DeviceTable {
         if self.waiting[key]?.tuple != tuple { self.waiting[key] = (topic, tuple) }
     }
 
-    /// Lists the token of an app that is gone, though nobody sent it anything.
+    /// Adds the token of a removed app to the feedback list, although nothing was sent to it.
     ///
-    /// - Returns: whether the app is gone.
+    /// - Returns: whether the app was removed.
     mutating func listFeedback(_ token: DeviceToken) -> Bool {
         let key = Key(token, self.environment)
         self.list(key)
         return self.waiting[key] != nil
     }
 
-    /// What waits for pollers: of one topic, or of all.
+    /// The feedback entries of one topic, or of all.
     func feedback(topic: String?, environment: Environment) -> [(topic: String, tuple: FeedbackTuple)] {
         self.waiting.filter { $0.key.environment == environment && (topic ?? $0.value.topic) == $0.value.topic }
             .values
@@ -518,7 +525,7 @@ struct DeviceTable {
             }
     }
 
-    /// Takes entries off the lists, unless they changed since.
+    /// Removes feedback entries, unless they have changed.
     mutating func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
         for tuple in tuples {
             let key = Key(tuple.token, self.environment)
@@ -528,7 +535,7 @@ struct DeviceTable {
 
     mutating func removeAllFeedback() { self.waiting = [:] }
 
-    /// Whether the list may have changed since the last call.
+    /// Returns whether the list may have changed since the last call.
     mutating func takeFeedbackChange() -> Bool {
         defer { self.hasFeedbackChanged = false }
         return self.hasFeedbackChanged
@@ -536,14 +543,14 @@ struct DeviceTable {
 }
 
 extension SimulatedApp {
-    /// What feedback says of it; `nil` while it is there.
+    /// The feedback entry; `nil` while the app is installed.
     fileprivate var feedback: FeedbackTuple? {
         self.removalTimestamp.map { FeedbackTuple(token: self.token, failedAt: UInt32(clamping: $0 / 1000)) }
     }
 }
 
 extension PushExpiry {
-    /// Whether nothing is kept for it any more.
+    /// Whether it has expired.
     fileprivate func isOver(_ now: UInt64) -> Bool {
         guard let seconds = self.wireValue else { return false }
         return UInt64(seconds) * 1000 <= now

@@ -2,45 +2,46 @@
 
 import APNSServer
 
-/// What a connection remembers of the tokens that it has seen: those whose notifications are taken and delivered at
-/// once.
+/// A connection's cache of tokens whose notifications are accepted and delivered immediately.
 ///
-/// A table with open addressing in one piece of memory, so that a token costs a comparison and no call. What it
-/// remembers holds for one revision only.
+/// An open-addressing hash table in one allocation, so that a look-up is a comparison without calls. An entry is valid
+/// for one revision only.
 struct KnownTokens {
-    /// What is known of a token.
+    /// A cached token.
     struct Entry {
-        /// The device that has it; `nil` where nobody has.
+        /// The device with the token; `nil` if it is unknown.
         var device: String?
-        /// Where its notifications are counted; `nil` for nowhere.
+        /// The index of the token's counter; `nil` for none.
         var countIndex: UInt32?
     }
 
     private struct Slot {
         var token = UsualToken()
-        /// For which revision it holds; 0 where it was never used.
+        /// The revision for which it is valid; 0 if the slot was never used.
         var revision: UInt64 = 0
         var entry = Entry(device: nil, countIndex: nil)
     }
 
-    /// How many tokens are remembered; then all are forgotten.
+    /// The maximum number of tokens.
+    ///
+    /// When it is reached, the cache is cleared.
     static let countMax = 4096
 
     private static let slotCountMin = 16
 
     private var slots: [Slot] = []
     private var count = 0
-    /// So that nobody can choose tokens that get in each other's way.
+    /// Random, so that no client can choose tokens that collide.
     private let seed = UInt64.random(in: .min ... .max)
 
-    /// What is known of a token; `nil` where that is nothing, or does not hold any longer.
+    /// Returns the entry of a token; `nil` if there is none or it is outdated.
     func entry(_ token: UsualToken, revision: UInt64) -> Entry? {
         guard !self.slots.isEmpty else { return nil }
         let index = self.index(of: token)
         return self.slots[index].revision == revision ? self.slots[index].entry : nil
     }
 
-    /// Remembers what is known of a token.
+    /// Adds or replaces the entry of a token.
     mutating func insert(_ entry: Entry, _ token: UsualToken, revision: UInt64) {
         if self.count * 2 >= self.slots.count { self.grow() }
         let index = self.index(of: token)
@@ -48,12 +49,12 @@ struct KnownTokens {
         self.slots[index] = Slot(token: token, revision: revision, entry: entry)
     }
 
-    /// The place of a token, or the free one where it would be.
+    /// The slot of a token, or the free slot for it.
     private func index(of token: UsualToken) -> Int {
         let mask = self.slots.count - 1
         var index = Int(truncatingIfNeeded: token.mixed(self.seed)) & mask
         while self.slots[index].revision != 0 {
-            // Not by `!=`, which is a call.
+            // Not `!=`, which is a function call.
             if self.slots[index].token == token { break }
             index = (index + 1) & mask
         }

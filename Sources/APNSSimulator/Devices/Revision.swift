@@ -2,13 +2,13 @@
 
 import Synchronization
 
-/// Counts the changes of devices and faults, so that who remembers something of them can tell whether it still holds.
+/// Counts changes of devices and faults, which invalidates caches.
 final class Revision: Sendable {
     private let number = Atomic<UInt64>(1)
 
-    /// How many changes there were; never 0.
+    /// The number of changes; never 0.
     var current: UInt64 { self.number.load(ordering: .acquiring) }
 
-    /// Notes a change; called before whoever made it is told that it is done.
+    /// Counts a change; called before the change is acknowledged.
     func advance() { self.number.wrappingAdd(1, ordering: .acquiringAndReleasing) }
 }

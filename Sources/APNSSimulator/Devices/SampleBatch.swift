@@ -2,18 +2,18 @@
 
 package import APNSWire
 
-/// The devices and the batch of the quick start: most notifications are good, and one of each other kind.
+/// The devices and the batch of the quick start: mostly valid lines, and one of each kind of error.
 package struct SampleBatch {
-    /// The topic of all notifications.
+    /// The topic of all devices.
     package static let topic = "com.example.app"
 
-    /// How many devices have the app.
+    /// The number of devices with the app.
     package static let deviceCount = 20
 
-    /// How long ago devices deleted the app, in seconds.
+    /// How long ago the app was deleted from a device, in seconds.
     static let deadSecondCount: UInt32 = 3600
 
-    /// What is special about a line of the batch.
+    /// The kind of a line.
     private enum Kind {
         case usual(Int)
         case foreignToken
@@ -25,22 +25,22 @@ package struct SampleBatch {
 
     package let devices: [SimulatedDevice]
 
-    /// The device that deleted the app.
+    /// A device from which the app was deleted.
     package let dead: DeviceToken
 
-    /// The device that deleted the app, and registered again since.
+    /// A device from which the app was deleted and on which it was registered again.
     package let returned: DeviceToken
 
-    /// The lines of the batch in JSON, one for each notification.
+    /// The lines of the batch in JSON, one per notification.
     package let lines: [String]
 
-    /// What each line is for, by its number from 1.
+    /// A description of each line, in order.
     package let remarks: [Int: String]
 
-    /// Makes one with new tokens.
+    /// Creates a sample with new tokens.
     ///
     /// - Parameter now: the time, in seconds since 1970.
-    /// - Throws: `WireError` for a token that is none.
+    /// - Throws: `WireError` for an invalid token.
     package init(now: UInt32) throws {
         let tokens = try (0..<SampleBatch.deviceCount).map { _ in try SampleBatch.token() }
         let foreign = try SampleBatch.token()
@@ -69,9 +69,9 @@ package struct SampleBatch {
                 case .usual(let index): (tokens[index], "\(index + 1)", nil as String?)
                 case .foreignToken: (foreign, "1", "a token of another app")
                 case .sameForeignToken: (foreign, "2", "the same token again")
-                case .deadDevice: (dead, "1", "this device deleted the app an hour ago")
-                case .returnedDevice: (returned, "1", "this device deleted the app, and registered again since")
-                case .badBadge: (tokens[0], "\"one\"", "a badge that is not a number")
+                case .deadDevice: (dead, "1", "the app was deleted an hour ago")
+                case .returnedDevice: (returned, "1", "deleted an hour ago and registered again")
+                case .badBadge: (tokens[0], "\"one\"", "a badge that is text")
                 }
             remarks[lines.count + 1] = remark
             lines.append(

@@ -2,41 +2,41 @@
 
 public import APNSWire
 
-/// A device that a simulator knows, with the apps that registered there.
+/// A device of a simulator, with its registered apps.
 public struct SimulatedDevice: Hashable, Sendable {
-    /// How many apps a device may have.
+    /// The maximum number of apps of a device.
     public static let appCountMax = 100
 
-    /// What it is called, such as `device-1`; empty until it is registered where no name was given.
+    /// The identifier, such as `device-1`; empty until registration if none was given.
     public var identifier: String
 
-    /// Whether it is connected to the service; by default it is.
+    /// Whether it is online; by default it is.
     ///
-    /// While it is not, the service keeps the last notification of each app, until that expires.
+    /// While it is offline, the service stores the last notification of each app until that expires.
     public var isOnline: Bool
 
-    /// The apps that registered there, in that order.
+    /// The apps, in the order in which they were registered.
     public var apps: [SimulatedApp]
 
-    /// Makes a device.
+    /// Creates a device.
     ///
     /// - Parameters:
-    ///   - identifier: what it is called; by default it is given a name when it is registered.
-    ///   - isOnline: whether it is connected to the service.
-    ///   - apps: the apps that registered there.
+    ///   - identifier: the identifier; by default registration assigns one.
+    ///   - isOnline: whether it is online.
+    ///   - apps: the apps.
     public init(_ identifier: String = "", isOnline: Bool = true, apps: [SimulatedApp] = []) {
         self.identifier = identifier
         self.isOnline = isOnline
         self.apps = apps
     }
 
-    /// Makes a device with one app.
+    /// Creates a device with one app.
     ///
     /// - Parameters:
-    ///   - token: the name that the app has there.
-    ///   - topic: the app.
-    ///   - environment: the service that the token belongs to.
-    ///   - removalTimestamp: since when the app is gone, in milliseconds since 1970 (UTC); `nil` while it is there.
+    ///   - token: the device token of the app.
+    ///   - topic: the topic of the app.
+    ///   - environment: the environment of the token.
+    ///   - removalTimestamp: when the app was removed, in milliseconds since 1970 (UTC); `nil` if it is installed.
     public init(
         token: DeviceToken,
         topic: String,
@@ -50,49 +50,49 @@ public struct SimulatedDevice: Hashable, Sendable {
         )
     }
 
-    /// The app with a topic.
+    /// Returns the app with a topic.
     ///
-    /// - Parameter topic: the app.
-    /// - Returns: `nil` where it never registered there.
+    /// - Parameter topic: the topic.
+    /// - Returns: `nil` if it was never registered on the device.
     public func app(_ topic: String) -> SimulatedApp? { self.apps.first { $0.topic == topic } }
 }
 
-/// A token that an app had once, or had on a device that is no more.
+/// A token that its app no longer has, or whose device was removed.
 package struct RetiredToken: Hashable, Sendable {
-    /// The app.
+    /// The topic of the app.
     package var topic: String
-    /// Since when it is retired, in milliseconds since 1970 (UTC).
+    /// When it was retired, in milliseconds since 1970 (UTC).
     package var timestamp: UInt64
-    /// Whether the app has had another token since; or else its device is no more.
+    /// Whether the app received another token; otherwise its device was removed.
     package var isReplaced: Bool
 }
 
-/// One app on one simulated device.
+/// An app on a simulated device.
 public struct SimulatedApp: Hashable, Sendable {
-    /// The name that the app has there.
+    /// The device token of the app.
     public var token: DeviceToken
 
-    /// The app.
+    /// The topic of the app.
     public var topic: String
 
-    /// The service that the token belongs to; by default the sandbox.
+    /// The environment of the token; by default the sandbox.
     public var environment: Environment
 
-    /// Since when the app is gone, in milliseconds since 1970 (UTC); `nil`, the default, while it is there.
+    /// When the app was removed, in milliseconds since 1970 (UTC); `nil`, the default, while it is installed.
     ///
-    /// HTTP/2 answers with it, and feedback with the second that it is in.
+    /// HTTP/2 responses contain this time, and feedback contains it in seconds.
     public var removalTimestamp: UInt64?
 
-    /// The number of the notification that the service keeps for it while the device is offline, if any.
+    /// The number of the notification stored for it while the device is offline; `nil` for none.
     public internal(set) var storedNotificationNumber: UInt64?
 
-    /// Makes an app.
+    /// Creates an app.
     ///
     /// - Parameters:
-    ///   - token: the name that the app has on its device.
-    ///   - topic: the app.
-    ///   - environment: the service that the token belongs to.
-    ///   - removalTimestamp: since when the app is gone, in milliseconds since 1970 (UTC); `nil` while it is there.
+    ///   - token: the device token of the app.
+    ///   - topic: the topic of the app.
+    ///   - environment: the environment of the token.
+    ///   - removalTimestamp: when the app was removed, in milliseconds since 1970 (UTC); `nil` if it is installed.
     public init(
         token: DeviceToken,
         topic: String,

@@ -2,18 +2,18 @@
 
 import APNSWire
 
-/// How many notifications were taken for each token, as far as there is room.
+/// Counts the accepted notifications per token, up to a maximum number of tokens.
 struct TokenCounts {
     private var indices: [DeviceToken: UInt32] = [:]
     private var counts: [Int] = []
     private let tokenCountMax: Int
 
-    /// - Parameter tokenCountMax: how many tokens are counted.
+    /// - Parameter tokenCountMax: the maximum number of tokens.
     init(tokenCountMax: Int) { self.tokenCountMax = tokenCountMax }
 
     subscript(_ token: DeviceToken) -> Int { self.indices[token].map { self.counts[Int($0)] } ?? 0 }
 
-    /// Where a token is counted; `nil` where there is no room.
+    /// The index of a token's counter; `nil` if there is no room.
     mutating func index(of token: DeviceToken) -> UInt32? {
         if let index = self.indices[token] { return index }
         guard self.counts.count < self.tokenCountMax, let index = UInt32(exactly: self.counts.count) else { return nil }
@@ -22,6 +22,6 @@ struct TokenCounts {
         return index
     }
 
-    /// Counts one more.
+    /// Increments a counter.
     mutating func add(at index: UInt32) { self.counts[Int(index)] += 1 }
 }

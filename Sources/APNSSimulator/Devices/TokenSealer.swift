@@ -3,25 +3,25 @@
 import APNSWire
 import COpenSSL
 
-/// Makes device tokens that only the service with the same key can make: the sealed name of a device and an app.
+/// Creates device tokens that only a service with the same key can create, by sealing the name of a device and an app.
 ///
 /// A token has 32 bytes:
 ///
-/// | bytes | what |
+/// | bytes | content |
 /// |---|---|
 /// | 0 to 15 | the first half of HMAC-SHA-256 over the name |
 /// | 16 to 31 | the name, XOR the first half of HMAC-SHA-256 over bytes 0 to 15 |
 ///
-/// The name is the number of the device (8 bytes, big-endian), the number of tokens that the app had there before
-/// (2 bytes), the service (1 byte) and a digest of the topic (5 bytes). The two keys follow from the service's.
+/// The name is the number of the device (8 bytes, big-endian), the number of previous tokens of the app on it
+/// (2 bytes), the environment (1 byte) and a digest of the topic (5 bytes). Both keys are derived from the service's.
 struct TokenSealer: Sendable {
-    /// What a token names.
+    /// The content of a token.
     struct Name: Hashable {
         /// The number of the device, from 1.
         var device: UInt64
-        /// How many tokens the app had there before.
+        /// The number of previous tokens of the app on the device.
         var generation: UInt16
-        /// The service.
+        /// The environment.
         var environment: Environment
         /// A digest of the app's topic, see ``TokenSealer/digest(_:)``.
         var topicDigest: [UInt8]
@@ -33,18 +33,18 @@ struct TokenSealer: Sendable {
     private let tagKey: [UInt8]
     private let maskKey: [UInt8]
 
-    /// - Parameter key: any bytes; the same make the same tokens.
+    /// - Parameter key: any bytes; the same key yields the same tokens.
     init(key: [UInt8]) {
         self.tagKey = Self.authenticate(Array("tag".utf8), key)
         self.maskKey = Self.authenticate(Array("mask".utf8), key)
     }
 
-    /// What stands for a topic in a name.
+    /// Returns the digest of a topic.
     func digest(_ topic: String) -> [UInt8] {
         Array(Self.authenticate(Array(topic.utf8), self.tagKey).prefix(Self.topicDigestByteCount))
     }
 
-    /// Makes the token of a device and an app.
+    /// Seals the token of a device and an app.
     func token(_ name: Name) -> DeviceToken {
         var bytes = unsafe withUnsafeBytes(of: name.device.bigEndian) { unsafe Array($0) }
         bytes += [UInt8(name.generation >> 8), UInt8(truncatingIfNeeded: name.generation)]
@@ -57,7 +57,7 @@ struct TokenSealer: Sendable {
         return token
     }
 
-    /// What a token names; `nil` for one that this key did not make.
+    /// Unseals a token; `nil` if it was not sealed with this key.
     func name(of token: DeviceToken) -> Name? {
         let bytes = token.bytes
         guard bytes.count == 2 * Self.nameByteCount else { return nil }
@@ -81,7 +81,7 @@ struct TokenSealer: Sendable {
         var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
         let isDone = unsafe HMAC(EVP_sha256(), key, Int32(key.count), bytes, bytes.count, &code, &count) != nil
-        precondition(isDone, "OpenSSL has HMAC with SHA-256 in each of its configurations.")
+        precondition(isDone, "HMAC with SHA-256 is available in every OpenSSL configuration.")
         return Array(code.prefix(Int(count)))
     }
 }

@@ -5,7 +5,7 @@ import APNSWire
 import NIOCore
 import NIOTLS
 
-/// Lies above TLS, and looks behind the handshake which faults happen to its connection.
+/// Placed above TLS; applies connection faults after the handshake.
 final class ConnectionFaultHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -16,10 +16,10 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
     private let number: UInt64
     private let schedule: FaultSchedule
     private let throttle: ReadThrottleHandler
-    /// Delivers a list; `nil` where there is none.
+    /// The handler that writes a feedback list; `nil` for other protocols.
     private let list: FeedbackFaultHandler?
     private var isRefused = false
-    /// What is written before the handshake is done, as SETTINGS are; `nil` when it is.
+    /// Writes before the end of the handshake, such as SETTINGS; `nil` afterwards.
     private var held: [(bytes: ByteBuffer, promise: EventLoopPromise<Void>?)]? = []
 
     init(
@@ -51,7 +51,7 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
             return self.refuse(fault.report, context)
         }
         self.writeHeld(context)
-        // The backend of the binary protocol looks for this one itself, since it counts connections.
+        // The backend of the binary protocol applies this fault, since it counts connections.
         if self.listener != .binary, let fault = self.fault(.admission) { return self.refuse(fault.report, context) }
         context.fireUserInboundEventTriggered(event)
     }
@@ -82,7 +82,7 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
         self.held = nil
     }
 
-    /// What comes on a connection that is refused is thrown away, however long its end takes.
+    /// Discards the input of a refused connection, however long its end takes.
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if !self.isRefused { context.fireChannelRead(data) }
     }
@@ -91,7 +91,7 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
     private static func goAway(_ reason: PushReason) -> ByteBuffer {
         let text = #"{"reason":\#(JSONWriter.quoted(reason.text))}"#
         var frame = ByteBuffer()
-        // The last stream and the code NO_ERROR come before the text.
+        // The last stream identifier, and the code NO_ERROR.
         let byteCount = 8 + text.utf8.count
         frame.writeInteger(UInt8(truncatingIfNeeded: byteCount >> 16))
         frame.writeInteger(UInt16(truncatingIfNeeded: byteCount))
@@ -105,11 +105,11 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
         self.schedule.fault(stage, at: self.listener, connection: self.number)
     }
 
-    /// Ends the connection; nobody above learns of its handshake.
+    /// Ends the connection; handlers above do not see its handshake.
     private func refuse(_ report: FaultReport, _ context: ChannelHandlerContext) {
         self.isRefused = true
         let channel = context.channel
-        // An empty write succeeds when all before it has left, so that the provider has its handshake first.
+        // An empty write completes when everything before it is sent, so that the provider gets its handshake first.
         context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
             channel.eventLoop.scheduleTask(in: TimeAmount(report.delay)) { report.ending.end(channel) }
         }

@@ -5,9 +5,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Adds the handlers that carry out faults to the connections of a simulator's listeners.
+/// Adds the handlers for faults to the connections of a simulator's listeners.
 package final class ConnectionFaults: Sendable {
-    /// Those of one connection of the binary protocol that are told what to do later; on its event loop.
+    /// The handlers of a connection of the binary protocol that are controlled later; confined to its event loop.
     struct Handlers {
         let report: FaultReportHandler
     }
@@ -17,12 +17,12 @@ package final class ConnectionFaults: Sendable {
 
     init(_ schedule: FaultSchedule) { self.schedule = schedule }
 
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault.
     package convenience init(_ faults: [Fault]) throws(SimulatorError) {
         self.init(try FaultSchedule(faults.map { PlannedFault($0) }))
     }
 
-    /// Lets the connections of a listener meet the faults that are for it.
+    /// Applies connection faults at a listener.
     package func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {
         configuration.configurePipeline = { try self.add(to: $0, number: $1, listener) }
     }

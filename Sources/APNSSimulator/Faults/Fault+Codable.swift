@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 
-// The form of faults in JSON and YAML. It is written by hand, since what the compiler makes of enumerations is not for
-// people to write.
+// The format of faults in JSON and YAML. It is hand-written, since the compiler's format of enumerations is
+// inconvenient for people.
 
-/// A fault as a file has it, such as `{"at": {"notification": 5}, "effect": {"name": "reject", "status": 8}}`.
+/// The file format of a fault, such as `{"at": {"notification": 5}, "effect": {"name": "reject", "status": 8}}`.
 extension Fault: Codable {
     private enum Key: String, CodingKey, CaseIterable {
         case trigger = "at"
         case effect, listener, report, occurrenceCountMax
     }
 
-    /// Reads a fault; what is not there is as by default, and a fault without a trigger happens always.
+    /// The keys of a fault in a file.
+    package static let keyNames = Key.allCases.map(\.rawValue)
+
+    /// Decodes a fault.
+    ///
+    /// Missing keys have default values, and a fault without a trigger always occurs.
     public init(from decoder: any Decoder) throws {
-        try decoder.requireKeys(Key.allCases.map(\.rawValue))
+        try decoder.requireKeys(Self.keyNames)
         let container = try decoder.container(keyedBy: Key.self)
         self.init(
             at: try container.decodeIfPresent(Trigger.self, forKey: .trigger) ?? .always,
@@ -25,7 +31,7 @@ extension Fault: Codable {
         )
     }
 
-    /// Writes a fault, without what is as by default.
+    /// Encodes a fault without default values.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: Key.self)
         if self.trigger != .always { try container.encode(self.trigger, forKey: .trigger) }
@@ -36,13 +42,13 @@ extension Fault: Codable {
     }
 }
 
-/// A trigger as a file has it: an object with one condition, or without any for always.
+/// The file format of a trigger: an object with one condition, or an empty one for always.
 extension Fault.Trigger: Codable {
     private enum Key: String, CodingKey, CaseIterable {
         case notification, notificationOverall, connection, token, probability, seed
     }
 
-    /// Reads a trigger.
+    /// Decodes a trigger.
     public init(from decoder: any Decoder) throws {
         try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
@@ -50,12 +56,12 @@ extension Fault.Trigger: Codable {
         guard conditions.count <= 1 else {
             let context = DecodingError.Context(
                 codingPath: decoder.codingPath,
-                debugDescription: "several conditions; give one"
+                debugDescription: "expected one condition"
             )
             throw DecodingError.dataCorrupted(context)
         }
         if container.contains(.seed), conditions.first != .probability {
-            let sentence = "seed needs probability"
+            let sentence = "seed requires probability"
             throw DecodingError.dataCorruptedError(forKey: .seed, in: container, debugDescription: sentence)
         }
         switch conditions.first {
@@ -73,7 +79,7 @@ extension Fault.Trigger: Codable {
         }
     }
 
-    /// Writes a trigger.
+    /// Encodes a trigger.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: Key.self)
         switch self {
@@ -89,13 +95,20 @@ extension Fault.Trigger: Codable {
     }
 }
 
-/// An effect as a file has it: its name as in source code, and its values.
+/// The file format of an effect: its name as in source code, and its values.
 extension Fault.Effect: Codable {
     private enum Key: String, CodingKey {
         case name, status, httpStatus, reason, timestamp, milliseconds, code, count, byteCount
     }
 
-    /// The keys that an effect has beside its name.
+    /// The names of all effects.
+    private static let names = [
+        "reject", "delay", "ignore", "shutDown", "closeBefore", "closeAfter", "goAway", "refuseStream", "resetStream",
+        "limitStreams", "refuseHandshake", "refuseConnection", "goAwayFirst", "slowReading", "errorResponse",
+        "slowWriting", "cutList",
+    ]
+
+    /// The keys of an effect besides its name; `nil` for an unknown effect.
     private static func keys(_ name: String) -> [Key]? {
         switch name {
         case "reject": [.status, .httpStatus, .reason, .timestamp]
@@ -112,12 +125,12 @@ extension Fault.Effect: Codable {
         }
     }
 
-    /// Reads an effect.
+    /// Decodes an effect.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
         let name = try container.decode(String.self, forKey: .name)
         guard let keys = Self.keys(name) else {
-            let sentence = "invalid name \(name); docs/simulator.md has the valid ones"
+            let sentence = "unknown effect \(name.answer(asUnknownOf: Self.names, "effects"))"
             throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
         }
         try decoder.requireKeys(["name"] + keys.map(\.rawValue))
@@ -149,17 +162,17 @@ extension Fault.Effect: Codable {
     private static func rejection(_ container: KeyedDecodingContainer<Key>) throws -> Rejection {
         if let status = try container.decodeIfPresent(UInt8.self, forKey: .status) {
             if let key = [Key.reason, .httpStatus, .timestamp].first(where: { container.contains($0) }) {
-                let sentence = "\(key.stringValue) is for HTTP/2, and status for the binary gateway; give one of them"
+                let sentence = "\(key.stringValue) is for HTTP/2, status is for the binary gateway; specify one of them"
                 throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: sentence)
             }
             return .binary(ErrorResponse.Status(rawValue: status))
         }
         guard let reason = try Self.reason(container) else {
-            let sentence = "reject needs status for the binary gateway, or reason for HTTP/2"
+            let sentence = "reject requires status for the binary gateway or reason for HTTP/2"
             throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
         }
         guard let status = try container.decodeIfPresent(Int.self, forKey: .httpStatus) ?? reason.status else {
-            let sentence = "unknown reason \(reason.text.prefix(64)); one that Apple does not document needs httpStatus"
+            let sentence = "unknown reason \(reason.text.prefix(64)); an undocumented reason requires httpStatus"
             throw DecodingError.dataCorruptedError(forKey: .reason, in: container, debugDescription: sentence)
         }
         let timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
@@ -173,7 +186,7 @@ extension Fault.Effect: Codable {
         )
     }
 
-    /// Writes an effect.
+    /// Encodes an effect.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: Key.self)
         try container.encode(self.name, forKey: .name)
@@ -198,13 +211,15 @@ extension Fault.Effect: Codable {
     }
 }
 
-/// A report as a file has it, such as `{"delayMilliseconds": 200, "ending": "reset"}`.
+/// The file format of a report, such as `{"delayMilliseconds": 200, "ending": "reset"}`.
 extension FaultReport: Codable {
     private enum Key: String, CodingKey, CaseIterable {
         case delayMilliseconds, identifier, isLost, isSplit, isCoalesced, ending
     }
 
-    /// Reads a report; what is not there is as by default.
+    /// Decodes a report.
+    ///
+    /// Missing keys have default values.
     public init(from decoder: any Decoder) throws {
         try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
@@ -220,7 +235,7 @@ extension FaultReport: Codable {
         )
     }
 
-    /// Writes a report, without what is as by default.
+    /// Encodes a report without default values.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: Key.self)
         if self.delay != .zero { try container.encode(self.delay.milliseconds, forKey: .delayMilliseconds) }
@@ -240,7 +255,7 @@ extension Duration {
     fileprivate var milliseconds: Double { self / .milliseconds(1) }
 }
 
-/// A key of any name, by which one is found that is misspelled.
+/// A key of any name, which finds misspelled ones.
 private struct AnyKey: CodingKey {
     let stringValue: String
     let intValue: Int? = nil
@@ -251,22 +266,22 @@ private struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// Takes no other keys, so that nothing is left out in silence.
+    /// Rejects unknown keys, so that nothing is silently ignored.
     fileprivate func requireKeys(_ allowed: [String]) throws {
         let keys = try self.container(keyedBy: AnyKey.self).allKeys
         guard let unknown = keys.first(where: { !allowed.contains($0.stringValue) }) else { return }
-        let names = allowed.joined(separator: ", ")
+        let answer = unknown.stringValue.answer(asUnknownOf: allowed, "keys")
         throw DecodingError.dataCorrupted(
             DecodingError.Context(
                 codingPath: self.codingPath + [unknown],
-                debugDescription: "unknown key \(unknown.stringValue); valid keys: \(names)"
+                debugDescription: "unknown key \(answer)"
             )
         )
     }
 }
 
 extension KeyedDecodingContainer {
-    /// Reads one of several words.
+    /// Decodes one of several words.
     fileprivate func wordIfPresent<Word: RawRepresentable<String> & CaseIterable>(_ key: Key) throws -> Word? {
         guard let text = try self.decodeIfPresent(String.self, forKey: key) else { return nil }
         guard let word = Word(rawValue: text) else {
@@ -277,11 +292,11 @@ extension KeyedDecodingContainer {
         return word
     }
 
-    /// Reads a time of at most a day.
+    /// Decodes a duration of at most a day.
     fileprivate func milliseconds(_ key: Key) throws -> Duration {
         let count = try self.decode(Double.self, forKey: key)
         guard (-86_400_000...86_400_000).contains(count) else {
-            let sentence = "a time is at most 86400000 milliseconds, which is a day"
+            let sentence = "expected at most 86400000 milliseconds (one day)"
             throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
         }
         return .milliseconds(count)

@@ -6,12 +6,12 @@ import NIOCore
 import NIOHTTP2
 
 extension Fault {
-    /// Makes it happen to a request over HTTP/2, after the delay of its report.
+    /// Applies the fault to a request over HTTP/2, after the delay of its report.
     ///
-    /// - Parameter ticket: that of the request.
-    /// - Returns: what the service answers; `nil` for nothing, or for what comes later.
+    /// - Parameter ticket: the ticket of the request.
+    /// - Returns: the response; `nil` for none, or for a later one.
     func carryOut(_ ticket: PushTicket) -> PushReply? {
-        // What comes behind it is not processed, also where it takes a while until the provider is told.
+        // Later requests are not processed, even if the response is delayed.
         if self.effect.endsConnection { ticket.stopTaking() }
         guard self.report.delay > .zero else { return self.effect.carryOut(ticket, ending: self.report.ending) }
         ticket.channel.eventLoop.scheduleTask(in: TimeAmount(self.report.delay)) {
@@ -23,7 +23,7 @@ extension Fault {
 }
 
 extension Fault.Effect {
-    /// Whether nothing behind it is processed on its connection.
+    /// Whether later requests of the connection are not processed.
     fileprivate var endsConnection: Bool {
         switch self {
         case .goAway, .closeBefore, .closeAfter: true
@@ -31,12 +31,12 @@ extension Fault.Effect {
         }
     }
 
-    /// Makes it happen to a request over HTTP/2, below the handler of the service.
+    /// Applies the effect to a request over HTTP/2, below the handler of the service.
     ///
     /// - Parameters:
-    ///   - ticket: that of the request.
-    ///   - ending: how its connection is ended, where it is.
-    /// - Returns: what the service answers; `nil` for nothing.
+    ///   - ticket: the ticket of the request.
+    ///   - ending: how the connection is ended, if it is.
+    /// - Returns: the response; `nil` for none.
     package func carryOut(_ ticket: PushTicket, ending: FaultReport.Ending) -> PushReply? {
         switch self {
         case .reject(.http2(let rejection)): return .rejected(rejection)
@@ -52,7 +52,7 @@ extension Fault.Effect {
             let frame = HTTP2Frame(streamID: .rootStream, payload: .settings(.settings([limit])))
             ticket.channel.writeAndFlush(frame, promise: nil)
         case .closeBefore, .closeAfter:
-            // The answers to those before it are not lost.
+            // Responses to earlier requests are not lost.
             ticket.channel.flush()
             ending.end(ticket.channel)
         case .reject(.binary), .ignore, .delay, .refuseHandshake, .refuseConnection, .goAwayFirst, .slowReading,

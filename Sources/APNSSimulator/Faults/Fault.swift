@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-/// One thing that goes wrong at a simulator: when, what, and at which of its listeners.
+/// A fault of a simulator: when it occurs, its effect, and the listener.
 ///
 /// ```swift
 /// configuration.faults = [
@@ -13,14 +13,14 @@ public import APNSWire
 /// ]
 /// ```
 ///
-/// A fault happens at each listener that can have it, or at ``listener`` alone. A simulator does not start with one
-/// that can happen nowhere, and says why: ``SimulatorError/fault(index:reason:)``.
+/// A fault occurs at each listener that supports it, or only at ``listener``. A simulator does not start with an
+/// invalid fault: ``SimulatorError/fault(index:reason:)``.
 ///
-/// Where several are due at the same notification, the first of them that may still happen does.
+/// If several faults are due at a notification, the first one that is not used up occurs.
 public struct Fault: Hashable, Sendable {
-    /// When a fault happens.
+    /// When a fault occurs.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Trigger: Hashable, Sendable {
         /// At each notification, or on each connection.
@@ -29,99 +29,98 @@ public struct Fault: Hashable, Sendable {
         case notification(UInt64)
         /// At the notification with this number among those of all connections and listeners, from 1.
         case notificationOverall(UInt64)
-        /// On the connection with this number at its listener, from 1; at each notification of it.
+        /// On the connection with this number at its listener, from 1; at each of its notifications.
         case connection(UInt64)
-        /// At each notification whose device token begins with these hexadecimal digits, in either letter case.
+        /// At each notification whose device token starts with these hexadecimal digits, in either letter case.
         case token(prefix: String)
         /// With this probability, from 0 to 1, at each notification or connection.
         ///
-        /// The same seed chooses the same connections by their numbers, and the same notifications by their numbers on
+        /// The same seed selects the same connections by their numbers, and the same notifications by their numbers on
         /// these.
         case random(probability: Double, seed: UInt64)
     }
 
-    /// What happens.
+    /// The effect of a fault.
     ///
-    /// "Notification" stands for the one at which the fault is due; "binary" and "feedback" for the gateway of the
-    /// binary protocol and the feedback service. The last seven happen to connections, so that a trigger with a
-    /// notification or a token is refused.
+    /// "Notification" is the one at which the fault is due; "binary" and "feedback" are the gateway of the binary
+    /// protocol and the feedback service. The last seven effects apply to connections; they cannot be combined with a
+    /// trigger for notifications or tokens.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Effect: Hashable, Sendable {
-        /// The notification is refused so; binary or HTTP/2, as the rejection is.
+        /// The notification is rejected; binary or HTTP/2, depending on the rejection.
         case reject(Rejection)
-        /// The notification is taken, but only after this time; binary, HTTP/2.
+        /// The notification is accepted after a delay; binary, HTTP/2.
         ///
-        /// On a binary connection all behind it waits. Over HTTP/2 its answer is late.
+        /// On a binary connection, later notifications wait. Over HTTP/2, the response is delayed.
         case delay(Duration)
-        /// The notification is neither taken nor answered, and the connection stays open; binary, HTTP/2.
+        /// The notification is ignored, and the connection stays open; binary, HTTP/2.
         ///
-        /// On a binary connection nothing behind it is taken either, until the listener's
-        /// `BinaryListenerConfiguration.outcomeTimeout` ends it.
+        /// On a binary connection, later notifications are ignored, too, until
+        /// `BinaryListenerConfiguration.outcomeTimeout` ends the connection.
         case ignore
-        /// The notification is taken, and the service shuts down behind it: status 10, or GOAWAY behind the newest
+        /// The notification is accepted, and the service shuts down after it: status 10, or GOAWAY after the newest
         /// stream with the reason Shutdown; binary, HTTP/2.
         case shutDown
-        /// The connection ends before the notification is taken, and the provider is told nothing; binary, HTTP/2.
+        /// The connection ends before the notification is accepted, without a response; binary, HTTP/2.
         case closeBefore
-        /// The notification is taken, and the connection ends behind it; the provider is told nothing; binary, HTTP/2.
+        /// The notification is accepted, and the connection ends without a response; binary, HTTP/2.
         case closeAfter
-        /// The service goes away with this reason, and has processed neither this notification nor any behind it;
-        /// HTTP/2.
+        /// GOAWAY with this reason; neither this notification nor a later one is processed; HTTP/2.
         case goAway(PushReason)
-        /// The stream is refused, unprocessed (REFUSED_STREAM); HTTP/2.
+        /// The stream is refused without processing (REFUSED_STREAM); HTTP/2.
         case refuseStream
-        /// The stream is ended with a code of HTTP/2; HTTP/2.
+        /// The stream is reset with an error code; HTTP/2.
         case resetStream(code: UInt32)
-        /// From the notification on, its connection may have so many streams at a time; HTTP/2.
+        /// From this notification on, the connection may have this many concurrent streams; HTTP/2.
         case limitStreams(Int)
 
-        /// The connection is closed instead of a handshake; binary, feedback, HTTP/2.
+        /// The connection is closed before the handshake; binary, feedback, HTTP/2.
         case refuseHandshake
-        /// The connection is closed right after the handshake; binary, feedback, HTTP/2.
+        /// The connection is closed after the handshake; binary, feedback, HTTP/2.
         case refuseConnection
-        /// The connection begins with GOAWAY where SETTINGS are due, and ends; HTTP/2.
+        /// The connection starts with GOAWAY instead of SETTINGS, and ends; HTTP/2.
         case goAwayFirst(PushReason)
-        /// The connection is read at this pace, in bytes of ciphertext; binary, HTTP/2.
+        /// The connection is read at this rate, in bytes of ciphertext; binary, HTTP/2.
         case slowReading(TransferPace)
-        /// Nothing goes wrong, but the provider's own mistakes and its probes are answered as the fault's report says;
-        /// binary.
+        /// No failure, but error responses to the provider's own errors and probes are sent as the fault's report
+        /// specifies; binary.
         case errorResponse
-        /// The list is written at this pace; feedback.
+        /// The list is written at this rate; feedback.
         ///
-        /// 1000 tuples have to be done within the listener's `FeedbackListenerConfiguration.progressTimeout`.
+        /// 1000 tuples must be written within the listener's `FeedbackListenerConfiguration.progressTimeout`.
         case slowWriting(TransferPace)
-        /// The connection ends behind so many bytes of the list, be it inside a tuple; feedback.
+        /// The connection ends after this many bytes of the list, possibly within a tuple; feedback.
         case cutList(byteCount: Int)
     }
 
-    /// How many faults a simulator may have.
+    /// The maximum number of faults of a simulator.
     package static let countMax = 1000
 
-    /// When it happens.
+    /// When the fault occurs.
     public var trigger: Trigger
 
-    /// What happens.
+    /// The effect.
     public var effect: Effect
 
-    /// The only listener at which it happens; `nil`, the default, for each that can have it.
+    /// The only listener at which it occurs; `nil`, the default, for each that supports it.
     public var listener: SimulatorListener?
 
-    /// How the provider is told and the connection ended.
+    /// How the error response is sent and the connection is ended.
     public var report: FaultReport
 
-    /// How often it happens at most, at all listeners together; `nil`, the default, for each time.
+    /// The maximum number of occurrences, over all listeners; `nil`, the default, for no limit.
     public var occurrenceCountMax: Int?
 
-    /// Makes a fault.
+    /// Creates a fault.
     ///
     /// - Parameters:
-    ///   - trigger: when it happens.
-    ///   - effect: what happens.
-    ///   - listener: the only listener at which it happens; by default each that can have it.
-    ///   - report: how the provider is told and the connection ended; by default as the protocol asks for.
-    ///   - occurrenceCountMax: how often it happens at most; by default each time.
+    ///   - trigger: when it occurs.
+    ///   - effect: the effect.
+    ///   - listener: the only listener at which it occurs; by default each that supports it.
+    ///   - report: how the error response is sent and the connection is ended; by default as the protocol requires.
+    ///   - occurrenceCountMax: the maximum number of occurrences; by default no limit.
     public init(
         at trigger: Trigger,
         _ effect: Effect,
@@ -138,18 +137,18 @@ public struct Fault: Hashable, Sendable {
 }
 
 extension Fault.Effect {
-    /// The notification is refused with a status of the binary protocol, documented or not.
+    /// The notification is rejected with a status of the binary protocol, documented or not.
     ///
     /// - Parameter status: the status of the error response.
     /// - Returns: ``reject(_:)`` with it.
     public static func reject(status: UInt8) -> Self { .reject(.binary(ErrorResponse.Status(rawValue: status))) }
 
-    /// The notification is refused with a reason of HTTP/2, and the status that goes with it.
+    /// The notification is rejected with a reason of HTTP/2, and the status of that reason.
     ///
     /// - Parameters:
-    ///   - reason: what the service gives as the reason.
-    ///   - timestamp: since when the app is gone, in milliseconds since 1970 (UTC); by default none is said.
-    /// - Returns: ``reject(_:)`` with it; the status of a reason that is not documented is 400.
+    ///   - reason: the reason in the response.
+    ///   - timestamp: when the app was removed, in milliseconds since 1970 (UTC); by default none.
+    /// - Returns: ``reject(_:)`` with it; the status of an undocumented reason is 400.
     public static func reject(reason: PushReason, timestamp: UInt64? = nil) -> Self {
         .reject(.http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp)))
     }

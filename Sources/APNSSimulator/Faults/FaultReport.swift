@@ -4,63 +4,63 @@ import APNSTransport
 import APNSWire
 import NIOCore
 
-/// How a provider is told of a fault, and how its connection is ended: by default as the protocol asks for.
+/// How an error response is sent and its connection is ended: by default as the protocol requires.
 public struct FaultReport: Hashable, Sendable {
-    /// Which identifier the response carries.
+    /// The identifier in the error response.
     @frozen
     public enum Identifier: Hashable, Sendable {
-        /// The one that the protocol asks for.
+        /// The correct identifier.
         case correct
         /// 0, as if the service did not know.
         case zero
-        /// This one.
+        /// This identifier.
         case fixed(UInt32)
     }
 
-    /// What is done to the connection.
+    /// How the connection is ended.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Ending: String, Hashable, Sendable, Codable, CaseIterable {
-        /// close_notify, half-close, a bounded time of reading on, close.
+        /// close_notify, half-close, reading for a limited time, close.
         case orderly
-        /// close_notify, and close at once, though there may be unread input.
+        /// close_notify and immediate close, even with unread input.
         case abrupt
         /// An end of stream (FIN) without close_notify.
         case fin
-        /// Reset (RST) at once, after the response if there is one.
+        /// A reset (RST), after the response if there is one.
         case reset
     }
 
-    /// How long it takes until the provider is told; by default no time.
+    /// The delay before the error response; by default none.
     ///
-    /// On a binary connection the simulator reads on meanwhile, and throws away what comes.
+    /// On a binary connection, the simulator keeps reading meanwhile and discards the input.
     public var delay: Duration
 
-    /// Which identifier the error response carries; by default the correct one.
+    /// The identifier in the error response; by default the correct one.
     public var identifier: Identifier
 
-    /// Whether the error response is never sent; by default it is.
+    /// Whether the error response is omitted; by default it is sent.
     public var isLost: Bool
 
-    /// Whether each byte of the error response comes in a record of its own; by default not.
+    /// Whether each byte of the error response is sent in its own TLS record; by default not.
     public var isSplit: Bool
 
-    /// Whether the error response, close_notify and the end of the stream come in one segment; by default they may not.
+    /// Whether the error response, close_notify and FIN are sent in one segment; by default they need not be.
     public var isCoalesced: Bool
 
-    /// What is done to the connection; by default an orderly close.
+    /// How the connection is ended; by default in order.
     public var ending: Ending
 
-    /// Makes a report.
+    /// Creates a report.
     ///
     /// - Parameters:
-    ///   - delay: how long it takes until the provider is told.
-    ///   - identifier: which identifier the error response carries; binary protocol.
-    ///   - isLost: whether the error response is never sent; binary protocol.
-    ///   - isSplit: whether each byte of the error response comes in a record of its own; binary protocol.
-    ///   - isCoalesced: whether the error response and the end of the stream come in one segment; binary protocol.
-    ///   - ending: what is done to the connection, where the fault ends it.
+    ///   - delay: the delay before the error response.
+    ///   - identifier: the identifier in the error response; binary protocol.
+    ///   - isLost: whether the error response is omitted; binary protocol.
+    ///   - isSplit: whether each byte of the error response is sent in its own TLS record; binary protocol.
+    ///   - isCoalesced: whether the error response and FIN are sent in one segment; binary protocol.
+    ///   - ending: how the connection is ended, if the fault ends it.
     public init(
         delay: Duration = .zero,
         identifier: Identifier = .correct,
@@ -77,7 +77,7 @@ public struct FaultReport: Hashable, Sendable {
         self.ending = ending
     }
 
-    /// What is told of an end whose response by the protocol would be this.
+    /// Returns the error response to send instead of the protocol's.
     func response(_ response: ErrorResponse?) -> ErrorResponse? {
         guard !self.isLost, var told = response else { return nil }
         switch self.identifier {
@@ -90,7 +90,7 @@ public struct FaultReport: Hashable, Sendable {
 }
 
 extension FaultReport.Ending {
-    /// Ends a connection, from the last handler of its pipeline on.
+    /// Ends a connection, from the tail of its pipeline.
     func end(_ channel: any Channel) {
         switch self {
         case .orderly: channel.close(promise: nil)

@@ -4,7 +4,7 @@ import APNSTransport
 import Glibc
 import NIOCore
 
-/// Lies between TLS and the handler of the binary protocol, and ends a connection as a ``FaultReport`` says.
+/// Placed between TLS and the handler of the binary protocol; ends a connection as a ``FaultReport`` specifies.
 final class FaultReportHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -19,19 +19,20 @@ final class FaultReportHandler: ChannelDuplexHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Ends the connection as a report says, from now on.
+    /// Ends the connection as a report specifies, from now on.
     ///
     /// - Parameters:
-    ///   - report: how the response goes out, and what is done to the socket.
-    ///   - end: writes the response and closes; called when the delay of the report is over.
+    ///   - report: how the response is sent, and how the socket is closed.
+    ///   - end: writes the response and closes; called after the delay of the report.
     func begin(_ report: FaultReport, end: @escaping @Sendable () -> Void) {
         self.report = report
         if report.isCoalesced, let options = self.context?.channel.syncOptions {
-            // The kernel holds back what is no whole segment until the stream ends.
+            // With this option, the kernel holds partial segments until the stream ends.
             try? options.setOption(.tcpOption(NIOBSDSocket.Option(rawValue: TCP_CORK)), value: 1)
         }
         guard report.delay > .zero, let context = self.context else { return end() }
-        // A service that finds a fault late has taken what came meanwhile; the protocol's handler discards it.
+        // During the delay, the protocol's handler reads and discards further input, like a service that finds an error
+        // late.
         self.isReadingOn = true
         context.read()
         context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(report.delay)) {
@@ -40,7 +41,7 @@ final class FaultReportHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Does something later on the connection's event loop, unless the connection is gone by then.
+    /// Calls a closure on the connection's event loop after a delay, unless the connection has closed.
     func schedule(in delay: Duration, _ body: @escaping () -> Void) {
         guard let context = self.context else { return }
         context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) {

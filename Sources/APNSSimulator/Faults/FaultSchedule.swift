@@ -4,7 +4,7 @@ import APNSWire
 import DequeModule
 import NIOConcurrencyHelpers
 
-/// Finds the faults that are due, and counts how often each happened.
+/// Finds the faults that are due, and counts their occurrences.
 final class FaultSchedule: Sendable {
     private struct Key: Hashable {
         var listener: SimulatorListener
@@ -36,13 +36,13 @@ final class FaultSchedule: Sendable {
         }
     }
 
-    /// A notification on its connection.
+    /// The position of a notification.
     private struct Place: Hashable {
         var listener: SimulatorListener
         var connection: UInt64
         var notification: UInt64
 
-        /// `nil` where the fault happened to the connection.
+        /// Returns `nil` for a fault of a connection.
         init?(_ application: FaultApplication) {
             guard let number = application.notificationNumber else { return nil }
             self.listener = application.listener
@@ -59,12 +59,12 @@ final class FaultSchedule: Sendable {
 
     private struct State {
         var faults: [ScheduledFault] = []
-        /// Of those that are enabled, by their indices in `faults`.
+        /// The enabled faults, by their indices in `faults`.
         var tables: [Key: Table] = [:]
         var lastIdentifier = 0
         var applications: Deque<FaultApplication> = []
         var lastApplication: UInt64 = 0
-        /// The numbers of those whose notification has no number in the record yet.
+        /// Occurrences whose notification has no number in the record yet.
         var unrecorded: [Place: UInt64] = [:]
 
         mutating func append(_ planned: PlannedFault) {
@@ -74,7 +74,7 @@ final class FaultSchedule: Sendable {
             )
         }
 
-        /// Logs that a fault happened.
+        /// Records an occurrence.
         mutating func append(_ application: FaultApplication) {
             if let place = Place(application) { self.unrecorded[place] = application.number }
             self.applications.append(application)
@@ -83,7 +83,7 @@ final class FaultSchedule: Sendable {
             if let place = Place(oldest), self.unrecorded[place] == oldest.number { self.unrecorded[place] = nil }
         }
 
-        /// Gives the fault of a notification the number in the record.
+        /// Sets the record number of an occurrence's notification.
         mutating func note(_ notification: ReceivedNotification) -> FaultApplication? {
             guard !self.unrecorded.isEmpty, let number = self.unrecorded.removeValue(forKey: Place(notification)),
                 let oldest = self.applications.first?.number, number >= oldest
@@ -92,11 +92,11 @@ final class FaultSchedule: Sendable {
             return self.applications[Int(number - oldest)]
         }
 
-        /// Sorts the faults by where and when they are looked for.
+        /// Groups the faults by stage and listener.
         mutating func arrange() {
             self.tables = [:]
             for (index, each) in self.faults.enumerated() where each.isEnabled {
-                // Those that can happen nowhere were refused.
+                // Invalid faults were rejected earlier.
                 for listener in (try? each.fault.listeners(index: index)) ?? [] {
                     let key = Key(listener: listener, stage: each.fault.effect.stage)
                     self.tables[key, default: Table()].add(index, each.fault.trigger)
@@ -105,7 +105,7 @@ final class FaultSchedule: Sendable {
         }
     }
 
-    /// How many of the times that a fault happened are kept.
+    /// The maximum number of recorded occurrences.
     static let applicationCountMax = 1000
 
     private let state: NIOLockedValueBox<State>
@@ -115,11 +115,11 @@ final class FaultSchedule: Sendable {
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// - Parameters:
-    ///   - faults: those at the start.
-    ///   - now: the time in milliseconds since 1970 (UTC); by default none is noted.
-    ///   - revision: counts the changes of the plan.
-    ///   - onChange: is told of what happens, and of what is planned.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
+    ///   - faults: the initial faults.
+    ///   - now: returns the time in milliseconds since 1970 (UTC); by default 0.
+    ///   - revision: counts changes of the faults.
+    ///   - onChange: receives occurrences and changes of the faults.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault.
     init(
         _ faults: [PlannedFault],
         now: @escaping @Sendable () -> UInt64 = { 0 },
@@ -145,10 +145,10 @@ final class FaultSchedule: Sendable {
 
     // MARK: Planning
 
-    /// All of them, in the order in which they are looked at.
+    /// All faults, in the order in which they are checked.
     var faults: [ScheduledFault] { self.state.withLockedValue(\.faults) }
 
-    /// The last times that one happened, the oldest first.
+    /// The last occurrences, the oldest first.
     var applications: [FaultApplication] { Array(self.state.withLockedValue(\.applications)) }
 
     func add(_ planned: PlannedFault) throws(SimulatorError) -> ScheduledFault {
@@ -204,9 +204,9 @@ final class FaultSchedule: Sendable {
         return isRemoved
     }
 
-    /// Makes the plan what it was at the start, and forgets what happened.
+    /// Restores the initial faults, and removes the recorded occurrences.
     func reset() {
-        // They were checked at the start.
+        // They were validated at the start.
         _ = try? self.replace(self.initialFaults)
         self.state.withLockedValue { state in
             state.applications = []
@@ -214,29 +214,29 @@ final class FaultSchedule: Sendable {
         }
     }
 
-    // MARK: Happening
+    // MARK: Occurrences
 
-    /// Whether there are faults that can be due in a stage of a listener.
+    /// Whether a stage of a listener has faults.
     func hasFaults(_ stage: FaultStage, at listener: SimulatorListener) -> Bool {
         self.state.withLockedValue { $0.tables[Key(listener: listener, stage: stage)] != nil }
     }
 
-    /// The fault that happens to a connection.
+    /// Returns the fault of a connection, and counts its occurrence.
     func fault(_ stage: FaultStage, at listener: SimulatorListener, connection: UInt64) -> Fault? {
         self.first(stage, at: listener, connection: connection, notification: nil) { table in
             Self.due(table, connection: connection, notification: 0)
         }
     }
 
-    /// The fault that happens at a notification.
+    /// Returns the fault of a notification, and counts its occurrence.
     ///
     /// - Parameters:
-    ///   - listener: where it came.
-    ///   - token: whom it is for.
-    ///   - connection: the number of its connection at the listener.
-    ///   - number: its number on its connection.
-    ///   - overall: its number among those of all connections.
-    /// - Returns: the fault, counted as one occurrence.
+    ///   - listener: the listener.
+    ///   - token: the device token.
+    ///   - connection: the number of the connection at the listener.
+    ///   - number: the number of the notification on the connection.
+    ///   - overall: the number of the notification over all connections.
+    /// - Returns: the fault.
     func fault(
         at listener: SimulatorListener,
         token: borrowing DeviceToken,
@@ -259,7 +259,7 @@ final class FaultSchedule: Sendable {
         }
     }
 
-    /// The first one of those that are due that may still happen, counted and logged.
+    /// Returns the first due fault that is not used up, and counts and records its occurrence.
     private func first(
         _ stage: FaultStage,
         at listener: SimulatorListener,
@@ -291,19 +291,18 @@ final class FaultSchedule: Sendable {
             return nil
         }
         guard let (fault, application) = found else { return nil }
-        // Where the notification is recorded at once, the fault is told with its number then.
+        // If the notification is recorded immediately, the occurrence is reported then, with its number.
         if notification == nil || !fault.isRecordedAtOnce(at: listener) { self.onChange?(.faultApplied(application)) }
         return fault
     }
 
-    /// Notes that a notification is in the record, and tells of the fault that happened at it, again where it was told
-    /// before.
+    /// Records the number of a notification, and reports the occurrence of its fault, possibly for the second time.
     func recorded(_ notification: ReceivedNotification) {
         let application = self.state.withLockedValue { $0.note(notification) }
         if let application { self.onChange?(.faultApplied(application)) }
     }
 
-    /// The faults that are due whatever the notification is.
+    /// The faults that are due regardless of the device token.
     private static func due(_ table: Table, connection: UInt64, notification: UInt64) -> [Int] {
         var due = table.always
         due += table.connection[connection] ?? []
@@ -313,7 +312,7 @@ final class FaultSchedule: Sendable {
         return due
     }
 
-    /// A number from 0 to less than 1 that follows from others: the same whatever happened before, on whichever thread.
+    /// A deterministic pseudo-random number from 0 to less than 1, independent of timing and threads.
     private static func draw(_ seed: UInt64, _ connection: UInt64, _ notification: UInt64) -> Double {
         let mixed = Self.mix(Self.mix(Self.mix(seed) ^ connection) ^ notification)
         return Double(mixed >> 11) * 0x1p-53

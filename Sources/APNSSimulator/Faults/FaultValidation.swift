@@ -2,19 +2,19 @@
 
 import APNSWire
 
-/// When in the life of a connection a fault is looked for.
+/// The stage of a connection at which a fault is checked.
 enum FaultStage: Hashable, Sendable, CaseIterable {
-    /// When the connection is there.
+    /// When the connection is accepted.
     case accept
-    /// Behind the handshake.
+    /// After the handshake.
     case admission
-    /// Behind the handshake over HTTP/2, in place of what comes first.
+    /// After the handshake over HTTP/2, instead of the first frame.
     case settings
-    /// Behind the handshake: how the connection is read.
+    /// After the handshake: how the connection is read.
     case reading
-    /// Behind the handshake: how a list is written.
+    /// After the handshake: how a list is written.
     case writing
-    /// Behind the handshake: where a list ends.
+    /// After the handshake: where a list ends.
     case list
     /// At a notification.
     case notification
@@ -23,37 +23,38 @@ enum FaultStage: Hashable, Sendable, CaseIterable {
 }
 
 extension Fault {
-    /// The parts of a report that need not be as the protocol asks for.
+    /// The parts of a report that can deviate from the protocol.
     private enum ReportPart: CaseIterable {
         case delay
         case response
         case ending
     }
 
-    /// The listeners at which it happens.
+    /// Returns the listeners at which the fault occurs.
     ///
-    /// - Parameter index: its place in the configuration.
-    /// - Returns: one or more.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` where there is none.
+    /// - Parameter index: its index in the configuration.
+    /// - Returns: one or more listeners.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` if there is none.
     func listeners(index: Int) throws(SimulatorError) -> [SimulatorListener] {
         if let reason = self.invalidValue ?? self.invalidTrigger { throw .fault(index: index, reason: reason) }
         let possible = SimulatorListener.allCases.filter(self.effect.listeners.contains)
         let chosen = possible.filter { self.listener ?? $0 == $0 }
         guard !chosen.isEmpty else {
             let names = possible.map(\.description).joined(separator: ", ")
-            let reason = "\(self.listener?.description ?? "the simulator") has no \(self.effect.name), only \(names)"
+            let place = self.listener?.description ?? "the simulator"
+            let reason = "\(self.effect.name) is not supported at \(place), only at \(names)"
             throw .fault(index: index, reason: reason)
         }
         let reported = chosen.filter { self.changedParts.isSubset(of: self.parts(at: $0)) }
         guard !reported.isEmpty else {
             let names = chosen.map(\.description).joined(separator: ", ")
-            let reason = "\(self.effect.name) at \(names) is not reported in that way"
+            let reason = "\(self.effect.name) at \(names) does not support this report"
             throw .fault(index: index, reason: reason)
         }
         return reported
     }
 
-    /// Why it can happen nowhere; `nil` where it can.
+    /// Returns why the fault is invalid; `nil` if it is valid.
     package var problem: String? {
         do throws(SimulatorError) { _ = try self.listeners(index: 0) } catch {
             if case .fault(_, let reason) = error { return reason }
@@ -62,42 +63,43 @@ extension Fault {
     }
 
     private var invalidValue: String? {
-        if self.report.delay < .zero { return "a delay is not negative" }
-        if self.report.isSplit && self.report.isCoalesced { return "a response is split or coalesced, not both" }
-        if let count = self.occurrenceCountMax, count < 0 { return "a number of occurrences is not negative" }
+        if self.report.delay < .zero { return "the delay must not be negative" }
+        if self.report.isSplit && self.report.isCoalesced { return "isSplit and isCoalesced cannot be combined" }
+        if let count = self.occurrenceCountMax, count < 0 { return "occurrenceCountMax must not be negative" }
         switch self.effect {
         case .reject(.http2(let rejection)) where !(400...599).contains(rejection.status):
-            return "a status of HTTP that refuses is from 400 to 599"
-        case .delay(let duration) where duration < .zero: return "a delay is not negative"
+            return "httpStatus must be from 400 to 599"
+        case .delay(let duration) where duration < .zero: return "the delay must not be negative"
         case .limitStreams(let count) where !(0...Int(UInt32.max)).contains(count):
-            return "a number of streams is from 0 to 4294967295"
-        case .cutList(let count) where count < 0: return "a number of bytes is not negative"
+            return "count must be from 0 to 4294967295"
+        case .cutList(let count) where count < 0: return "byteCount must not be negative"
         case .slowReading(let pace) where pace.byteCount > TransferPace.byteCountMax,
             .slowWriting(let pace) where pace.byteCount > TransferPace.byteCountMax:
-            return "a pace has at most \(TransferPace.byteCountMax) bytes at a time"
+            return "byteCount must be at most \(TransferPace.byteCountMax)"
         default: return nil
         }
     }
 
     private var invalidTrigger: String? {
         switch self.trigger {
-        case .notification(0), .notificationOverall(0), .connection(0): return "numbers begin with 1"
-        case .random(let probability, _) where !(0...1).contains(probability): return "a probability is from 0 to 1"
+        case .notification(0), .notificationOverall(0), .connection(0): return "the number must be at least 1"
+        case .random(let probability, _) where !(0...1).contains(probability):
+            return "the probability must be from 0 to 1"
         case .token(let prefix):
             let countMax = 2 * WireLimits.tokenByteCountMax
             guard (1...countMax).contains(prefix.utf8.count), prefix.utf8.allSatisfy({ Hexadecimal.value($0) < 16 })
-            else { return "the first digits of a device token are 1 to \(countMax) hexadecimal digits" }
+            else { return "the token prefix must have 1 to \(countMax) hexadecimal digits" }
         case .always, .notification, .notificationOverall, .connection, .random: break
         }
         switch self.trigger {
         case .notification, .notificationOverall, .token:
             return self.effect.stage == .notification
-                ? nil : "\(self.effect.name) happens to a connection, not at a notification"
+                ? nil : "\(self.effect.name) affects connections and cannot be triggered by a notification or token"
         case .always, .connection, .random: return nil
         }
     }
 
-    /// The parts of its report that are not as the protocol asks for.
+    /// The parts of the report that deviate from the protocol.
     private var changedParts: Set<ReportPart> {
         var parts: Set<ReportPart> = []
         if self.report.delay != .zero { parts.insert(.delay) }
@@ -108,7 +110,7 @@ extension Fault {
         return parts
     }
 
-    /// The parts of a report that its effect has at a listener.
+    /// The parts of a report that the effect supports at a listener.
     private func parts(at listener: SimulatorListener) -> Set<ReportPart> {
         switch (self.effect, listener) {
         case (.reject, .binary), (.shutDown, .binary), (.errorResponse, _): [.delay, .response, .ending]
@@ -123,7 +125,7 @@ extension Fault {
 }
 
 extension Fault.Effect {
-    /// The listeners that can have it.
+    /// The listeners that support the effect.
     var listeners: Set<SimulatorListener> {
         switch self {
         case .reject(.binary), .errorResponse: [.binary]
@@ -134,7 +136,7 @@ extension Fault.Effect {
         }
     }
 
-    /// When it is looked for.
+    /// The stage at which the effect is checked.
     var stage: FaultStage {
         switch self {
         case .reject, .delay, .ignore, .shutDown, .closeBefore, .closeAfter, .goAway, .refuseStream, .resetStream,
@@ -150,7 +152,7 @@ extension Fault.Effect {
         }
     }
 
-    /// Its name, as in source code and in JSON.
+    /// The name of the effect, as in source code and in JSON.
     package var name: String {
         switch self {
         case .reject: "reject"
@@ -175,7 +177,7 @@ extension Fault.Effect {
 }
 
 extension Fault {
-    /// Whether the notification at which it happens is in the record before anything else happens on its connection.
+    /// Whether the notification of an occurrence is recorded before anything else happens on its connection.
     func isRecordedAtOnce(at listener: SimulatorListener) -> Bool {
         switch self.effect {
         case .reject: listener == .binary || self.report.delay == .zero

@@ -2,9 +2,9 @@
 
 import NIOCore
 
-/// Lies between TLS and the handler of the feedback protocol, and delivers a list slowly or not to its end.
+/// Placed between TLS and the handler of the feedback protocol; writes a list slowly or incompletely.
 ///
-/// The handler above it writes a portion when the one before is done, so there is one portion at a time.
+/// The handler above writes a portion after the previous one is done, so there is one portion at a time.
 final class FeedbackFaultHandler: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -24,10 +24,10 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
         self.promise = nil
     }
 
-    /// Delivers at this pace from now on.
+    /// Writes at this rate from now on.
     func setPace(_ pace: TransferPace) { self.pace = pace }
 
-    /// Ends the connection behind so many bytes.
+    /// Ends the connection after this many bytes.
     func cut(behind byteCount: Int, _ ending: FaultReport.Ending) { self.cut = (byteCount, ending) }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -52,7 +52,7 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
         }
     }
 
-    /// The kernel has taken what was written.
+    /// Called when the kernel has accepted the written bytes.
     private func left(isCut: Bool) {
         guard let context = self.context else { return }
         if isCut, let cut = self.cut { return cut.ending.end(context.channel) }

@@ -2,7 +2,7 @@
 
 import NIOCore
 
-/// Lies below TLS, and slows the reading of a connection down where that is asked for.
+/// Placed below TLS; slows down the reading of a connection on request.
 final class ReadThrottleHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -18,7 +18,7 @@ final class ReadThrottleHandler: ChannelDuplexHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Slows reading down from now on.
+    /// Reads at this rate from now on.
     func setPace(_ pace: TransferPace) {
         self.pace = pace
         guard let channel = self.context?.channel else { return }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A fault as it is planned.
+/// A configured fault.
 package struct PlannedFault: Hashable, Sendable {
-    /// What goes wrong, and when.
+    /// The fault.
     package var fault: Fault
-    /// Whether it happens at all, or is suspended.
+    /// Whether it is enabled.
     package var isEnabled: Bool
 
     package init(_ fault: Fault, isEnabled: Bool = true) {
@@ -13,45 +13,45 @@ package struct PlannedFault: Hashable, Sendable {
     }
 }
 
-/// A fault of a running simulator, with what became of it so far.
+/// A fault of a running simulator, with its occurrences so far.
 public struct ScheduledFault: Hashable, Sendable {
-    /// What names it while the simulator runs, from 1; never given to another one.
+    /// The identifier, from 1; never reused while the simulator runs.
     public let identifier: Int
 
-    /// What goes wrong, and when.
+    /// The fault.
     public let fault: Fault
 
-    /// Whether it happens at all.
+    /// Whether it is enabled.
     public internal(set) var isEnabled: Bool
 
-    /// How often it happened.
+    /// The number of occurrences.
     public internal(set) var occurrenceCount = 0
 }
 
-/// One time that a fault happened.
+/// An occurrence of a fault.
 public struct FaultApplication: Hashable, Sendable {
-    /// Its number among all of the simulator, from 1.
+    /// The number of the occurrence at the simulator, from 1.
     public let number: UInt64
 
-    /// The fault, see ``ScheduledFault/identifier``.
+    /// The fault's ``ScheduledFault/identifier``.
     public let fault: Int
 
-    /// What happened.
+    /// The effect.
     public let effect: Fault.Effect
 
-    /// When, in milliseconds since 1970 (UTC).
+    /// When it occurred, in milliseconds since 1970 (UTC).
     public let timestamp: UInt64
 
-    /// The listener at which it happened.
+    /// The listener.
     public let listener: SimulatorListener
 
-    /// The number of the connection at its listener, from 1.
+    /// The number of the connection at the listener, from 1.
     public let connectionNumber: UInt64
 
-    /// The number of the notification on its connection, from 1; `nil` where it happened to the connection.
+    /// The number of the notification on its connection, from 1; `nil` for a fault of the connection.
     public let notificationNumber: UInt64?
 
-    /// The number of the notification among all of the simulator, see ``ReceivedNotification/number``; `nil` where it
-    /// is not recorded, or not yet, as with ``Fault/Effect/delay(_:)``.
+    /// The ``ReceivedNotification/number`` of the notification; `nil` if it is not recorded, or not yet, as for
+    /// ``Fault/Effect/delay(_:)``.
     public internal(set) var recordNumber: UInt64?
 }

@@ -1,59 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension Simulator {
-    /// The faults that are planned now, in the order in which they are looked at.
+    /// The current faults, in the order in which they are checked.
     public var faults: [ScheduledFault] { self.schedule.faults }
 
-    /// The last times that a fault happened, the newest last; 1000 of them are kept.
+    /// The last 1000 occurrences of faults, the newest last.
     public var faultApplications: [FaultApplication] { self.schedule.applications }
 
-    /// Plans one more fault, behind those that are there.
+    /// Adds a fault after the existing ones.
     ///
-    /// What happens to connections, such as ``Fault/Effect/slowReading(_:)``, happens to those that open from now on;
-    /// what happens at notifications happens on open connections as well.
+    /// Effects on connections, such as ``Fault/Effect/slowReading(_:)``, apply to new connections; effects on
+    /// notifications also apply on open connections.
     ///
     /// - Parameters:
-    ///   - fault: what goes wrong, and when.
-    ///   - isEnabled: whether it happens at once; by default it does.
+    ///   - fault: the fault.
+    ///   - isEnabled: whether it is enabled; by default it is.
     /// - Returns: the fault with its identifier.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for one that can happen nowhere; its index is 0. Or
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` with the index 0 for an invalid fault, or
     ///   ``SimulatorError/tooManyFaults(countMax:)``.
     @discardableResult
     public func add(_ fault: Fault, isEnabled: Bool = true) throws(SimulatorError) -> ScheduledFault {
         try self.schedule.add(PlannedFault(fault, isEnabled: isEnabled))
     }
 
-    /// Plans these faults in place of all that are there.
+    /// Replaces all faults.
     ///
-    /// - Parameter faults: what goes wrong, and when.
+    /// - Parameter faults: the new faults.
     /// - Returns: the faults with their identifiers.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first one that can happen nowhere; then nothing is
-    ///   changed.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault; then nothing changes.
     @discardableResult
     public func replaceFaults(_ faults: [Fault]) throws(SimulatorError) -> [ScheduledFault] {
         try self.replaceFaults(faults.map { PlannedFault($0) })
     }
 
-    /// Plans these faults in place of all that are there, some of them switched off.
+    /// Replaces all faults, some of which may be disabled.
     package func replaceFaults(_ faults: [PlannedFault]) throws(SimulatorError) -> [ScheduledFault] {
         try self.schedule.replace(faults)
     }
 
-    /// Switches a fault on or off.
+    /// Enables or disables a fault.
     ///
     /// - Parameters:
-    ///   - isEnabled: whether it happens.
-    ///   - identifier: the fault.
-    /// - Returns: the fault as it is now; `nil` where there is none.
+    ///   - isEnabled: whether the fault is enabled.
+    ///   - identifier: the fault's identifier.
+    /// - Returns: the changed fault; `nil` if there is none.
     @discardableResult
     public func setEnabled(_ isEnabled: Bool, fault identifier: Int) -> ScheduledFault? {
         self.schedule.setEnabled(isEnabled, identifier)
     }
 
-    /// Takes a fault out of the plan.
+    /// Removes a fault.
     ///
-    /// - Parameter identifier: the fault.
-    /// - Returns: whether it was there.
+    /// - Parameter identifier: the fault's identifier.
+    /// - Returns: whether the fault existed.
     @discardableResult
     public func removeFault(_ identifier: Int) -> Bool { self.schedule.remove(identifier) }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How fast bytes go over a connection.
+/// The rate at which bytes are transferred over a connection.
 public struct TransferPace: Hashable, Sendable {
-    /// How many bytes at a time a simulator takes.
+    /// The maximum number of bytes at a time.
     static let byteCountMax = 1 << 20
 
-    /// How many bytes at a time, at least 1.
+    /// The number of bytes at a time, at least 1.
     public var byteCount: Int
-    /// How long from one time to the next.
+    /// The interval between two transfers.
     public var interval: Duration
 
-    /// Makes a pace.
+    /// Creates a rate.
     ///
     /// - Parameters:
-    ///   - byteCount: bytes at a time, at least 1.
-    ///   - interval: how long from one time to the next.
+    ///   - byteCount: the number of bytes at a time, at least 1.
+    ///   - interval: the interval between two transfers.
     public init(byteCount: Int, interval: Duration) {
         self.byteCount = max(1, byteCount)
         self.interval = max(.zero, interval)

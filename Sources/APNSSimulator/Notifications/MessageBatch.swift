@@ -4,12 +4,11 @@ import APNSServer
 import APNSWire
 import NIOCore
 
-/// Messages of the binary protocol that were taken one behind the other from one connection, in the bytes they came in.
+/// Consecutive accepted messages of one connection of the binary protocol, in the bytes in which they arrived.
 ///
-/// Most are never looked at. So each is made a ``ReceivedNotification`` when somebody asks for it, and costs little
-/// until then.
+/// Most are never read. A message is converted to a ``ReceivedNotification`` only on request.
 struct MessageBatch: Sendable {
-    /// The connection that messages come from.
+    /// The connection of the messages.
     final class Source: Sendable {
         let connectionNumber: UInt64
         let topic: String?
@@ -20,20 +19,20 @@ struct MessageBatch: Sendable {
         }
     }
 
-    /// What is kept of a message beside its bytes.
+    /// What is stored of a message besides its bytes.
     struct Message {
-        /// The device that has the token; `nil` where nobody has.
+        /// The device with the token; `nil` if it is unknown.
         var device: String?
-        /// Where its bytes end; they begin at the end of the message before.
+        /// The end of its bytes; they begin at the end of the previous message.
         var end: UInt32
-        /// Where notifications for its token are counted; `nil` for nowhere.
+        /// The index of the token's counter; `nil` for none.
         var countIndex: UInt32?
     }
 
-    /// How many bytes a batch has at most, so that little is kept longer than the oldest message in it.
+    /// The maximum size of a batch in bytes, so that little is kept longer than its oldest message.
     static let byteCountMax = 64 * 1024
 
-    /// With these limits every message is read that was taken.
+    /// With these limits, every accepted message can be parsed.
     private static let limits: FrameLimits = {
         var limits = FrameLimits()
         limits.payloadByteCountMax = .max
@@ -42,31 +41,31 @@ struct MessageBatch: Sendable {
     }()
 
     let source: Source
-    /// The number of the first one on its connection, from 1.
+    /// The number of the first message on the connection, from 1.
     let firstNotificationNumber: UInt64
     /// When they were recorded, in milliseconds since 1970 (UTC).
     var timestamp: UInt64 = 0
-    /// How long it took from when their bytes were read until they were all recorded.
+    /// The time from reading the bytes to recording all messages.
     var duration = Duration.zero
-    /// When the listener began with their bytes.
+    /// When the listener started to process the bytes.
     let receivedAt: NIODeadline
     private var bytes: [UInt8] = []
     private(set) var messages: [Message] = []
 
     /// - Parameters:
-    ///   - source: where the messages come from.
-    ///   - message: the first message; it is not added yet.
+    ///   - source: the connection.
+    ///   - message: the first message, which is not added yet.
     init(_ source: Source, beginning message: borrowing InboundNotification) {
         self.source = source
         self.firstNotificationNumber = message.number
         self.receivedAt = message.receivedAt
-        // A read that has one message is the usual case, and one that is full of them the other one.
+        // A read usually has one message, or is full of them.
         let byteCount = min(message.byteCountLeft, Self.byteCountMax)
         self.bytes.reserveCapacity(byteCount)
         self.messages.reserveCapacity(byteCount / max(1, message.byteCount))
     }
 
-    /// Adds the message behind the last one.
+    /// Appends a message.
     mutating func append(_ message: borrowing InboundNotification, _ entry: KnownTokens.Entry) {
         message.appendFrame(to: &self.bytes)
         self.messages.append(
@@ -78,18 +77,18 @@ struct MessageBatch: Sendable {
         )
     }
 
-    /// Whether a message can be added, so that no number is left out.
+    /// Whether a message directly follows the last one and can be appended.
     func isFollowed(by message: borrowing InboundNotification) -> Bool {
         message.number == self.firstNotificationNumber + UInt64(self.messages.count)
             && self.bytes.count + message.byteCount <= Self.byteCountMax
     }
 
-    /// About how many bytes of memory it takes.
+    /// The approximate memory usage in bytes.
     var byteCount: Int {
         Self.byteCountMin + self.bytes.capacity + self.messages.capacity * MemoryLayout<Message>.stride
     }
 
-    /// What it takes without messages: its own, and its place in the record.
+    /// The memory usage without messages: the object, and its entry in the record.
     private static let byteCountMin = 256
 
     private func range(_ index: Int) -> Range<Int> {
@@ -105,14 +104,14 @@ struct MessageBatch: Sendable {
         }
     }
 
-    /// The token of a message.
+    /// Returns the token of a message.
     func token(_ index: Int) -> DeviceToken? {
         guard let layout = self.layout(index) else { return nil }
         let start = self.range(index).lowerBound + layout.tokenOffset
         return try? DeviceToken(bytes: self.bytes[start..<start + layout.tokenByteCount])
     }
 
-    /// Whether a message is for a token, found out without making one.
+    /// Whether a message is for a token, without creating a `DeviceToken`.
     func isForToken(_ token: DeviceToken, _ index: Int) -> Bool {
         guard let layout = self.layout(index), layout.tokenByteCount == token.byteCount else { return false }
         let start = self.range(index).lowerBound + layout.tokenOffset
@@ -123,12 +122,12 @@ struct MessageBatch: Sendable {
         }
     }
 
-    /// A message as the record has it.
+    /// Returns a message as a notification of the record.
     ///
     /// - Parameters:
-    ///   - index: its place in the batch.
-    ///   - number: its number in the record.
-    /// - Returns: a value of its own.
+    ///   - index: the index in the batch.
+    ///   - number: the number in the record.
+    /// - Returns: the notification.
     func notification(_ index: Int, number: UInt64) -> ReceivedNotification {
         let layout = self.layout(index) ?? FrameLayout(command: .simple)
         var notification = ReceivedNotification(

@@ -3,38 +3,38 @@
 import APNSWire
 import DequeModule
 
-/// Decides which notifications are kept, which of them have been returned, and who gets the next one.
+/// Decides which notifications are kept, which of them were returned, and which waiter receives the next one.
 ///
-/// A waiter is a number of the caller's own, which it uses once.
+/// A waiter is identified by a unique number of the caller.
 struct NotificationHistory {
-    /// What is done about a notification that is asked for.
+    /// The response to a request for a notification.
     enum OnRequest: Equatable {
         /// Return this one.
         case deliver(ReceivedNotification)
-        /// Wait until ``receive(_:)`` names the waiter.
+        /// Wait until ``receive(_:)`` returns the waiter.
         case wait
-        /// Say that so many went before they were read.
+        /// Fail: this many notifications were removed before they were read.
         case fail(missedCount: UInt64)
-        /// Say that there will be no more.
+        /// End: no more notifications will arrive.
         case end
     }
 
-    /// The notifications that are kept, the oldest first.
+    /// The stored notifications, the oldest first.
     private var segments: Deque<NotificationSegment> = []
-    /// How many are kept.
+    /// The number of stored notifications.
     private(set) var count = 0
-    /// The number of the next one.
+    /// The number of the next notification.
     private var nextNumber: UInt64 = 1
-    /// The numbers of those that are kept and that nobody was given, by token; `nil` while nobody has asked for one.
+    /// The numbers of stored notifications that were not returned yet, by token; `nil` until the first request.
     private var unreturned: [DeviceToken: Deque<UInt64>]?
-    /// Who waits for a token, the first first.
+    /// The waiters per token, in order.
     private var waiters: [DeviceToken: Deque<UInt64>] = [:]
-    /// Who waits for whatever comes next.
+    /// The waiters for any notification.
     private var followers: [UInt64] = []
     private var isEnded = false
     private let countMax: Int
     private let byteCountMax: Int
-    /// About how many bytes of memory those that are kept take.
+    /// The approximate memory usage of stored notifications in bytes.
     private(set) var byteCount = 0
 
     init(countMax: Int, byteCountMax: Int = .max) {
@@ -42,13 +42,13 @@ struct NotificationHistory {
         self.byteCountMax = max(0, byteCountMax)
     }
 
-    /// The number that the next notification gets.
+    /// The number of the next notification.
     var numberAfterNewest: UInt64 { self.nextNumber }
 
-    /// Takes a notification that was taken or refused; those that were refused are given to nobody.
+    /// Adds an accepted or rejected notification; rejected ones are returned to no waiter.
     ///
-    /// - Parameter notification: what came; it is given its number.
-    /// - Returns: the waiters that are to be given it.
+    /// - Parameter notification: the notification, which receives its number.
+    /// - Returns: the waiters that receive it.
     mutating func receive(_ notification: inout ReceivedNotification) -> [UInt64] {
         notification.number = self.nextNumber
         var given = self.followers
@@ -60,10 +60,10 @@ struct NotificationHistory {
         return given
     }
 
-    /// Takes messages that were taken.
+    /// Adds accepted messages.
     ///
-    /// - Parameter batch: what came.
-    /// - Returns: the waiters that are to be given some of them.
+    /// - Parameter batch: the messages.
+    /// - Returns: the waiters that receive some of them.
     mutating func receive(_ batch: consuming MessageBatch) -> [(waiters: [UInt64], ReceivedNotification)] {
         let segment = NotificationSegment(batch, firstNumber: self.nextNumber)
         var given: [(waiters: [UInt64], ReceivedNotification)] = []
@@ -79,7 +79,7 @@ struct NotificationHistory {
         return given
     }
 
-    /// Finds who is given a notification; it is there for the next who asks where nobody waits.
+    /// Finds the waiters for a notification; without one, it is kept for the next request.
     private mutating func give(_ number: UInt64, for token: DeviceToken) -> [UInt64] {
         guard self.unreturned != nil else { return [] }
         if let waiter = self.removeFirstWaiter(for: token) { return [waiter] }
@@ -96,13 +96,15 @@ struct NotificationHistory {
         while self.byteCount > self.byteCountMax, self.count > 0 { self.removeOldest(1) }
     }
 
-    /// Notes what became of a notification since.
+    /// Updates the delivery of a notification.
     mutating func change(_ number: UInt64, _ delivery: ReceivedNotification.Delivery) {
         guard let index = self.index(of: number) else { return }
         self.segments[index].change(delivery)
     }
 
-    /// Forgets what is kept; numbers go on, and those who wait go on waiting.
+    /// Removes all notifications.
+    ///
+    /// Numbers continue, and waiters keep waiting.
     mutating func removeAll() {
         self.segments = []
         self.count = 0
@@ -116,13 +118,13 @@ struct NotificationHistory {
         return waiter
     }
 
-    /// Lets the oldest go, as far as they lie together.
+    /// Removes the oldest notifications, as a segment.
     private mutating func removeOldest(_ countMax: Int) {
         guard let oldest = self.segments.first else { return }
         let removed = min(countMax, oldest.count)
         if self.unreturned != nil {
             for number in oldest.firstNumber..<oldest.firstNumber + UInt64(removed) {
-                // What is not returned is returned in order, so that the oldest of all is the oldest of its token.
+                // Notifications are returned in order, so the oldest one is also the oldest of its token.
                 guard let token = oldest.acceptedToken(number), self.unreturned?[token]?.first == number else {
                     continue
                 }
@@ -144,7 +146,7 @@ struct NotificationHistory {
         if self.unreturned?[token]?.isEmpty == true { self.unreturned?[token] = nil }
     }
 
-    /// Asks for the next notification for a token that nobody was given.
+    /// Requests the next notification for a token that was not returned yet.
     mutating func next(for token: DeviceToken, _ waiter: UInt64) -> OnRequest {
         if self.unreturned == nil { self.arrangeByToken() }
         if let number = self.unreturned?[token]?.first, let notification = self.notification(number) {
@@ -156,7 +158,7 @@ struct NotificationHistory {
         return .wait
     }
 
-    /// Looks through what is kept, once; most never ask.
+    /// Indexes the stored notifications on the first request; most callers never make one.
     private mutating func arrangeByToken() {
         var unreturned: [DeviceToken: Deque<UInt64>] = [:]
         for segment in self.segments {
@@ -167,7 +169,7 @@ struct NotificationHistory {
         self.unreturned = unreturned
     }
 
-    /// Asks for the notification behind the one with a number, whoever was given it.
+    /// Requests the notification after a number, whether or not it was returned before.
     mutating func next(behind number: UInt64, _ waiter: UInt64) -> OnRequest {
         let oldest = self.numberBeforeOldest + 1
         guard number + 1 >= oldest else { return .fail(missedCount: oldest - number - 1) }
@@ -177,24 +179,24 @@ struct NotificationHistory {
         return .wait
     }
 
-    /// The number of the notification before the oldest one that is kept.
+    /// The number before the oldest stored notification.
     var numberBeforeOldest: UInt64 { self.nextNumber - UInt64(self.count) - 1 }
 
-    /// Some of what is kept, from the one on that has a number or comes behind it.
+    /// Returns stored segments from a number on.
     func segments(from number: UInt64, countMax: Int) -> ArraySlice<NotificationSegment> {
         guard number < self.nextNumber, self.count > 0 else { return [] }
         let start = self.index(of: max(number, self.numberBeforeOldest + 1)) ?? self.segments.count
         return Array(self.segments[start..<start + min(countMax, self.segments.count - start)])[...]
     }
 
-    /// Some of what is kept, up to the one that has a number or comes before it.
+    /// Returns stored segments up to a number.
     func segments(upTo number: UInt64, countMax: Int) -> ArraySlice<NotificationSegment> {
         guard number > self.numberBeforeOldest, self.count > 0 else { return [] }
         let end = (self.index(of: min(number, self.nextNumber - 1)) ?? -1) + 1
         return Array(self.segments[max(0, end - countMax)..<end])[...]
     }
 
-    /// Where the one with a number is; `nil` where it is not kept.
+    /// Returns the index of the segment with a number; `nil` if it is not stored.
     private func index(of number: UInt64) -> Int? {
         guard number > self.numberBeforeOldest, number < self.nextNumber else { return nil }
         var (low, high) = (0, self.segments.count - 1)
@@ -205,12 +207,12 @@ struct NotificationHistory {
         return low
     }
 
-    /// The one with a number; `nil` where it is not kept.
+    /// Returns the notification with a number; `nil` if it is not stored.
     func notification(_ number: UInt64) -> ReceivedNotification? {
         self.index(of: number).map { self.segments[$0].notification(number) }
     }
 
-    /// Notes that a waiter does not wait any longer.
+    /// Removes a waiter.
     mutating func cancel(_ waiter: UInt64) {
         self.followers.removeAll { $0 == waiter }
         for (token, all) in self.waiters where all.contains(waiter) {
@@ -219,9 +221,9 @@ struct NotificationHistory {
         }
     }
 
-    /// Notes that nothing more comes.
+    /// Records that no more notifications will arrive.
     ///
-    /// - Returns: the waiters that are to be told.
+    /// - Returns: the waiters to resume.
     mutating func end() -> [UInt64] {
         self.isEnded = true
         defer {

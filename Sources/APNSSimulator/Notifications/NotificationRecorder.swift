@@ -3,22 +3,22 @@
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// Keeps the notifications that were taken, and hands them to those who wait; carries out ``NotificationHistory``.
+/// Stores notifications and returns them to waiters: executes the decisions of ``NotificationHistory``.
 final class NotificationRecorder: Sendable {
     private typealias Continuation = CheckedContinuation<ReceivedNotification?, any Error>
 
     private enum Waiter {
-        /// Has a number, and has not asked yet.
+        /// Has a number, and has not made its request yet.
         case starting
-        /// Waits.
+        /// Is waiting.
         case waiting(Continuation)
-        /// Is to be told this as soon as it asks.
+        /// Fails with this error when it makes its request.
         case failed(any Error)
     }
 
     private struct State {
         var history: NotificationHistory
-        /// Those that have no answer yet.
+        /// The unfinished waiters.
         var waiters: [UInt64: Waiter] = [:]
         var waiterCount: UInt64 = 0
     }
@@ -30,32 +30,32 @@ final class NotificationRecorder: Sendable {
         self.state = NIOLockedValueBox(State(history: history))
     }
 
-    /// The notifications that are kept, the oldest first.
+    /// The stored notifications, the oldest first.
     var notifications: [ReceivedNotification] { self.notifications(NotificationQuery(), countMax: .max) { _ in true } }
 
-    /// How many are kept.
+    /// The number of stored notifications.
     var count: Int { self.state.withLockedValue(\.history.count) }
 
-    /// About how many bytes of memory they take.
+    /// Their approximate memory usage in bytes.
     var byteCount: Int { self.state.withLockedValue(\.history.byteCount) }
 
-    /// The number of the notification before the oldest one that is kept, and of the newest one.
+    /// The number before the oldest stored notification, and the number of the newest one.
     var bounds: (beforeOldest: UInt64, newest: UInt64) {
         self.state.withLockedValue { ($0.history.numberBeforeOldest, $0.history.numberAfterNewest - 1) }
     }
 
-    /// The one with a number; `nil` where it is not kept.
+    /// Returns the notification with a number; `nil` if it is not stored.
     func notification(_ number: UInt64) -> ReceivedNotification? {
         self.state.withLockedValue { $0.history.notification(number) }
     }
 
-    /// Those of what is kept that are meant.
+    /// Returns stored notifications that match a query.
     ///
     /// - Parameters:
-    ///   - query: which, as far as that can be told quickly.
-    ///   - countMax: how many at most.
-    ///   - isIncluded: says whether one of them is wanted.
-    /// - Returns: those, in the order of the query.
+    ///   - query: the conditions that can be checked quickly, and the order.
+    ///   - countMax: the maximum number of notifications.
+    ///   - isIncluded: a further condition.
+    /// - Returns: the notifications in the order of the query.
     func notifications(
         _ query: NotificationQuery,
         countMax: Int,
@@ -76,7 +76,7 @@ final class NotificationRecorder: Sendable {
         return found
     }
 
-    /// Where those that are kept came from, the oldest first.
+    /// Visits the origins of stored notifications, the oldest first.
     func origins(_ body: (NotificationOrigin) -> Void) {
         self.look(NotificationQuery()) { segment in
             body(segment.origin)
@@ -84,11 +84,11 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// Looks at what is kept, little by little, so that nobody who is to be recorded waits for long.
+    /// Visits stored segments in portions, so that recording never waits long for the lock.
     ///
     /// - Parameters:
-    ///   - query: says in which order, and between which numbers.
-    ///   - body: is given one after the other, and says whether to go on.
+    ///   - query: the order and the range of numbers.
+    ///   - body: receives a segment, and returns whether to continue.
     private func look(_ query: NotificationQuery, _ body: (NotificationSegment) -> Bool) {
         var (first, last) = (query.numbers.lowerBound, query.numbers.upperBound)
         while first <= last {
@@ -105,15 +105,15 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// How many segments are copied under one lock.
+    /// The number of segments copied under one lock.
     private static let lookCount = 64
 
-    /// Takes a notification.
+    /// Records a notification.
     ///
     /// - Parameters:
-    ///   - notification: what came.
-    ///   - prepare: is called with its number, before anybody is given it.
-    /// - Returns: the same with its number.
+    ///   - notification: the notification.
+    ///   - prepare: called with its number, before any waiter receives it.
+    /// - Returns: the notification with its number.
     func receive(
         _ notification: ReceivedNotification,
         prepare: (inout ReceivedNotification) -> Void
@@ -129,9 +129,9 @@ final class NotificationRecorder: Sendable {
         return notification
     }
 
-    /// Takes messages.
+    /// Records messages.
     ///
-    /// - Parameter batch: what came, one or more.
+    /// - Parameter batch: one or more messages.
     /// - Returns: their numbers.
     func receive(_ batch: MessageBatch) -> ClosedRange<UInt64> {
         var given: [(Continuation, ReceivedNotification)] = []
@@ -146,15 +146,15 @@ final class NotificationRecorder: Sendable {
         return numbers
     }
 
-    /// Notes what became of a notification since.
+    /// Updates the delivery of a notification.
     func change(_ number: UInt64, _ delivery: ReceivedNotification.Delivery) {
         self.state.withLockedValue { $0.history.change(number, delivery) }
     }
 
-    /// Forgets what is kept.
+    /// Removes all notifications.
     func removeAll() { self.state.withLockedValue { $0.history.removeAll() } }
 
-    /// Tells all who wait that nothing more comes.
+    /// Ends all waiters: no more notifications will arrive.
     func end() {
         let waiting = self.state.withLockedValue { state in
             let waiters = state.history.end()
@@ -173,15 +173,15 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// Returns the next notification for a token that nobody was given.
+    /// Returns the next notification for a token that was not returned yet.
     ///
     /// - Parameters:
-    ///   - token: whom it is for.
-    ///   - duration: how long to wait for it.
-    ///   - clock: measures that.
-    ///   - overdue: what is thrown when the time is over.
+    ///   - token: the device token.
+    ///   - duration: how long to wait.
+    ///   - clock: the clock for the duration.
+    ///   - overdue: creates the error after the duration.
     /// - Throws: `overdue`, or `CancellationError`.
-    /// - Returns: `nil` where nothing more comes.
+    /// - Returns: `nil` if no more notifications will arrive.
     func next<C: Clock<Duration>>(
         for token: DeviceToken,
         within duration: Duration,
@@ -199,10 +199,10 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// Returns the notification behind the one with a number.
+    /// Returns the notification after a number.
     ///
     /// - Throws: ``SimulatorError/notificationsMissed(count:)``, or `CancellationError`.
-    /// - Returns: `nil` where nothing more comes.
+    /// - Returns: `nil` if no more notifications will arrive.
     func next(behind number: UInt64) async throws -> ReceivedNotification? {
         let waiter = self.addWaiter()
         return try await self.wait(waiter) { $0.next(behind: number, waiter) }
@@ -232,7 +232,7 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// - Returns: the answer where it is known at once.
+    /// - Returns: the result, if it is known immediately.
     private static func begin(
         _ waiter: UInt64,
         _ continuation: Continuation,
@@ -242,7 +242,7 @@ final class NotificationRecorder: Sendable {
         var failure: (any Error)?
         if case .failed(let error) = state.waiters.removeValue(forKey: waiter) { failure = error }
         if let failure, failure is CancellationError { return .failure(failure) }
-        // What is there is returned, even where the time was over before the request got here.
+        // A stored notification is returned even if the time was over before the request was made.
         switch request(&state.history) {
         case .deliver(let notification): return .success(notification)
         case .fail(let count): return .failure(SimulatorError.notificationsMissed(count: count))
@@ -257,9 +257,9 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// Tells a waiter that it waits no longer, unless it has its answer.
+    /// Fails a waiter, unless it has its result.
     private func fail(_ waiter: UInt64, _ error: () -> any Error) {
-        // The answer of the error may ask for the lock.
+        // Creating the error may require the lock.
         let error = error()
         let continuation = self.state.withLockedValue { state -> Continuation? in
             switch state.waiters[waiter] {

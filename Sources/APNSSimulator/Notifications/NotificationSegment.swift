@@ -2,22 +2,22 @@
 
 package import APNSWire
 
-/// Notifications that lie one behind the other in the record, of which the oldest go first.
+/// Consecutive notifications of the record, which are removed from the front.
 struct NotificationSegment: Sendable {
     private enum Content {
-        /// The messages, and how many of the first are gone.
+        /// Messages, including those already removed from the front.
         case messages(MessageBatch)
         indirect case single(ReceivedNotification)
     }
 
     private var content: Content
-    /// The number that the first one had, be it there or gone.
+    /// The number of the original first notification.
     private let originalNumber: UInt64
-    /// The number of the first one that is there.
+    /// The number of the first remaining notification.
     private(set) var firstNumber: UInt64
-    /// How many are there.
+    /// The number of remaining notifications.
     private(set) var count: Int
-    /// About how many bytes of memory it takes.
+    /// The approximate memory usage in bytes.
     private(set) var byteCount: Int
 
     init(_ notification: ReceivedNotification) {
@@ -36,14 +36,14 @@ struct NotificationSegment: Sendable {
         self.byteCount = messages.byteCount
     }
 
-    /// The numbers of those that are there; there is at least one.
+    /// The numbers of the remaining notifications, at least one.
     var numbers: ClosedRange<UInt64> { self.firstNumber...(self.firstNumber + UInt64(self.count) - 1) }
 
-    /// Lets the oldest go.
+    /// Removes the oldest notifications.
     ///
     /// - Parameter count: how many, but not all.
     mutating func removeFirst(_ count: Int) {
-        // The memory is there until the last has gone; what is counted is its share.
+        // The memory is released with the last one; the accounting is proportional.
         self.byteCount -= self.byteCount / self.count * count
         self.firstNumber += UInt64(count)
         self.count -= count
@@ -51,7 +51,7 @@ struct NotificationSegment: Sendable {
 
     private func index(_ number: UInt64) -> Int { Int(number - self.originalNumber) }
 
-    /// The one with a number that is there.
+    /// Returns the remaining notification with a number.
     func notification(_ number: UInt64) -> ReceivedNotification {
         switch self.content {
         case .messages(let messages): messages.notification(self.index(number), number: number)
@@ -59,7 +59,7 @@ struct NotificationSegment: Sendable {
         }
     }
 
-    /// The token of a notification that was accepted; `nil` for one that was refused.
+    /// Returns the token of an accepted notification; `nil` for a rejected one.
     func acceptedToken(_ number: UInt64) -> DeviceToken? {
         switch self.content {
         case .messages(let messages): messages.token(self.index(number))
@@ -67,14 +67,14 @@ struct NotificationSegment: Sendable {
         }
     }
 
-    /// Notes what became of a notification since; what is in a batch was delivered and stays so.
+    /// Updates the delivery of a notification; messages of a batch were delivered and stay so.
     mutating func change(_ delivery: ReceivedNotification.Delivery) {
         guard case .single(var notification) = self.content else { return }
         notification.delivery = delivery
         self.content = .single(notification)
     }
 
-    /// Whether any can be meant by a query.
+    /// Whether any notification can match a query.
     func mayMatch(_ query: NotificationQuery) -> Bool {
         guard query.numbers.overlaps(self.numbers) else { return false }
         switch self.content {
@@ -85,14 +85,14 @@ struct NotificationSegment: Sendable {
         }
     }
 
-    /// Whether the one with a number is meant by a query that may match.
+    /// Whether the notification with a number matches a query, given that some can.
     func matches(_ query: NotificationQuery, _ number: UInt64) -> Bool {
         guard query.numbers.contains(number) else { return false }
         guard let token = query.token, case .messages(let messages) = self.content else { return true }
         return messages.isForToken(token, self.index(number))
     }
 
-    /// Where those that are there came from.
+    /// The origins of the remaining notifications.
     var origin: NotificationOrigin {
         switch self.content {
         case .messages(let messages):
@@ -115,45 +115,45 @@ struct NotificationSegment: Sendable {
     }
 }
 
-/// Where notifications came from that followed one another on a connection.
+/// The origin of consecutive notifications of a connection.
 package struct NotificationOrigin: Sendable {
     /// The listener.
     package var listener: SimulatorListener
-    /// The connection at the listener.
+    /// The number of the connection at the listener.
     package var connectionNumber: UInt64
-    /// The number of the first one on the connection; the others follow.
+    /// The number of the first notification on the connection; the others follow.
     package var firstNotificationNumber: UInt64
-    /// Their numbers in the record.
+    /// The numbers in the record.
     package var numbers: ClosedRange<UInt64>
-    /// Whether they were refused.
+    /// Whether they were rejected.
     package var areRejected: Bool
 }
 
-/// Which notifications of the record are meant, as far as that can be told without making a value of each.
+/// A query for notifications of the record, by properties that can be checked without creating notifications.
 package struct NotificationQuery: Hashable, Sendable {
-    /// In which order they are looked for.
+    /// The order of the search.
     package enum Order: String, CaseIterable, Sendable { case oldest, newest }
 
-    /// Whom they are for; `nil` for anyone.
+    /// The device token; `nil` for any.
     package var token: DeviceToken?
-    /// The app; `nil` for any.
+    /// The topic; `nil` for any.
     package var topic: String?
-    /// Where they came; `nil` for anywhere.
+    /// The listener; `nil` for any.
     package var listener: SimulatorListener?
-    /// Whether they were refused; `nil` where that does not matter.
+    /// Whether they were rejected; `nil` for both.
     package var isRejected: Bool?
-    /// Their numbers in the record.
+    /// The numbers in the record.
     package var numbers: ClosedRange<UInt64> = 0...UInt64.max
-    /// Which come first.
+    /// The order of the results.
     package var order = Order.oldest
 
-    /// All, the oldest first.
+    /// Matches all notifications, the oldest first.
     package init() {}
 
-    /// Whether a notification is meant.
+    /// Whether a notification matches.
     ///
-    /// - Parameter notification: one with a number.
-    /// - Returns: whether all conditions hold.
+    /// - Parameter notification: a recorded notification.
+    /// - Returns: whether all conditions are true.
     package func matches(_ notification: ReceivedNotification) -> Bool {
         guard self.numbers.contains(notification.number) else { return false }
         if let isRejected = self.isRejected, isRejected == notification.isAccepted { return false }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The notifications that a simulator takes, in order: first those that it still has, then each as it arrives.
+/// The notifications that a simulator accepts, in order: first the stored ones, then each as it arrives.
 ///
-/// Each iterator gives all of them, whatever others were given. It ends with the simulator. It keeps nothing: where it
-/// is so slow that notifications have left the simulator before it asked for them, it throws
-/// ``SimulatorError/notificationsMissed(count:)``, and then goes on with the oldest one that is there.
+/// Each iterator returns all of them independently, and ends with the simulator. It has no buffer: if notifications
+/// leave the simulator before a slow iterator requests them, it throws
+/// ``SimulatorError/notificationsMissed(count:)`` and continues with the oldest stored one.
 public struct NotificationSequence: AsyncSequence, Sendable {
-    /// What it is made of.
+    /// The element.
     public typealias Element = ReceivedNotification
-    /// Why it ends early: ``SimulatorError``, or `CancellationError`.
+    /// The error: ``SimulatorError``, or `CancellationError`.
     public typealias Failure = any Error
 
     let recorder: NotificationRecorder
 
-    /// Goes through the notifications.
+    /// Iterates over the notifications.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let recorder: NotificationRecorder
         var number: UInt64
 
-        /// Waits for the next one.
+        /// Waits for the next notification.
         ///
-        /// - Returns: the notification; `nil` where the simulator has ended.
+        /// - Returns: the notification; `nil` if the simulator has ended.
         /// - Throws: ``SimulatorError/notificationsMissed(count:)``, or `CancellationError`.
         public mutating func next() async throws -> ReceivedNotification? {
             do {
@@ -36,7 +36,7 @@ public struct NotificationSequence: AsyncSequence, Sendable {
         }
     }
 
-    /// Begins with the oldest notification that the simulator still has.
+    /// Starts with the oldest stored notification.
     ///
     /// - Returns: an iterator for one task.
     public func makeAsyncIterator() -> AsyncIterator {

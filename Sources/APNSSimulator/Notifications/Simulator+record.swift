@@ -3,24 +3,24 @@
 package import APNSWire
 
 extension Simulator {
-    /// A notification that came, taken or refused.
+    /// Returns a received notification, accepted or rejected.
     ///
-    /// - Parameter number: the notification.
-    /// - Returns: `nil` where it never came, or has left the record.
+    /// - Parameter number: the number of the notification.
+    /// - Returns: `nil` if it was never received, or has left the record.
     package func notification(_ number: UInt64) -> ReceivedNotification? {
         self.registry.expire()
         return self.registry.recorder.notification(number)
     }
 
-    /// Notifications that came, taken or refused.
+    /// Returns received notifications, accepted or rejected.
     ///
-    /// The record is looked at little by little: what is taken meanwhile does not wait for it.
+    /// The record is read in portions, so that new notifications do not wait.
     ///
     /// - Parameters:
-    ///   - query: which, and in which order.
-    ///   - countMax: how many at most.
-    ///   - isIncluded: says whether one of them is wanted.
-    /// - Returns: those that are.
+    ///   - query: the conditions and the order.
+    ///   - countMax: the maximum number of notifications.
+    ///   - isIncluded: a further condition.
+    /// - Returns: the matching notifications.
     package func notifications(
         _ query: NotificationQuery = NotificationQuery(),
         countMax: Int = .max,
@@ -30,24 +30,24 @@ extension Simulator {
         return self.registry.recorder.notifications(query, countMax: countMax, where: isIncluded)
     }
 
-    /// How many notifications are in the record.
+    /// The number of notifications in the record.
     package var recordCount: Int { self.registry.recorder.count }
 
-    /// The number of the notification before the oldest one in the record, and that of the newest one.
+    /// The number before the oldest notification in the record, and the number of the newest one.
     package var recordBounds: (beforeOldest: UInt64, newest: UInt64) { self.registry.recorder.bounds }
 
-    /// Where the notifications in the record came from, the oldest first.
+    /// Visits the origins of the notifications in the record, the oldest first.
     ///
-    /// - Parameter body: is given those that followed one another on a connection.
+    /// - Parameter body: receives the origin of consecutive notifications of a connection.
     package func visitOrigins(_ body: (NotificationOrigin) -> Void) { self.registry.recorder.origins(body) }
 
-    /// Registers an app at a device, with a token of the caller's or one of the service's.
+    /// Registers an app on a device.
     ///
     /// - Parameters:
-    ///   - topic: the app.
-    ///   - token: its token; `nil` for the one that it has, or a new one.
-    ///   - environment: the service that the token belongs to; `nil` for this one.
-    ///   - identifier: the device; `nil` for a new one.
+    ///   - topic: the topic of the app.
+    ///   - token: the token; `nil` for the existing one, or a new one.
+    ///   - environment: the environment of the token; `nil` for that of the simulator.
+    ///   - identifier: the device; `nil` for a new device.
     /// - Returns: the app.
     /// - Throws: ``SimulatorError/tooManyDeviceTokens(countMax:)`` or ``SimulatorError/tooManyApps(countMax:)``.
     package func register(
@@ -59,26 +59,26 @@ extension Simulator {
         try self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
     }
 
-    /// The service that the simulator plays.
+    /// The environment of the simulator.
     package var environment: Environment { self.registry.environment }
 
-    /// What is known of a token that no app has any more.
+    /// Returns a token that no app has any more.
     ///
-    /// - Parameter token: a token of the service that the simulator plays.
-    /// - Returns: `nil` for one that an app has, or never had.
+    /// - Parameter token: a token of the simulator's environment.
+    /// - Returns: `nil` for a token that an app has, or that never existed.
     package func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.registry.retiredToken(token) }
 
-    /// What waits for those who ask for feedback, of all topics.
+    /// The feedback entries of all topics.
     package var feedback: [(topic: String, tuple: FeedbackTuple)] {
         self.registry.feedback(topic: nil, environment: self.registry.environment)
     }
 
-    /// Lists the token of an app that is gone, though nobody sent it anything.
+    /// Adds the token of a removed app to the feedback list, although nothing was sent to it.
     ///
     /// - Parameter token: the token.
-    /// - Returns: whether the app is gone.
+    /// - Returns: whether the app was removed.
     package func listFeedback(_ token: DeviceToken) -> Bool { self.registry.listFeedback(token) }
 
-    /// Takes all entries off the lists.
+    /// Removes all feedback entries.
     package func removeAllFeedback() { self.registry.removeAllFeedback() }
 }

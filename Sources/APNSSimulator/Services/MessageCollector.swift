@@ -4,19 +4,17 @@ import APNSServer
 import APNSTransport
 import APNSWire
 
-/// Collects the messages of a connection that are taken and delivered whatever else they say, and records them
-/// together.
+/// Collects messages of a connection that are certainly accepted and delivered, and records them together.
 ///
-/// Locks, the clock and memory then cost once for all messages of a read. A message is collected where no fault can
-/// happen to any, and its token is known to be that of a device that is online, or of nobody where that is taken as
-/// well.
+/// Locks, the clock and memory allocation then cost once per read. A message is collected if no fault can occur, and
+/// its token is known to be that of an online device, or unknown tokens are accepted.
 struct MessageCollector {
     private let registry: DeviceRegistry
     private let schedule: FaultSchedule
     private let source: MessageBatch.Source
     private var known = KnownTokens()
     private var batch: MessageBatch?
-    /// What was last looked at.
+    /// The revision that was last checked.
     private var revision: UInt64 = 0
     /// Whether messages may be collected in that revision.
     private var isCollecting = false
@@ -27,9 +25,9 @@ struct MessageCollector {
         self.source = MessageBatch.Source(connectionNumber: provider.number, topic: provider.identity.topic)
     }
 
-    /// Takes a message, if it is one that is collected.
+    /// Collects a message if possible.
     ///
-    /// - Returns: whether it was taken; else nothing was done about it.
+    /// - Returns: whether it was collected; otherwise nothing happened.
     mutating func take(_ message: borrowing InboundNotification) -> Bool {
         let revision = self.registry.revision.current
         if revision != self.revision { self.begin(revision) }
@@ -45,21 +43,21 @@ struct MessageCollector {
     }
 
     private mutating func begin(_ revision: UInt64) {
-        // What was collected was known in the revision before.
+        // The collected messages belong to the previous revision.
         self.flush()
         self.revision = revision
         self.isCollecting = self.registry.recordsBatches && !self.schedule.hasFaults(.notification, at: .binary)
     }
 
-    /// Asks for what is known of a token, and remembers it.
+    /// Looks up a token and caches the result.
     private mutating func look(_ message: borrowing InboundNotification, _ token: UsualToken) -> KnownTokens.Entry? {
         guard let entry = self.registry.knownEntry(message.token, topic: self.source.topic) else { return nil }
-        // To ask may register the device of a sealed token, which makes what was known before old.
+        // The look-up may register the device of a sealed token, which invalidates the cache.
         self.known.insert(entry, token, revision: self.revision)
         return entry
     }
 
-    /// Records what was collected.
+    /// Records the collected messages.
     mutating func flush() {
         guard let batch = self.batch else { return }
         self.batch = nil

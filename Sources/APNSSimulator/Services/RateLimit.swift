@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How often something may happen in a time.
+/// The maximum number of events in a period.
 public struct RateLimit: Hashable, Sendable {
-    /// How often.
+    /// The maximum number of events.
     public var countMax: Int
-    /// In which time.
+    /// The length of the period.
     public var duration: Duration
-    /// For how long nothing is let through once there was too much; each attempt meanwhile begins that time anew.
+    /// How long everything is blocked after the limit was exceeded; each attempt meanwhile restarts this time.
     ///
-    /// By default no time: what comes when the time of the limit is over is let through.
+    /// By default zero: events are allowed again after the period.
     public var blockDuration: Duration
 
-    /// Makes a limit.
+    /// Creates a limit.
     ///
     /// - Parameters:
-    ///   - countMax: how often.
-    ///   - duration: in which time.
-    ///   - blockDuration: for how long nothing is let through once there was too much.
+    ///   - countMax: the maximum number of events.
+    ///   - duration: the length of the period.
+    ///   - blockDuration: how long everything is blocked after the limit was exceeded.
     public init(countMax: Int, in duration: Duration, blockDuration: Duration = .zero) {
         self.countMax = countMax
         self.duration = duration
@@ -24,7 +24,7 @@ public struct RateLimit: Hashable, Sendable {
     }
 }
 
-/// Decides what is let through under a limit, for each of many keys.
+/// Applies a limit to each of many keys.
 struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     private struct Window {
         var end: UInt64
@@ -36,29 +36,29 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         var lastEnd: UInt64 { max(self.end, self.blockedUntil) }
     }
 
-    /// All keys are looked at no more often than this, in milliseconds.
+    /// The minimum interval between two cleanups of the keys, in milliseconds.
     private static var sweepIntervalMin: UInt64 { 10 }
 
     private let limit: RateLimit
     private let keyCountMax: Int
     private var windows: [Key: Window] = [:]
-    /// Those that are over are not looked for before this time.
+    /// The time of the next cleanup.
     private var nextSweep: UInt64 = 0
 
     /// - Parameters:
-    ///   - limit: for each key.
-    ///   - keyCountMax: how many keys are counted at a time; what comes for others is let through.
+    ///   - limit: the limit of each key.
+    ///   - keyCountMax: the maximum number of keys; events of further keys are allowed.
     init(_ limit: RateLimit, keyCountMax: Int = 100_000) {
         self.limit = limit
         self.keyCountMax = keyCountMax
     }
 
-    /// Counts an attempt.
+    /// Counts an event.
     ///
     /// - Parameters:
-    ///   - key: whose it is.
+    ///   - key: the key of the event.
     ///   - now: the time in milliseconds.
-    /// - Returns: whether it is let through.
+    /// - Returns: whether it is allowed.
     mutating func take(_ key: Key, now: UInt64) -> Bool {
         guard var window = self.windows[key], !window.isOver(now) else {
             guard self.hasRoom(for: key, now) else { return true }
@@ -73,7 +73,7 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         return isTaken
     }
 
-    /// Forgets what was counted.
+    /// Resets the counts.
     mutating func reset() { self.windows = [:] }
 
     private mutating func hasRoom(for key: Key, _ now: UInt64) -> Bool {

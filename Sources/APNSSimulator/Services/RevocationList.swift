@@ -3,16 +3,16 @@
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
-/// The certificates that a simulator's service has taken back, by fingerprint; they can change at any time.
+/// The certificates revoked at a simulator, by fingerprint; they can change at any time.
 final class RevocationList: Sendable {
-    /// How many certificates are remembered with what the verifier said of them.
+    /// The maximum number of cached verifier results.
     private static let verifiedCountMax = 10_000
-    /// How long that is remembered, in milliseconds: a revocation list of the verifier's ends some time.
+    /// How long a result is cached in milliseconds, since a certificate revocation list expires.
     private static let verifiedDuration: UInt64 = 60_000
 
     private struct State {
         var fingerprints: Set<String>
-        /// What the verifier said, by the fingerprints of a certificate and its intermediates, and until when.
+        /// The results by the fingerprints of a certificate and its intermediates, with their expiry.
         var verified: [[String]: (isGood: Bool, end: UInt64)] = [:]
     }
 
@@ -23,8 +23,8 @@ final class RevocationList: Sendable {
 
     /// - Parameters:
     ///   - fingerprints: the SHA-256 digests in hexadecimal digits.
-    ///   - verifier: what it refuses is revoked as well; `nil` for nothing.
-    ///   - now: milliseconds since 1970.
+    ///   - verifier: certificates that it rejects count as revoked; `nil` for none.
+    ///   - now: returns the time in milliseconds since 1970.
     init(_ fingerprints: Set<String>, verifier: CertificateVerifier?, now: @escaping @Sendable () -> UInt64) {
         self.initialFingerprints = Set(fingerprints.map(Self.normalized))
         self.state = NIOLockedValueBox(State(fingerprints: self.initialFingerprints))
@@ -38,12 +38,12 @@ final class RevocationList: Sendable {
         self.state.withLockedValue { _ = $0.fingerprints.insert(Self.normalized(fingerprint)) }
     }
 
-    /// - Returns: whether it was revoked.
+    /// - Returns: whether the certificate was revoked.
     func remove(_ fingerprint: String) -> Bool {
         self.state.withLockedValue { $0.fingerprints.remove(Self.normalized(fingerprint)) != nil }
     }
 
-    /// Makes the list what it was at the start.
+    /// Restores the initial list.
     func reset() { self.state.withLockedValue { $0.fingerprints = self.initialFingerprints } }
 
     func contains(_ certificate: TLSCertificate, _ intermediates: [TLSCertificate]) -> Bool {
@@ -59,7 +59,7 @@ final class RevocationList: Sendable {
         return !isGood
     }
 
-    /// As `openssl x509 -fingerprint` prints it, or as we do.
+    /// Accepts the formats of `openssl x509 -fingerprint` and of this package.
     private static func normalized(_ fingerprint: String) -> String {
         fingerprint.filter { $0 != ":" }.lowercased()
     }

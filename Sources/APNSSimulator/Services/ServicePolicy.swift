@@ -5,7 +5,7 @@ import APNSTransport
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// Whom a simulator's services turn away: by certificate, by environment, and by how often.
+/// Decides which clients a simulator refuses: by certificate, environment and rate.
 final class ServicePolicy: Sendable {
     let revocations: RevocationList
     private let environment: Environment
@@ -30,7 +30,7 @@ final class ServicePolicy: Sendable {
         self.zeroIdentifierCount = NIOLockedValueBox(configuration.zeroIdentifierCount)
     }
 
-    /// Makes all as it was at the start: nobody is blocked, and what is counted is counted anew.
+    /// Restores the initial state: resets rate limits and counts.
     func reset() {
         self.revocations.reset()
         self.connections?.withLockedValue { $0.reset() }
@@ -38,13 +38,13 @@ final class ServicePolicy: Sendable {
         self.zeroIdentifierCount.withLockedValue { $0 = self.initialZeroIdentifierCount }
     }
 
-    /// Lets the HTTP/2 listener refuse what is refused by certificate.
+    /// Applies the rules for certificates to the HTTP/2 listener.
     func configure(_ push: inout PushServerConfiguration) {
         push.environment = self.environment
         push.isRevoked = { [revocations] in revocations.contains($0, $1) }
     }
 
-    /// Whether a provider may use the service as far as its certificate says.
+    /// Whether a provider may use the service according to its certificate.
     func isTrusted(_ provider: ProviderConnection) -> Bool {
         guard provider.identity.allows(self.environment) else { return false }
         return provider.certificate.map { !self.revocations.contains($0, provider.intermediates) } ?? true
@@ -52,7 +52,7 @@ final class ServicePolicy: Sendable {
 
     /// Counts a connection to the gateway.
     ///
-    /// - Returns: whether its provider may connect so often.
+    /// - Returns: whether the rate limit allows it.
     func takeConnection(_ provider: ProviderConnection) -> Bool {
         let (fingerprint, now) = (provider.identity.fingerprint, self.now())
         return self.connections?.withLockedValue { $0.take(fingerprint, now: now) } ?? true
@@ -60,14 +60,14 @@ final class ServicePolicy: Sendable {
 
     /// Counts a request.
     ///
-    /// - Returns: whether a device may be sent so many.
+    /// - Returns: whether the rate limit of the device allows it.
     func takeRequest(for token: DeviceToken) -> Bool {
         guard let requests else { return true }
         let now = self.now()
         return requests.withLockedValue { $0.take(token, now: now) }
     }
 
-    /// Whether the next error response carries the identifier 0; each call is one response.
+    /// Returns whether this error response contains the identifier 0, and counts it.
     func takeZeroIdentifier() -> Bool {
         self.zeroIdentifierCount.withLockedValue { count in
             guard count > 0 else { return false }

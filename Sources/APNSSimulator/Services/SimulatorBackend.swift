@@ -2,17 +2,17 @@
 
 import APNSServer
 
-/// Lets every provider in whose certificate was verified, unless the policy or a fault says otherwise.
+/// Admits every provider with a verified certificate, unless the policy or a fault refuses it.
 struct SimulatorBackend: DeliveryBackend {
     let devices: DeviceRegistry
     let faults: ConnectionFaults
     let policy: ServicePolicy
 
-    /// All outcomes come at once, and what is behind the first failing message must never count as delivered.
+    /// All outcomes are immediate, and nothing after the first failing message may count as delivered.
     var requiresOrder: Bool { true }
 
     func admit(_ provider: ProviderConnection) -> Admission {
-        // Who comes too often is counted whatever else is wrong.
+        // The rate limit counts each connection, regardless of other errors.
         let isInTime = self.policy.takeConnection(provider)
         guard isInTime, self.policy.isTrusted(provider) else { return .refused }
         let handlers = self.faults.handlers(of: provider.number)

@@ -6,15 +6,15 @@ import APNSTransport
 import APNSWire
 import NIOCore
 
-/// One provider's connection to the simulator.
+/// A provider's connection to the simulator.
 final class SimulatorConnection: DeliveryConnection {
     private let provider: ProviderConnection
     private let backend: SimulatorBackend
-    /// `nil` where the connection was gone before it was admitted.
+    /// `nil` if the connection closed before it was admitted.
     private let reportHandler: FaultReportHandler?
     /// The fault that ended the connection.
     private var fault: Fault?
-    /// Nothing that it calls comes back to it, which would cost a tenth of the time to check at each message.
+    /// Exclusivity checks are disabled: the calls are never reentrant, and the checks would cost a tenth of the time.
     @exclusivity(unchecked) private var collector: MessageCollector
 
     init(_ provider: ProviderConnection, backend: SimulatorBackend, reportHandler: FaultReportHandler?) {
@@ -26,7 +26,7 @@ final class SimulatorConnection: DeliveryConnection {
 
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
         if unsafe self.collector.take(message) { return .accepted }
-        // What came before it is in the record before it.
+        // Collected messages are recorded before this one.
         unsafe self.collector.flush()
         let fault = self.backend.faults.schedule.fault(
             at: .binary,
@@ -41,7 +41,7 @@ final class SimulatorConnection: DeliveryConnection {
             return self.reject(message, rejection)
         case .closeBefore:
             self.fault = fault
-            // Only the end counts: the provider is told nothing of the status.
+            // Only the end counts, since the status is not sent.
             return .rejected(.binary(.processingError))
         case .ignore: return nil
         case .delay(let duration):
@@ -62,7 +62,7 @@ final class SimulatorConnection: DeliveryConnection {
         }
     }
 
-    /// Whether the gateway takes a notification with this outcome, as it does for a device that is dead.
+    /// Whether the gateway accepts a notification with this outcome, as it does for a dead device.
     private func isTaken(_ outcome: DeliveryOutcome) -> Bool {
         switch outcome {
         case .rejected(.binary): false
@@ -71,9 +71,9 @@ final class SimulatorConnection: DeliveryConnection {
     }
 
     /// - Parameters:
-    ///   - message: what came.
-    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
-    /// - Returns: what became of it.
+    ///   - message: the message.
+    ///   - timestamp: when it was received, in milliseconds since 1970 (UTC); 0 for the current time.
+    /// - Returns: the outcome.
     private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
@@ -87,7 +87,7 @@ final class SimulatorConnection: DeliveryConnection {
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 
-    /// Notes what is in the record.
+    /// Reports a recorded notification to the fault schedule.
     private func note(_ recorded: ReceivedNotification) { self.backend.faults.schedule.recorded(recorded) }
 
     private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
@@ -124,7 +124,8 @@ final class SimulatorConnection: DeliveryConnection {
 
     func refused(_ message: RefusedMessage) {
         unsafe self.collector.flush()
-        // Without a token and a payload it is a probe, by which a provider learns that all before it was taken.
+        // Without token and payload it is a probe, with which a provider confirms that all earlier messages were
+        // accepted.
         guard message.token != nil || message.payload?.readableBytes ?? 0 > 0 || message.status != .missingDeviceToken
         else {
             return
@@ -140,7 +141,7 @@ final class SimulatorConnection: DeliveryConnection {
         received.frame = Array(message.bytes.readableBytesView)
         received.topic = self.provider.identity.topic
         received.identifier = message.identifier
-        // Bytes that begin with no command end the connection without a word.
+        // Bytes that are not a command end the connection without a response.
         received.rejection = message.status.map { .binary($0) }
         received.isUnanswered = message.status == nil
         received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)

@@ -4,7 +4,7 @@ import APNSServer
 import APNSTransport
 import APNSWire
 
-/// Lists the dead devices that were sent something, by topic and environment.
+/// Lists the dead tokens to which something was sent, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
     let policy: ServicePolicy
@@ -16,17 +16,17 @@ struct SimulatorFeedbackStore: FeedbackStore {
     }
 }
 
-/// What one connection is given.
+/// The list of one connection.
 final class SimulatorFeedbackList: FeedbackList {
     private let store: SimulatorFeedbackStore
     private let tuples: [FeedbackTuple]
-    /// How many tuples are handed on at a time; `nil` for as many as are asked for.
+    /// The number of tuples per portion; `nil` for as many as requested.
     private let portionCountMax: Int?
     private var index = 0
 
     init(_ store: SimulatorFeedbackStore, topic: String) {
         self.store = store
-        // The listener expects progress from one portion to the next.
+        // The listener expects progress between portions.
         self.portionCountMax = store.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
         self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment).map(\.tuple)
     }

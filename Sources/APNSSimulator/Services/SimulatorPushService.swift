@@ -4,7 +4,7 @@ import APNSServer
 import APNSWire
 import NIOCore
 
-/// The simulator's devices behind the HTTP/2 listener.
+/// Serves the simulator's devices at the HTTP/2 listener.
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
     let schedule: FaultSchedule
@@ -24,7 +24,7 @@ struct SimulatorPushService: PushService {
         case .delay(let duration):
             let (request, timestamp) = (copy request, self.devices.time)
             request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
-                // Who was told meanwhile that it is not processed may send it again.
+                // A client that has received GOAWAY for it meanwhile may resend it.
                 guard request.ticket.isAwaited else { return }
                 request.ticket.reply(self.answer(request, timestamp: timestamp))
             }
@@ -39,12 +39,12 @@ struct SimulatorPushService: PushService {
         return fault.carryOut(request.ticket)
     }
 
-    /// Takes a request, or refuses it.
+    /// Accepts or rejects a request.
     ///
     /// - Parameters:
-    ///   - request: what came.
-    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
-    /// - Returns: the answer.
+    ///   - request: the request.
+    ///   - timestamp: when it was received, in milliseconds since 1970 (UTC); 0 for the current time.
+    /// - Returns: the response.
     private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
         if let rejection = self.rejection(request) { return .rejected(rejection) }
         self.deliver(request, timestamp: timestamp)
@@ -106,7 +106,7 @@ struct SimulatorPushService: PushService {
         received.rejection = .http2(request.rejection)
         let waited = NIODeadline.now() - request.receivedAt
         received.duration = .nanoseconds(waited.nanoseconds)
-        // An answer may be late by a fault.
+        // A fault may delay the response.
         let (now, milliseconds) = (self.devices.time, UInt64(clamping: waited.nanoseconds / 1_000_000))
         received.timestamp = now - min(now, milliseconds)
         self.schedule.recorded(self.devices.refuse(received))

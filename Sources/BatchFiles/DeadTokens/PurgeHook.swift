@@ -8,26 +8,26 @@ package import TokenStore
 
 /// Runs a command for each page of dead tokens.
 package struct PurgeHook {
-    /// A run of the command that did not end well.
+    /// A run of the command that failed.
     package struct Failure: Error, CustomStringConvertible {
         package var description: String
     }
 
-    /// Tokens of a page, where nobody says otherwise.
+    /// The default number of tokens in a page.
     package static let pageTokenCountDefault = 1000
-    /// How long a page may take, where nobody says otherwise.
+    /// The default time limit for a page.
     private static let deadlineDefault = Duration.seconds(600)
-    /// How long a command may take to end when this program was told to stop; a second signal ends it at once.
+    /// The time that the command has to end after a signal; a second signal kills it.
     private static let stopDuration = DispatchTimeInterval.seconds(30)
 
     private let command: String
     private let deadline: Duration
-    /// A command inherits it, so that it holds the lock as long as it is at work; `nil` where nothing is handed over.
+    /// The command inherits it, so that it holds the lock while it runs; `nil` for a dry run.
     private let lock: PurgeHookLock?
     private let signals: StopSignals
-    /// Tokens that were handed over.
+    /// How many tokens were passed to the command.
     package private(set) var tokenCount = 0
-    /// Pages that were handed over.
+    /// How many pages were passed to the command.
     package private(set) var batchCount = 0
 
     /// Makes a hook.
@@ -36,7 +36,7 @@ package struct PurgeHook {
     ///   - command: for `/bin/sh -c`.
     ///   - deadline: how long a page may take.
     ///   - lock: is inherited by the command; `nil` for a dry run.
-    ///   - signals: those that are passed on to the command.
+    ///   - signals: the signals that are passed on to the command.
     package init(_ command: String, deadline: Duration?, lock: PurgeHookLock?, signals: StopSignals) {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault
@@ -44,10 +44,10 @@ package struct PurgeHook {
         self.signals = signals
     }
 
-    /// Hands over a page of tokens.
+    /// Passes a page of tokens to the command.
     ///
-    /// - Throws: ``Failure`` where the command did not take it, ``BatchFileError`` where there is no place for the
-    ///   page, or what keeps the command from being run.
+    /// - Throws: ``Failure`` if the command failed, ``BatchFileError`` if the page cannot be stored, and another error
+    ///   if the command cannot be run.
     package mutating func run(_ page: [DeadToken]) async throws {
         if let lock = self.lock { try await self.run(page, FileDescriptor(rawValue: lock.descriptor)) }
         self.tokenCount += page.count
@@ -56,22 +56,22 @@ package struct PurgeHook {
 
     private func run(_ page: [DeadToken], _ lock: FileDescriptor) async throws {
         guard self.signals.count == 0 else {
-            throw self.failure("Signal \(self.signals.last) came before the command was run", page.count)
+            throw self.failure("signal \(self.signals.last) came before the command was run", page.count)
         }
         let input = try Self.inputFile(page)
         defer { try? input.close() }
         let (watching, status) = try await self.execute(input, lock)
         if watching == .late {
             let seconds = self.deadline.components.seconds
-            throw self.failure("The command was still running after \(seconds) s", page.count)
+            throw self.failure("the command was still running after \(seconds) s", page.count)
         }
         guard !status.isSuccess else { return }
         guard watching == .ended else {
-            throw self.failure("Signal \(self.signals.last) stopped the command", page.count)
+            throw self.failure("signal \(self.signals.last) stopped the command", page.count)
         }
         switch status {
-        case .exited(let code): throw self.failure("The command ended with \(code)", page.count)
-        case .signaled(let signal): throw self.failure("The command was ended by signal \(signal)", page.count)
+        case .exited(let code): throw self.failure("the command exited with code \(code)", page.count)
+        case .signaled(let signal): throw self.failure("the command was killed by signal \(signal)", page.count)
         }
     }
 
@@ -80,7 +80,7 @@ package struct PurgeHook {
         _ lock: FileDescriptor
     ) async throws -> (Watching, TerminationStatus) {
         var options = PlatformOptions()
-        // A group of its own, so that what it starts ends with it when its time is over or this program is stopped.
+        // A process group, so that the children of the command end with it.
         options.processGroupID = 0
         do {
             let result = try await Subprocess.run(
@@ -112,7 +112,7 @@ package struct PurgeHook {
         case deadline
     }
 
-    /// Waits for the end of the command, passes signals on, and ends it when its time is over.
+    /// Waits for the end of the command, passes signals on, and kills it at the deadline.
     ///
     /// Until this returns, the command is left a zombie when it ends, so that its number cannot be that of others.
     private func watch(_ process: pid_t) async -> Watching {
@@ -133,13 +133,13 @@ package struct PurgeHook {
             self.signals.whenNoted {}
             timer.cancel()
         }
-        // One may have come before anyone could be told.
+        // A signal may have come before this was set.
         continuation.yield(.signal)
         var (signalCount, isLate) = (0, false)
         for await event in events {
             switch event {
             case .end:
-                // What it started was told to end as it was.
+                // Its children got the signal too.
                 if signalCount > 0 { kill(-process, SIGKILL) }
                 return self.signals.count > 0 ? .stopped : isLate ? .late : .ended
             case .signal:
@@ -149,7 +149,7 @@ package struct PurgeHook {
                 deadline = min(deadline, .now() + Self.stopDuration)
                 timer.schedule(deadline: deadline)
             case .deadline:
-                // One that has just ended was not too late.
+                // A command that has just ended was in time.
                 guard !Self.hasEnded(process) else { continue }
                 isLate = true
                 kill(-process, SIGKILL)
@@ -167,8 +167,8 @@ package struct PurgeHook {
     private func failure(_ what: String, _ count: Int) -> Failure {
         Failure(
             description: "\(what) in batch \(self.batchCount + 1) (tokens \(self.tokenCount + 1) to "
-                + "\(self.tokenCount + count)); those before it are done. Run again when it is put right: "
-                + "all batches come again, so the command must bear to see a token twice."
+                + "\(self.tokenCount + count)); after fixing it, run again: every batch is replayed, so the command "
+                + "must be idempotent"
         )
     }
 
@@ -192,7 +192,7 @@ package struct PurgeHook {
     }
 }
 
-/// What keeps commands from being run at all.
+/// Why commands cannot be run.
 struct PurgeHookError: Error, CustomStringConvertible {
     var description: String
 }

@@ -25,6 +25,8 @@ package struct PurgeImport {
         package fileprivate(set) var change = PurgeChange()
         /// The number of lines whose token is not dead, by their reason.
         package fileprivate(set) var skipped: [String: UInt64] = [:]
+        /// The last line that was read, if it was asked to stop there; `nil` at the end of the input.
+        package fileprivate(set) var stopLine: Int?
     }
 
     /// The result of a line.
@@ -64,32 +66,45 @@ package struct PurgeImport {
     ///   - input: lines of tokens, CSV or JSON.
     ///   - list: the list.
     ///   - onProblem: is called for each invalid line.
+    ///   - onLine: is called with the number of each line, and returns whether to continue after it.
     /// - Returns: the result.
     /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package mutating func read(
         _ input: SendInput,
         into list: PurgeList,
-        onProblem: (BatchProblem) -> Void
+        onProblem: (BatchProblem) -> Void,
+        onLine: (_ lineNumber: Int) -> Bool = { _ in true }
     ) throws -> Report {
         var report = Report()
         var portion: [PurgeEntry] = []
-        try input.forEachLine(keepsTabs: true, onProblem: { problem, _ in onProblem(problem) }) { text, lineNumber in
-            let outcome = self.read(text)
-            try self.check(input.name, lineNumber)
-            switch outcome {
-            case .entry(let entry): portion.append(entry)
-            case .skipped(let reason):
-                let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
-                report.skipped[isListed ? reason : "other reasons", default: 0] += 1
-            case .header: break
-            case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: lineNumber))
+        do {
+            try input.forEachLine(keepsTabs: true, onProblem: { problem, _ in onProblem(problem) }) { text, line in
+                let outcome = self.read(text)
+                try self.check(input.name, line)
+                switch outcome {
+                case .entry(let entry): portion.append(entry)
+                case .skipped(let reason):
+                    let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
+                    report.skipped[isListed ? reason : "other reasons", default: 0] += 1
+                case .header: break
+                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: line))
+                }
+                if portion.count >= Self.portionCount {
+                    report.change += try list.record(portion)
+                    portion.removeAll(keepingCapacity: true)
+                }
+                if !onLine(line) { throw Stop(line: line) }
             }
-            guard portion.count >= Self.portionCount else { return }
-            report.change += try list.record(portion)
-            portion.removeAll(keepingCapacity: true)
+        } catch let stop as Stop {
+            report.stopLine = stop.line
         }
         report.change += try list.record(portion)
         return report
+    }
+
+    /// Ends the reading of lines before the end of the input.
+    private struct Stop: Error {
+        var line: Int
     }
 
     /// Checks whether any line can be imported.

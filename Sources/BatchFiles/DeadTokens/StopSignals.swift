@@ -2,7 +2,7 @@
 
 import NIOConcurrencyHelpers
 
-/// Takes note of the signals that ask this program to stop, so that it can stop what it started first.
+/// Counts the signals that ask this program to stop, so that it can end in order first.
 package final class StopSignals: Sendable {
     private struct State: Sendable {
         var count = 0
@@ -13,7 +13,7 @@ package final class StopSignals: Sendable {
     private let state = NIOLockedValueBox(State())
 
     /// How many came.
-    var count: Int { self.state.withLockedValue(\.count) }
+    package var count: Int { self.state.withLockedValue(\.count) }
     /// The last that came; 0 where none did.
     var last: CInt { self.state.withLockedValue(\.last) }
 

@@ -188,7 +188,7 @@ enum UnexpectedContent: Hashable {
         case .jsonArray:
             "a JSON array, expected one object per line; \(Self.convert(name, "jq -c '.[]'", to: "jsonl"))"
         case .jsonLinesInsteadOfTokens:
-            "JSON lines, expected one token per line; give the file as INPUT, without --tokens"
+            "JSON lines, expected one token per line; \(Self.convert(name, "jq -r .token", to: "tokens"))"
         }
     }
 

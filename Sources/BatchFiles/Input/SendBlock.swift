@@ -44,6 +44,8 @@ import APNSWire
 
     /// The number of lines.
     private(set) var count = 0
+    /// Where the input stood before the first line, and behind the last.
+    var (start, end) = (BatchPosition(), BatchPosition())
     /// What is wrong with the invalid lines, in order.
     private(set) var problems: [BatchProblem] = []
 

@@ -20,6 +20,7 @@ package final class SendInput: Sendable {
     private let expectation = NIOLockedValueBox(InputExpectation.document)
     /// The content of a gzip file, once all of it was decompressed.
     private let measured = NIOLockedValueBox<InputContent?>(nil)
+    private let readCounter = NIOLockedValueBox<UInt64>(0)
 
     /// The number of bytes that are read at a time.
     private static let portionByteCountMax = 262_144
@@ -212,11 +213,13 @@ package final class SendInput: Sendable {
     /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         let expectation = self.expectation.withLockedValue { $0 }
-        return try self.explaining { try unsafe self.decoder.read(into: memory, expecting: expectation) }
+        let count = try self.explaining { try unsafe self.decoder.read(into: memory, expecting: expectation) }
+        self.readCounter.withLockedValue { $0 = self.decoder.rawByteCount }
+        return count
     }
 
-    /// The number of bytes that were read, before decompression; for the thread that reads.
-    var rawByteCount: UInt64 { self.decoder.rawByteCount }
+    /// How many bytes of the file or stream were read, before decompression.
+    package var readByteCount: UInt64 { self.readCounter.withLockedValue { $0 } }
 
     private static func read(
         _ descriptor: CInt,

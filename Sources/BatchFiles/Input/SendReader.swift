@@ -26,7 +26,6 @@ final class SendReader: @unchecked Sendable {
         /// Whether the thread may be looking up tokens.
         var isParsing = false
         var isAwaited = false
-        var byteCount: UInt64 = 0
         var wake: @Sendable () -> Void = {}
     }
 
@@ -93,9 +92,6 @@ final class SendReader: @unchecked Sendable {
         }
     }
 
-    /// How many bytes of the file were read, before decompression.
-    var byteCount: UInt64 { self.state.withLockedValue { $0.byteCount } }
-
     /// Stops reading, and waits until no token is being looked up.
     func stop() {
         self.input.abandon()
@@ -112,12 +108,13 @@ final class SendReader: @unchecked Sendable {
     private func readAhead() {
         while let block = self.nextSpare() {
             unsafe block.removeAll(common: self.parser.common)
+            block.start = self.parser.position
             let stop = self.parser.parse(into: block)
+            block.end = self.parser.position
             self.endParsing(with: block, stop)
             guard case .needMore = stop else { continue }
             do {
-                let byteCount = try self.parser.read()
-                self.state.withLockedValue { $0.byteCount = byteCount }
+                try self.parser.read()
             } catch {
                 self.end(.failure(error))
             }
@@ -181,6 +178,9 @@ private struct SendParser: ~Copyable {
     private let isDead: TokenPredicate?
     /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
+    private var readByteCount: UInt64 = 0
+    /// The line of the first record; `nil` until it came.
+    private var firstLine: UInt64?
 
     init(
         _ input: SendInput,
@@ -202,12 +202,28 @@ private struct SendParser: ~Copyable {
     }
 
     /// Reads more bytes, and waits for them.
-    ///
-    /// - Returns: how many bytes of the file were read so far, before decompression.
-    mutating func read() throws -> UInt64 {
+    mutating func read() throws {
         let input = self.input
-        try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
-        return input.rawByteCount
+        let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
+        self.readByteCount += UInt64(count)
+    }
+
+    /// Behind the last record that found room.
+    var position: BatchPosition {
+        let unreadByteCount = self.reader.lines.filled - self.reader.lines.position
+        // What is read may be more than the file has, as where it is compressed.
+        let part = Double(self.readByteCount - UInt64(unreadByteCount)) / Double(max(1, self.readByteCount))
+        return BatchPosition(
+            nextLine: self.waiting == nil ? UInt64(self.reader.lines.lineNumber) + 1 : self.waitingLine,
+            byteCount: UInt64(part * Double(self.input.readByteCount)),
+            headLineCount: self.firstLine.map { $0 - 1 } ?? 0,
+            format: self.reader.format
+        )
+    }
+
+    /// The line of what was read last.
+    private var waitingLine: UInt64 {
+        UInt64(self.waiting == .bad ? self.reader.problem?.lineNumber ?? 1 : self.record.lineNumber)
     }
 
     mutating func parse(into block: SendBlock) -> Stop {
@@ -218,8 +234,12 @@ private struct SendParser: ~Copyable {
                     self.waiting = nil
                 }
                 switch self.reader.next(&self.record) {
-                case .record: self.waiting = try self.kind()
-                case .bad: self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
+                case .record:
+                    self.firstLine = self.firstLine ?? UInt64(self.record.lineNumber)
+                    self.waiting = try self.kind()
+                case .bad:
+                    self.firstLine = self.firstLine ?? UInt64(self.reader.problem?.lineNumber ?? 1)
+                    self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
                 case .needMore: return .needMore
                 case .refused:
                     let text = self.reader.problem.map { "\(self.input.name), \($0)" } ?? ""

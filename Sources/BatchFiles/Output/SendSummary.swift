@@ -34,7 +34,6 @@ package struct SendSummary {
         if self.outcomeCounts.possibleDuplicateCount > 0 {
             lines.append("  \(self.outcomeCounts.possibleDuplicateCount.padded) of these may have arrived twice")
         }
-        if self.isInterrupted { lines.append("Stopped before the input was read to its end.") }
         return lines.joined(separator: "\n")
     }
 
@@ -45,13 +44,13 @@ package struct SendSummary {
             let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
             guard statuses.count > 1 else { return statuses.first.map { " (\(Self.status($0.key)))" } ?? "" }
             return " (" + statuses.map { "\($0.value.grouped) \(Self.status($0.key))" }.joined(separator: ", ") + ")"
-        case .indeterminate: return " (written, but the connection closed without an answer; they may have arrived)"
+        case .indeterminate: return " (sent, but the connection failed before an outcome came; may have arrived)"
         case .unsent: return " (safe to send again)"
-        case .invalid: return " (invalid input, not sent)"
+        case .invalid: return " (not sent: the line has an error)"
         case .suppressed:
             return self.hasPurgeList
-                ? " (the token is on the purge list, or was rejected earlier in this run)"
-                : " (the token was rejected earlier in this run)"
+                ? " (not sent: the token is on the purge list, or was rejected earlier in this run)"
+                : " (not sent: the token was rejected earlier in this run)"
         }
     }
 

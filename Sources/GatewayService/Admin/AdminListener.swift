@@ -12,22 +12,24 @@ import ServiceLifecycle
 
 /// Answers `/healthz` and `/metrics`, for operators on the same machine.
 struct AdminListener: Sendable {
-    /// How many connections there may be; for one more, the oldest of those that have sent no request is closed.
+    /// The maximum number of connections.
+    ///
+    /// For one more, the oldest connection that has sent no request is closed.
     static let connectionCountMax = 64
 
-    /// Why the gateway is not well; `nil` where it is.
+    /// Returns why the gateway is unhealthy; `nil` if it is healthy.
     var problem: @Sendable () -> String?
-    /// The metrics in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     var metrics: @Sendable () -> String
 
-    /// Listens until its task is cancelled.
+    /// Listens until the task is cancelled.
     ///
     /// - Parameters:
     ///   - host: the address to listen on.
-    ///   - port: the port to listen on; 0 for any that is free.
-    ///   - logger: is told of what goes wrong.
-    ///   - onListening: is called once, with the address; not where it cannot listen.
-    /// - Throws: why it cannot listen.
+    ///   - port: the port to listen on; 0 for any free port.
+    ///   - logger: receives failures.
+    ///   - onListening: called once with the address; not called if listening fails.
+    /// - Throws: if the address cannot be listened on.
     func run(
         host: String,
         port: Int,
@@ -35,7 +37,7 @@ struct AdminListener: Sendable {
         onListening: @escaping @Sendable (SocketAddress?) -> Void
     ) async throws {
         let connections = NIOLockedValueBox<[AdminConnectionHandler.Connection]>([])
-        // A connection is closed behind its answer, so that it has one request.
+        // A connection serves one request and is closed after the response.
         let configuration = HTTP1Channel.Configuration(
             additionalChannelHandlers: [AdminConnectionHandler(connections, countMax: Self.connectionCountMax)]
         )
@@ -52,7 +54,7 @@ struct AdminListener: Sendable {
         try await server.run()
     }
 
-    /// The gateway's own lines say where it listens, and that it ends, which the server takes for an error.
+    /// Drops the server's own messages: the gateway logs the address, and the server reports a normal end as an error.
     private static func quiet(_ logger: Logger) -> Logger {
         var logger = logger
         logger.logLevel = .critical
@@ -80,13 +82,14 @@ struct AdminListener: Sendable {
         switch request.path {
         case "/healthz": return self.problem().map { (.serviceUnavailable, $0 + "\n") } ?? (.ok, "ok\n")
         case "/metrics": return (.ok, self.metrics())
-        default: return (.notFound, "here are /healthz and /metrics\n")
+        default: return (.notFound, "not found; valid paths: /healthz, /metrics\n")
         }
     }
 }
 
-/// Bounds a connection of an operator: its request is its head, and it is closed behind the answer; it closes another
-/// one where there are too many.
+/// Bounds an operator's connection: it has one request without a body, and is closed after the response.
+///
+/// If there are too many connections, an older one is closed.
 final class AdminConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -98,11 +101,11 @@ final class AdminConnectionHandler: ChannelDuplexHandler, RemovableChannelHandle
         var hasRequested = false
     }
 
-    /// How long a connection may take until its request is read, and until its answer is sent.
+    /// The time limit for reading the request, and for sending the response.
     private static let requestDurationMax = TimeAmount.seconds(5)
     private static let connectionDurationMax = TimeAmount.seconds(10)
 
-    /// In the order in which they came.
+    /// In order of arrival.
     private let connections: NIOLockedValueBox<[Connection]>
     private let countMax: Int
     private var hasRequested = false
@@ -133,7 +136,7 @@ final class AdminConnectionHandler: ChannelDuplexHandler, RemovableChannelHandle
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // Nothing that follows the head is wanted, however long it is.
+        // Bytes after the head are ignored.
         guard !self.hasRequested, case .head = self.unwrapInboundIn(data) else { return }
         self.hasRequested = true
         self.connections.withLockedValue { open in

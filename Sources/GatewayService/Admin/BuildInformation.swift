@@ -4,10 +4,10 @@ import CNGHTTP2
 import COpenSSL
 import GRDBSQLite
 
-/// The version of the program, and of the system's libraries that it runs with.
+/// The versions of the program and of the system libraries it uses.
 enum BuildInformation {
-    /// - Parameter version: that of the program.
-    /// - Returns: the metric that says so.
+    /// - Parameter version: the program's version.
+    /// - Returns: the metric with the versions as labels.
     static func sample(version: String) -> GatewayMetrics.Sample {
         let dimensions = [
             ("version", version), ("openssl", unsafe String(cString: OpenSSL_version(OPENSSL_VERSION_STRING))),

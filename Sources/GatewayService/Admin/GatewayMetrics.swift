@@ -3,23 +3,23 @@
 package import CoreMetrics
 import NIOConcurrencyHelpers
 
-/// Keeps the values of swift-metrics, and writes them as Prometheus reads them.
+/// Stores the values of swift-metrics, and writes them in Prometheus' format.
 ///
-/// Timers become histograms in seconds. Labels come from this program only, so there are few.
+/// Timers become histograms in seconds. Labels come only from this program, so their number is small.
 package final class GatewayMetrics: MetricsFactory {
-    /// What a series is of.
+    /// The type of a series.
     package enum Kind: String, Sendable { case counter, gauge, histogram }
 
-    /// A value that is known only when it is asked for.
+    /// A value that is read when the metrics are requested.
     package struct Sample: Sendable {
-        /// As Prometheus has it.
+        /// The name in Prometheus.
         package var name: String
         package var kind: Kind
-        /// Labels and their values.
+        /// The labels and their values.
         package var dimensions: [(String, String)]
         package var value: Double
 
-        /// Makes one.
+        /// Creates a sample.
         package init(name: String, kind: Kind = .gauge, dimensions: [(String, String)] = [], value: Double) {
             self.name = name
             self.kind = kind
@@ -73,7 +73,7 @@ package final class GatewayMetrics: MetricsFactory {
 
     private let series = NIOLockedValueBox<[Name: (kind: Kind, series: Series)]>([:])
 
-    /// Keeps nothing yet.
+    /// Creates an empty store.
     package init() {}
 
     private func series(_ kind: Kind, _ label: String, _ dimensions: [(String, String)]) -> Series {
@@ -108,7 +108,7 @@ package final class GatewayMetrics: MetricsFactory {
         dimensions.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",")
     }
 
-    /// By code points: a quotation mark with an accent, or CR and LF, is one character.
+    /// Iterates over Unicode scalars, since a quotation mark with an accent, or CR LF, is a single `Character`.
     private static func escaped(_ value: String) -> String {
         value.unicodeScalars.reduce(into: "") { text, scalar in
             switch scalar {
@@ -120,10 +120,10 @@ package final class GatewayMetrics: MetricsFactory {
         }
     }
 
-    /// Writes all series.
+    /// Returns all series as text.
     ///
-    /// - Parameter samples: further values that are known only now.
-    /// - Returns: the text.
+    /// - Parameter samples: further values, read for this request.
+    /// - Returns: the text in Prometheus' format.
     package func text(with samples: [Sample] = []) -> String {
         var lines: [String: (kind: Kind, lines: [String])] = [:]
         for sample in samples {
@@ -146,10 +146,10 @@ package final class GatewayMetrics: MetricsFactory {
         return lines.sorted { $0.key < $1.key }.map { Self.head($0, $1.kind) + $1.lines.sorted().joined() }.joined()
     }
 
-    /// What the labels of the HTTP/2 client begin with, which is a library and names its metrics by itself.
+    /// The prefix of the metrics of the HTTP/2 client, a library that chooses its own names.
     private static let clientPrefix = "push.http2."
 
-    /// A label as Prometheus has it.
+    /// Converts a label to a Prometheus name.
     private static func name(_ label: String) -> String {
         let isClient = label.hasPrefix(Self.clientPrefix)
         let own = isClient ? "apns.legacy.http2." + label.dropFirst(Self.clientPrefix.count) : label

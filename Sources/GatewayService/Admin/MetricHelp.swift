@@ -1,74 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What each metric counts or measures, by its name.
+/// The help text of each metric, by its name.
 ///
-/// docs/monitoring.md has the same names, which a test sees to.
+/// A test verifies that docs/monitoring.md lists the same names.
 enum MetricHelp {
-    /// All of them.
+    /// All help texts.
     static let texts = Self.gateway.merging(Self.jobs) { text, _ in text }
 
-    /// Those that a gateway serves.
+    /// The metrics of a gateway.
     static let gateway: [String: String] = [
         // Connections of providers
         "apns_legacy_connections": "Open connections to the gateway port.",
         "apns_legacy_feedback_connections": "Open connections to the feedback port.",
-        "apns_legacy_connections_opened_total": "Connections to the gateway port whose provider was let in.",
+        "apns_legacy_connections_opened_total": "Connections to the gateway port whose provider was admitted.",
         "apns_legacy_connections_closed_total": "Connections to the gateway port that were closed.",
         "apns_legacy_connections_refused_total": "Connections to either port that were refused, by cause.",
         "apns_legacy_connections_ended_total":
-            "Connections that the gateway ended, by the status of the error response; none where there was none.",
+            "Connections that the gateway ended, by status of the error response, or none.",
         "apns_legacy_connections_closed_in_doubt_total":
-            "Connections closed without an error response, since a resend could not have been recognized.",
+            "Connections closed without an error response, because resends could not have been recognized.",
         "apns_legacy_received_bytes_total": "Bytes that providers sent to the gateway port.",
 
         // Notifications
-        "apns_legacy_notifications_accepted_total": "Notifications taken together with all before them.",
-        "apns_legacy_notifications_discarded_total": "Notifications discarded, mostly behind an error response.",
-        "apns_legacy_notifications_settled_total": "Notifications that came to their end, by verdict.",
-        "apns_legacy_notifications_in_flight": "Notifications under way, those included that wait for another attempt.",
-        "apns_legacy_resends_expired_total": "Resends that were expected and did not come in time.",
+        "apns_legacy_notifications_accepted_total": "Notifications accepted in order, after all before them.",
+        "apns_legacy_notifications_discarded_total": "Notifications discarded, mostly after an error response.",
+        "apns_legacy_notifications_settled_total": "Notifications with a final outcome, by outcome.",
+        "apns_legacy_notifications_in_flight": "Notifications in flight, including those that wait for a retry.",
+        "apns_legacy_resends_expired_total": "Expected resends that did not arrive in time.",
 
         // The service
-        "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; absent before it.",
-        "apns_legacy_upstream_request_duration_seconds": "Time from a request to its answer.",
-        "apns_legacy_upstream_retries_total": "Requests that were sent again, or are to be.",
+        "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; initially absent.",
+        "apns_legacy_upstream_request_duration_seconds": "Time from a request to its response.",
+        "apns_legacy_upstream_retries_total": "Requests that were or will be retried.",
 
         // The HTTP/2 client of all providers
-        "apns_legacy_http2_requests_total": "Requests that have their outcome, by outcome.",
-        "apns_legacy_http2_request_duration_seconds": "Time from when a request is handed over to its outcome.",
-        "apns_legacy_http2_requests_repeated_total": "Requests that the client sent again, as after GOAWAY.",
-        "apns_legacy_http2_queue": "Requests that wait for a connection, or to be sent again.",
-        "apns_legacy_http2_connections_total": "Connections to the service that were begun.",
-        "apns_legacy_http2_connections_open": "Connections to the service whose handshake is done.",
-        "apns_legacy_http2_connection_failures_total": "Connections to the service that failed before an answer.",
+        "apns_legacy_http2_requests_total": "Completed requests, by outcome.",
+        "apns_legacy_http2_request_duration_seconds": "Time from the submission of a request to its outcome.",
+        "apns_legacy_http2_requests_repeated_total": "Requests that the client resent, for example after GOAWAY.",
+        "apns_legacy_http2_queue": "Requests that wait for a connection or a retry.",
+        "apns_legacy_http2_connections_total": "Attempted connections to the service.",
+        "apns_legacy_http2_connections_open": "Open connections to the service, after the handshake.",
+        "apns_legacy_http2_connection_failures_total": "Connections to the service that failed before a response.",
 
         // Dead tokens
-        "apns_legacy_feedback_backlog": "Dead tokens that their provider has not taken yet.",
+        "apns_legacy_feedback_backlog": "Dead tokens that their provider has not read yet.",
         "apns_legacy_feedback_writable": "Whether the feedback database can be written.",
         "apns_legacy_feedback_store_failures_total": "Failed attempts to write dead tokens to the database.",
-        "apns_legacy_feedback_store_dropped_total": "Dead tokens not kept, since the feedback store was full.",
+        "apns_legacy_feedback_store_dropped_total": "Dead tokens dropped because the feedback store was full.",
         "apns_legacy_resend_store_failures_total": "Failed attempts to write expected resends to the database.",
 
         // Certificates
         "apns_legacy_certificate_expiry_timestamp_seconds":
-            "When a certificate expires: the gateway's own, those it shows to the service, and those of providers.",
+            "When a certificate expires: the server's, those used for the service, and those of providers.",
 
         // The program
-        "apns_legacy_build_info": "The version of the program and of the libraries that it uses; always 1.",
+        "apns_legacy_build_info": "The versions of the program and its libraries, as labels; always 1.",
         "process_cpu_seconds_total": "Processor time used, in user and system mode.",
-        "process_max_fds": "How many files the process may have open.",
-        "process_open_fds": "How many files the process has open.",
+        "process_max_fds": "Maximum number of open files of the process.",
+        "process_open_fds": "Number of open files of the process.",
         "process_resident_memory_bytes": "Resident memory.",
-        "process_start_time_seconds": "When the process began, in seconds since 1970.",
+        "process_start_time_seconds": "Start time of the process in seconds since 1970.",
         "process_virtual_memory_bytes": "Virtual memory.",
     ]
-    /// Those that a run of another command leaves in a file.
+    /// The metrics that a run of another command writes to a file.
     static let jobs: [String: String] = [
-        "apns_legacy_job_start_timestamp_seconds": "When the last run began.",
+        "apns_legacy_job_start_timestamp_seconds": "When the last run started.",
         "apns_legacy_job_end_timestamp_seconds": "When the last run ended.",
         "apns_legacy_job_duration_seconds": "How long the last run took.",
         "apns_legacy_job_exit_code": "The exit code of the last run.",
-        "apns_legacy_job_last_success_timestamp_seconds": "When the last run ended that succeeded; 0 for none.",
+        "apns_legacy_job_last_success_timestamp_seconds": "When the last successful run ended; 0 if there was none.",
         "apns_legacy_send_notifications": "Notifications of the last batch, by outcome.",
         "apns_legacy_send_rejections": "Rejected notifications of the last batch, by status.",
         "apns_legacy_send_possible_duplicates": "Notifications of the last batch that may have arrived twice.",
@@ -76,6 +76,6 @@ enum MetricHelp {
         "apns_legacy_feedback_new_tokens": "Dead tokens of the last run that the purge list did not have.",
         "apns_legacy_purge_due_rows": "Rows that were due in the last run.",
         "apns_legacy_purge_pruned_rows": "Rows that the last run pruned.",
-        "apns_legacy_purge_brake_tripped": "Whether the last run changed nothing, since too many rows were due.",
+        "apns_legacy_purge_brake_tripped": "Whether the last run changed nothing because too many rows were due.",
     ]
 }

@@ -3,16 +3,18 @@
 import Glibc
 import OpenSSLTLS
 
-/// What Prometheus' own client libraries say of the process they are in, under the same names.
+/// The process metrics of Prometheus' own client libraries, under the same names.
 struct ProcessMetrics: Sendable {
-    /// When the process began, in seconds since 1970: found once, since it is a difference of two clocks.
+    /// When the process started, in seconds since 1970.
+    ///
+    /// It is computed once, since it is a difference of two clocks.
     private let startTime: Double?
 
     init() {
         self.startTime = Self.readStartTime()
     }
 
-    /// The values of now; those are left out that the system does not tell.
+    /// The current values, without those that the system does not provide.
     var samples: [GatewayMetrics.Sample] {
         var samples: [GatewayMetrics.Sample] = []
         func add(_ name: String, _ value: Double?) {
@@ -48,7 +50,7 @@ struct ProcessMetrics: Sendable {
         defer { unsafe closedir(folder) }
         var count = 0
         while unsafe readdir(folder) != nil { count += 1 }
-        // Two entries are the folder and the one above it, and one is open for this alone.
+        // Not counted: the entries "." and "..", and the descriptor that reads the directory.
         return Double(count - 3)
     }
 
@@ -59,12 +61,12 @@ struct ProcessMetrics: Sendable {
     }
 
     private static func readStartTime() -> Double? {
-        // The name of the program, in parentheses, may have spaces in it.
+        // The name of the program, in parentheses, may contain spaces.
         let fields = Self.text("/proc/self/stat").split(separator: ")").last?.split(separator: " ") ?? []
-        // Field 22 of the file, in clock ticks since the system began; the third stands first here.
+        // Field 22 of the file, in clock ticks since boot; after the split, the third field is the first.
         guard fields.count > 19, let ticks = Double(fields[19]) else { return nil }
         var (now, sinceStart) = (timespec(), timespec())
-        // Of /proc, a hardened unit sees the processes only, so the time of the system's start is not read there.
+        // The boot time is not read from /proc, since a hardened unit sees only processes there.
         unsafe clock_gettime(CLOCK_REALTIME, &now)
         unsafe clock_gettime(CLOCK_BOOTTIME, &sinceStart)
         func seconds(_ time: timespec) -> Double { Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000 }

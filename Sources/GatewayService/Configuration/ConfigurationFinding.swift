@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is wrong with a configuration that a gateway can start with, but not serve all with.
+/// A problem of a configuration with which a gateway starts, but does not work fully.
 package struct ConfigurationFinding: Hashable, CustomStringConvertible {
-    /// The key, with its provider in front where it is of one, such as "provider shop: topic".
+    /// The key, preceded by its provider if it belongs to one, such as "provider shop: topic".
     var key: String
-    /// What stands there: a path, or another value.
+    /// The value: a path or other text.
     var value: String
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     var sentence: String
 
     package var description: String { "\(self.key): \(self.value): \(self.sentence)" }

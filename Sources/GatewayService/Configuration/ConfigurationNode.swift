@@ -3,11 +3,11 @@
 import APNSWire
 import Yams
 
-/// A fault of a configuration file: where, and what is wrong.
+/// An error in a configuration file, with its place.
 struct ConfigurationFault: Error, Hashable, CustomStringConvertible {
-    /// The line from 1; `nil` where the fault is not on one, such as in a variable of the environment.
+    /// The line, from 1; `nil` if there is none, as for an environment variable.
     var line: Int?
-    /// The key with those around it, such as "listen.port".
+    /// The full key, such as "listen.port".
     var key: String
     var sentence: String
 
@@ -17,16 +17,18 @@ struct ConfigurationFault: Error, Hashable, CustomStringConvertible {
     }
 }
 
-/// One value of a configuration file, with its place, so that errors can name it.
+/// One value of a configuration file, with its place for errors.
 struct ConfigurationNode {
     let node: Node
     let key: String
-    /// The folder of the file, with a slash at its end, or nothing.
+    /// The folder of the file, with a trailing slash, or an empty string.
     private let folder: String
 
     var line: Int? { self.node.mark?.line }
 
-    /// Reads a YAML text; files that it names are looked for in a folder.
+    /// Parses a YAML text.
+    ///
+    /// Relative paths in it are resolved against `folder`.
     init(yaml: String, folder: String) throws(ConfigurationFault) {
         self.folder = folder
         do {
@@ -49,9 +51,9 @@ struct ConfigurationNode {
         ConfigurationFault(line: self.line, key: self.key, sentence: sentence)
     }
 
-    /// The values of a mapping by their keys, of which only those of a section are allowed.
+    /// Returns the values of a mapping by key, and rejects keys that the section does not have.
     func fields(_ section: GatewaySection) throws(ConfigurationFault) -> [String: ConfigurationNode] {
-        guard case .mapping(let mapping) = self.node else { throw self.fault("keys with values are needed here") }
+        guard case .mapping(let mapping) = self.node else { throw self.fault("expected keys with values") }
         var fields: [String: ConfigurationNode] = [:]
         for (name, value) in mapping {
             let text = name.scalar?.string ?? "?"
@@ -66,19 +68,19 @@ struct ConfigurationNode {
 
     var elements: [ConfigurationNode] {
         get throws(ConfigurationFault) {
-            guard case .sequence(let sequence) = self.node else { throw self.fault("a list is needed here") }
+            guard case .sequence(let sequence) = self.node else { throw self.fault("expected a list") }
             return sequence.enumerated().map { ConfigurationNode($1, key: "\(self.key)[\($0)]", folder: self.folder) }
         }
     }
 
     var text: String {
         get throws(ConfigurationFault) {
-            guard let text = self.node.scalar?.string, !text.isEmpty else { throw self.fault("a text is needed here") }
+            guard let text = self.node.scalar?.string, !text.isEmpty else { throw self.fault("expected text") }
             return text
         }
     }
 
-    /// The path of a file, which is looked for in the folder of the configuration unless it begins with a slash.
+    /// The path of a file; a relative path is resolved against the folder of the configuration.
     var path: String {
         get throws(ConfigurationFault) {
             let text = try self.text
@@ -93,14 +95,14 @@ struct ConfigurationNode {
             switch self.node.scalar?.string {
             case "true": return true
             case "false": return false
-            default: throw self.fault("true or false is needed here")
+            default: throw self.fault("expected true or false")
             }
         }
     }
 
     func number(_ range: ClosedRange<Int>) throws(ConfigurationFault) -> Int {
         guard let number = self.node.scalar.flatMap({ Int($0.string) }), range.contains(number) else {
-            throw self.fault("a number from \(range.lowerBound) to \(range.upperBound) is needed here")
+            throw self.fault("expected a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
@@ -110,18 +112,18 @@ struct ConfigurationNode {
         guard let text = self.node.scalar.flatMap({ DurationText($0.string.utf8) }), text.unit != nil,
             range.contains(text.duration)
         else {
-            throw self.fault("a time from \(range.lowerBound) to \(range.upperBound) is needed here, such as 30s or 5m")
+            throw self.fault("expected a duration from \(range.lowerBound) to \(range.upperBound), such as 30s or 5m")
         }
         return text.duration
     }
 
-    /// One of some words.
+    /// One of a set of words.
     func word<Word: RawRepresentable & CaseIterable>(
         _ type: Word.Type
     ) throws(ConfigurationFault) -> Word where Word.RawValue == String {
         guard let word = self.node.scalar.flatMap({ Word(rawValue: $0.string) }) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
-            throw self.fault("one of these is needed here: \(words)")
+            throw self.fault("expected one of: \(words)")
         }
         return word
     }
@@ -137,10 +139,10 @@ extension ConfigurationFault {
             self.init(
                 line: context.mark.line,
                 key: "",
-                sentence: "a key stands there twice: \(duplicates.joined(separator: ", "))"
+                sentence: "duplicate key: \(duplicates.joined(separator: ", "))"
             )
         case .reader(let problem, _, _, _): self.init(line: nil, key: "", sentence: problem)
-        default: self.init(line: nil, key: "", sentence: "it cannot be read as YAML")
+        default: self.init(line: nil, key: "", sentence: "not valid YAML")
         }
     }
 }

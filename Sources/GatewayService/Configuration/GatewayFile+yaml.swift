@@ -9,12 +9,11 @@ import OpenSSLTLS
 import Yams
 
 extension GatewayFile {
-    /// The configuration as it holds, with defaults and variables of the environment, in the form that is read.
+    /// Returns the effective configuration, with defaults and environment variables, in the format of the file.
     ///
-    /// A key that has neither a value nor a default is left out. Certificates, keys and passphrases are in files of
-    /// which only the paths are here.
+    /// Keys with neither a value nor a default are omitted. Certificates, keys and passphrases appear only as paths.
     ///
-    /// - Parameter directory: the working directory, with which paths become absolute.
+    /// - Parameter directory: the working directory, which makes paths absolute.
     /// - Returns: the YAML text.
     package func yaml(directory: String) -> String {
         func path(_ path: String) -> Node { .text(path.hasPrefix("/") ? path : "\(directory)/\(path)") }
@@ -24,7 +23,7 @@ extension GatewayFile {
             ("feedback", path(self.feedback)), ("limits", self.limits.node),
             ("providers", Node(self.providers.map { $0.node(path) })),
         ])
-        // A node of texts and numbers alone can always be written.
+        // Serializing a node of text and numbers never fails.
         return (try? Yams.serialize(node: root, width: -1)) ?? ""
     }
 }
@@ -34,7 +33,7 @@ extension Node {
         Node(fields.compactMap { field in field.value.map { (Node(field.key), $0) } })
     }
 
-    /// Between quotation marks, so that it is no number, whatever is in it.
+    /// Quoted, so that it never reads as a number.
     fileprivate static func text(_ text: String) -> Node { Node(text, Tag(.str), .doubleQuoted) }
 
     fileprivate static func number(_ number: Int) -> Node { Node("\(number)") }

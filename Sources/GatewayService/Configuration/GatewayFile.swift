@@ -6,9 +6,9 @@ import APNSSession
 import APNSWire
 import OpenSSLTLS
 
-/// What the configuration file of the gateway says; nothing that it names is read yet.
+/// The content of the gateway's configuration file; the files that it names are not read yet.
 package struct GatewayFile: Hashable, Sendable {
-    /// The file of a certificate and what opens it.
+    /// A certificate file, and the files needed to use it.
     struct Identity: Hashable, Sendable {
         var certificate: String
         var key: String?
@@ -28,32 +28,32 @@ package struct GatewayFile: Hashable, Sendable {
     /// The limits of the gateway.
     struct Limits: Hashable, Sendable {
         var connections = 1024
-        /// `nil` for a quarter of the connections.
+        /// `nil` for a quarter of `connections`.
         var unprovedPerAddress: Int?
         var handshake = Duration.seconds(10)
         var idle = Duration.seconds(86_400)
         var inFlightPerConnection = 1000
         var verdict = Duration.seconds(300)
-        /// How long is read on behind an error response.
+        /// How long the connection is read after an error response.
         var drain = Duration.seconds(2)
-        /// How long nothing may arrive behind an error response.
+        /// How long the connection may be idle after an error response.
         var drainIdle = Duration.milliseconds(500)
         var shutdown = Duration.seconds(30)
     }
 
-    /// Where operators look.
+    /// The address for health checks and metrics.
     struct Admin: Hashable, Sendable {
         var host = "127.0.0.1"
         var port = 9095
     }
 
-    /// How the gateway proves itself to the service.
+    /// How the gateway authenticates to the service.
     enum Credentials: Hashable, Sendable {
         case certificate(Identity)
         case providerToken(key: String, keyIdentifier: String, teamIdentifier: String)
     }
 
-    /// Where the requests of a provider go.
+    /// Where the requests of a provider are sent.
     struct Service: Hashable, Sendable {
         var host: String?
         var port = 443
@@ -64,7 +64,7 @@ package struct GatewayFile: Hashable, Sendable {
 
     package enum LogLevel: String, CaseIterable, Hashable, Sendable { case trace, debug, info, notice, warning, error }
 
-    /// One of the providers that are served.
+    /// One of the providers.
     package struct Provider: Hashable, Sendable {
         static let payloadLimits = 1...WireLimits.payloadByteCountMaxVoIP
 
@@ -90,18 +90,18 @@ package struct GatewayFile: Hashable, Sendable {
     var admin: Admin? = Admin()
     package var logLevel = LogLevel.info
     var server: Identity
-    /// The database of what the feedback service has to tell.
+    /// The path of the feedback database.
     var feedback: String
     var providers: [Provider]
 
-    /// How many connections there are to the service.
+    /// The number of connections to the service, over all providers.
     package var upstreamConnectionCount: Int { self.providers.reduce(0) { $0 + $1.service.connections } }
 }
 
 // MARK: Reading
 
 extension GatewayFile {
-    /// The variables of the environment that stand above the file, each with the key that it is for.
+    /// The environment variables that override the file, each with its key.
     static let variables = [
         "APNS_LEGACY_LISTEN_HOST": "listen.host", "APNS_LEGACY_LISTEN_PORT": "listen.port",
         "APNS_LEGACY_LISTEN_FEEDBACK_PORT": "listen.feedbackPort", "APNS_LEGACY_ADMIN_HOST": "admin.host",
@@ -114,31 +114,31 @@ extension GatewayFile {
     ///
     /// - Parameters:
     ///   - yaml: the text of the file.
-    ///   - folder: the folder of the file with a slash at its end, where the files are that it names; by default none.
-    ///   - environment: the variables of the process.
-    /// - Throws: the first fault.
+    ///   - folder: the folder of the file with a trailing slash, for relative paths; by default none.
+    ///   - environment: the environment variables of the process.
+    /// - Throws: the first error.
     init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(ConfigurationFault) {
         let root = try ConfigurationNode(yaml: yaml, folder: folder)
         let fields = try root.fields(.root)
-        guard let server = fields["server"] else { throw root.fault("the key server is missing") }
-        guard let feedback = fields["feedback"] else { throw root.fault("the key feedback is missing") }
-        guard let providers = fields["providers"] else { throw root.fault("the key providers is missing") }
+        guard let server = fields["server"] else { throw root.fault("missing key: server") }
+        guard let feedback = fields["feedback"] else { throw root.fault("missing key: feedback") }
+        guard let providers = fields["providers"] else { throw root.fault("missing key: providers") }
         self.init(server: try Identity(server), feedback: try feedback.path, providers: [])
         if let listen = fields["listen"] { self.listen = try Listen(listen) }
         if let limits = fields["limits"] { self.limits = try Limits(limits) }
         if let admin = fields["admin"] { self.admin = try Admin.read(admin) }
         if let log = fields["log"] { self.logLevel = try log.word(LogLevel.self) }
         for provider in try providers.elements { self.providers.append(try Provider(provider)) }
-        guard !self.providers.isEmpty else { throw providers.fault("there is no provider, so nobody would be let in") }
+        guard !self.providers.isEmpty else { throw providers.fault("expected at least one provider") }
         let names = self.providers.map(\.name)
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
-            throw providers.fault("two providers are called \(twice)")
+            throw providers.fault("duplicate provider name: \(twice)")
         }
         for provider in self.providers where provider.retries.budget >= self.limits.verdict {
             let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
             throw (fields["limits"] ?? providers).fault(
-                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that a notification "
-                    + "would be told as not taken while it is still tried"
+                "verdict, \(verdict), must be greater than retry.budget of provider \(provider.name), \(budget); "
+                    + "otherwise a notification is reported as not delivered while it is still retried"
             )
         }
         try self.take(environment)
@@ -154,13 +154,13 @@ extension GatewayFile {
         for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("APNS_LEGACY_") {
             func port() throws(ConfigurationFault) -> Int {
                 guard let port = Int(value), Self.ports.contains(port) else {
-                    throw ConfigurationFault(line: nil, key: name, sentence: "a number from 0 to 65535 is needed here")
+                    throw ConfigurationFault(line: nil, key: name, sentence: "expected a number from 0 to 65535")
                 }
                 return port
             }
             let key = Self.variables[name]
             if key?.hasPrefix("admin.") == true, self.admin == nil {
-                let sentence = "admin is off in the file, so that this does nothing; take one of the two away"
+                let sentence = "no effect, because admin is off in the file; remove one of the two"
                 throw ConfigurationFault(line: nil, key: name, sentence: sentence)
             }
             switch key {
@@ -172,10 +172,13 @@ extension GatewayFile {
             case "feedback": self.feedback = value
             case "log":
                 guard let level = LogLevel(rawValue: value) else {
-                    throw ConfigurationFault(line: nil, key: name, sentence: "there is no such level of logging")
+                    let levels = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
+                    throw ConfigurationFault(line: nil, key: name, sentence: "expected one of: \(levels)")
                 }
                 self.logLevel = level
-            default: throw ConfigurationFault(line: nil, key: name, sentence: "there is no such variable")
+            default:
+                let names = Self.variables.keys.sorted().joined(separator: ", ")
+                throw ConfigurationFault(line: nil, key: name, sentence: "unknown variable; valid variables: \(names)")
             }
         }
     }
@@ -187,7 +190,7 @@ extension GatewayFile.Identity {
     }
 
     fileprivate init(_ node: ConfigurationNode, _ fields: [String: ConfigurationNode]) throws(ConfigurationFault) {
-        guard let certificate = fields["certificate"] else { throw node.fault("the key certificate is missing") }
+        guard let certificate = fields["certificate"] else { throw node.fault("missing key: certificate") }
         self.init(certificate: try certificate.path)
         self.key = try fields["key"]?.path
         self.passphraseFile = try fields["passphraseFile"]?.path
@@ -206,7 +209,7 @@ extension GatewayFile.Listen {
         self.ciphers = try fields["ciphers"]?.text
         guard self.tlsMinimum <= self.tlsMaximum else { throw node.fault("tlsMinimum is above tlsMaximum") }
         guard self.port == 0 || self.port != self.feedbackPort else {
-            throw node.fault("feedbackPort is the same as port, \(self.port); they need different ones")
+            throw node.fault("feedbackPort is the same as port, \(self.port); choose another port")
         }
     }
 
@@ -216,7 +219,7 @@ extension GatewayFile.Listen {
         case "1.1": return .tls1_1
         case "1.2": return .tls1_2
         case "1.3": return .tls1_3
-        default: throw node.fault("one of these is needed here: 1.0, 1.1, 1.2, 1.3")
+        default: throw node.fault("expected one of: 1.0, 1.1, 1.2, 1.3")
         }
     }
 }
@@ -230,7 +233,9 @@ extension GatewayFile.Limits {
         if let count = fields["unprovedPerAddress"] {
             let number = try count.number(1...1_000_000)
             guard number < self.connections else {
-                throw count.fault("fewer than connections, \(self.connections), are needed, or one address takes all")
+                throw count.fault(
+                    "expected fewer than connections, \(self.connections); otherwise one address could use all of them"
+                )
             }
             self.unprovedPerAddress = number
         }
@@ -260,12 +265,12 @@ extension GatewayFile.Service {
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         let fields = try node.fields(.upstream)
         switch (fields["certificate"], fields["p8"]) {
-        case (.some, .some): throw node.fault("certificate or p8 is needed here, not both")
-        case (nil, nil): throw node.fault("certificate or p8 is missing")
+        case (.some, .some): throw node.fault("certificate and p8 cannot be combined; keep one of them")
+        case (nil, nil): throw node.fault("missing key: certificate or p8")
         case (.some, nil): self.init(credentials: .certificate(try GatewayFile.Identity(node, fields)))
         case (nil, let key?):
-            guard let keyIdentifier = fields["keyID"] else { throw node.fault("the key keyID is missing") }
-            guard let teamIdentifier = fields["teamID"] else { throw node.fault("the key teamID is missing") }
+            guard let keyIdentifier = fields["keyID"] else { throw node.fault("missing key: keyID") }
+            guard let teamIdentifier = fields["teamID"] else { throw node.fault("missing key: teamID") }
             self.init(
                 credentials: .providerToken(
                     key: try key.path,
@@ -284,12 +289,12 @@ extension GatewayFile.Service {
 extension GatewayFile.Provider {
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         let fields = try node.fields(.provider)
-        guard let name = fields["name"] else { throw node.fault("the key name is missing") }
+        guard let name = fields["name"] else { throw node.fault("missing key: name") }
         guard let clients = fields["clients"] else {
-            throw node.fault("the key clients is missing, so that nobody would be let in")
+            throw node.fault("missing key: clients, which specifies the certificates to admit")
         }
-        guard let environment = fields["environment"] else { throw node.fault("the key environment is missing") }
-        guard let upstream = fields["upstream"] else { throw node.fault("the key upstream is missing") }
+        guard let environment = fields["environment"] else { throw node.fault("missing key: environment") }
+        guard let upstream = fields["upstream"] else { throw node.fault("missing key: upstream") }
         self.init(
             name: try name.text,
             environment: try environment.word(Environment.self),
@@ -302,7 +307,7 @@ extension GatewayFile.Provider {
         if let word = fields["rejectedToFeedback"] {
             self.rejectedToFeedback = try word.isTrue
             guard !self.rejectedToFeedback || self.rejections == .ignore else {
-                throw word.fault("this needs rejections: ignore, since otherwise the provider is told by itself")
+                throw word.fault("requires rejections: ignore; otherwise the provider receives an error response")
             }
         }
         if let limits = fields["limits"] { try self.readLimits(limits) }
@@ -316,19 +321,19 @@ extension GatewayFile.Provider {
         self.revocations = try fields["revocations"]?.path
         for pin in try fields["pins"]?.elements ?? [] { self.pins.append(try Self.pin(pin)) }
         guard self.authority != nil || !self.pins.isEmpty else {
-            throw node.fault("authority or pins is missing, so that nobody would be let in")
+            throw node.fault("missing key: authority or pins, which specify the certificates to admit")
         }
         guard self.revocations == nil || self.authority != nil else {
-            throw node.fault("revocations is of no use without authority")
+            throw node.fault("revocations requires authority")
         }
     }
 
     private static func pin(_ node: ConfigurationNode) throws(ConfigurationFault) -> AdmissionRule.Pin {
         let fields = try node.fields(.pin)
-        guard let fingerprint = fields["fingerprint"] else { throw node.fault("the key fingerprint is missing") }
+        guard let fingerprint = fields["fingerprint"] else { throw node.fault("missing key: fingerprint") }
         let digits = try fingerprint.text.lowercased().filter { $0 != ":" }
         guard digits.utf8.count == 64, digits.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
-            throw fingerprint.fault("64 hexadecimal digits are needed here: the SHA-256 digest of the certificate")
+            throw fingerprint.fault("expected the SHA-256 digest of the certificate in 64 hexadecimal digits")
         }
         return AdmissionRule.Pin(fingerprint: digits, allowsExpired: try fields["allowExpired"]?.isTrue ?? false)
     }
@@ -359,7 +364,7 @@ extension GatewayFile.Provider {
         if let type = fields["passPushType"] { self.requests.passPushType = PushType(rawValue: try type.text) }
         if let priority = fields["priority"] {
             let number = try priority.number(1...10)
-            guard [1, 5, 10].contains(number) else { throw priority.fault("1, 5 or 10 is needed here") }
+            guard [1, 5, 10].contains(number) else { throw priority.fault("expected 1, 5 or 10") }
             self.requests.priority = UInt8(number)
         }
         let times = Duration.seconds(1)...Duration.seconds(30 * 86_400)
@@ -371,9 +376,9 @@ extension GatewayFile.Provider {
 // MARK: Reloading
 
 extension GatewayFile {
-    /// The keys that differ from a configuration that a gateway was started with, and that hold only from the start.
+    /// Returns the keys that changed since the gateway started and that take effect only after a restart.
     ///
-    /// - Parameter first: what it was started with.
+    /// - Parameter first: the configuration at the start.
     /// - Returns: the keys in alphabetical order, such as "listen.port".
     func keysForRestart(since first: GatewayFile) -> [String] {
         var keys = Self.differences(first.listen, self.listen, "listen")
@@ -388,7 +393,9 @@ extension GatewayFile {
         return keys.sorted()
     }
 
-    /// The properties that differ, which are called as their keys are, so that none can be forgotten here.
+    /// Compares properties by reflection, so that no key is forgotten here.
+    ///
+    /// They have the names of their keys.
     private static func differences<Section>(_ old: Section, _ new: Section, _ name: String) -> [String] {
         zip(Mirror(reflecting: old).children, Mirror(reflecting: new).children).compactMap { old, new in
             "\(old.value)" == "\(new.value)" ? nil : "\(name).\(old.label ?? "")"

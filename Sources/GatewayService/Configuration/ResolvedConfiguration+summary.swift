@@ -8,10 +8,10 @@ package import APNSWire
 package import OpenSSLTLS
 
 extension ResolvedConfiguration {
-    /// What a gateway with this configuration does, in lines for people.
+    /// Returns a description of the gateway in lines for people.
     ///
     /// - Parameter now: the time in seconds since 1970 (UTC).
-    /// - Returns: where it listens, then who is let in and where their notifications go.
+    /// - Returns: the addresses, then each provider with the certificates that it admits and its service.
     package func summary(now: Int64) -> [String] {
         let listen = self.file.listen
         func place(_ host: String, _ port: Int) -> String {
@@ -56,7 +56,7 @@ extension ResolvedConfiguration.Provider {
             credentials = "key \(path), key ID \(keyIdentifier), team ID \(teamIdentifier)"
         }
         return [
-            "provider \(file.name): \(topic), \(file.environment.rawValue); lets in \(ways.joined(separator: " and "))",
+            "provider \(file.name): \(topic), \(file.environment.rawValue); admits \(ways.joined(separator: " and "))",
             "  rejections: \(file.rejections.rawValue)",
             "  sends to \(self.push.endpoint) with \(credentials)",
         ]
@@ -64,36 +64,36 @@ extension ResolvedConfiguration.Provider {
 }
 
 extension ResolvedConfiguration {
-    /// What a test of a running gateway has to know.
+    /// What a test of a running gateway needs.
     package struct TestTarget: Sendable {
         /// The provider's name.
         package var name: String
-        /// Where the gateway listens.
+        /// The address of the gateway.
         package var endpoint: Endpoint
-        /// The service that the provider sends to.
+        /// The service for this provider.
         package var environment: Environment
-        /// Whether the provider is told of rejections.
+        /// Whether the provider receives error responses for rejections.
         package var reportsRejections: Bool
-        /// The authorities of the provider's certificate; `nil` where there are only fingerprints.
+        /// The authorities of the provider's certificate; `nil` if only fingerprints are configured.
         package var authority: String?
-        /// What the certificate of the gateway is for.
+        /// The host names of the gateway's certificate.
         package var serverNames: [String]
-        /// The newest version of TLS that it speaks.
+        /// The newest version of TLS that the gateway accepts.
         package var tlsMaximum: TLSVersion
-        /// Where it has its metrics; `nil` where it has none, or the system chooses the port.
+        /// The address of the metrics; `nil` if there is none, or if the system chooses the port.
         package var admin: Endpoint?
-        /// Who is let in.
+        /// The certificates to admit.
         package var admission: AdmissionRule
     }
 
-    /// What a test has to know for a provider.
+    /// Returns what a test needs for a provider.
     ///
-    /// - Parameter name: of the provider; `nil` for the first one.
-    /// - Returns: `nil` where there is no such provider.
+    /// - Parameter name: the provider's name; `nil` for the first provider.
+    /// - Returns: `nil` if there is no such provider.
     package func testTarget(of name: String?) -> TestTarget? {
         guard let provider = self.providers.first(where: { name == nil || $0.file.name == name }) else { return nil }
         let listen = self.file.listen
-        // Nobody can connect to what stands for any address.
+        // A wildcard address cannot be connected to.
         func reachable(_ host: String) -> String { host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host }
         let admin = self.file.admin.flatMap {
             $0.port == 0 ? nil : Endpoint(host: reachable($0.host), port: $0.port)

@@ -9,9 +9,9 @@ import Logging
 import NIOCore
 package import OpenSSLTLS
 
-/// What a configuration file names, read and found to be usable.
+/// A configuration with the contents of the files that it names, validated.
 package struct ResolvedConfiguration: Sendable {
-    /// A provider with what its file entries hold.
+    /// A provider with the contents of its files.
     package struct Provider: Sendable {
         package var file: GatewayFile.Provider
         var admission: AdmissionRule
@@ -20,35 +20,35 @@ package struct ResolvedConfiguration: Sendable {
 
     package var file: GatewayFile
     var identity: TLSIdentity
-    /// The authorities whose names are told to providers, which choose their certificate by them.
+    /// The authorities that the TLS handshake announces to providers, which choose their certificate by them.
     var clientTrust: TLSTrust
     package var providers: [Provider]
 
-    /// Reads a configuration file, and what it names.
+    /// Reads a configuration file and the files that it names.
     ///
     /// - Parameters:
-    ///   - path: of the file.
-    ///   - environment: the variables of the process.
-    /// - Throws: ``GatewayFailure``, or what is wrong with a file that it names.
+    ///   - path: the path of the file.
+    ///   - environment: the environment variables of the process.
+    /// - Throws: ``GatewayFailure``, or the error of a file that it names.
     package init(contentsOf path: String, environment: [String: String]) throws {
         let bytes: [UInt8]
         do { bytes = try FileBytes.read(path) } catch { throw GatewayFailure.unreadable("\(error)") }
         guard let yaml = String(validating: bytes, as: UTF8.self) else {
-            throw GatewayFailure.configuration("\(path): it is not UTF-8")
+            throw GatewayFailure.configuration("\(path): not valid UTF-8")
         }
         do {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
             try self.init(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
         } catch let fault as ConfigurationFault {
-            throw GatewayFailure.configuration("\(path): \(fault)")
+            throw GatewayFailure.configuration("\(path)\(fault.line == nil ? ": " : ", ")\(fault)")
         } catch GatewayFailure.configuration(let text) {
             throw GatewayFailure.configuration("\(path): \(text)")
         }
     }
 
-    /// Reads what a file names.
+    /// Reads the files that a configuration names.
     ///
-    /// - Throws: ``GatewayFailure/configuration(_:)`` that names the provider at fault.
+    /// - Throws: ``GatewayFailure/configuration(_:)``, which names the provider.
     init(_ file: GatewayFile) throws {
         self.file = file
         self.identity = try Self.identity(file.server, of: "server")
@@ -68,7 +68,7 @@ package struct ResolvedConfiguration: Sendable {
         try self.check()
     }
 
-    /// Finds what only shows when TLS is set up.
+    /// Finds errors that appear only when a TLS context is created.
     private func check() throws {
         var listener = TLSConfiguration.server(identity: self.identity, trust: self.clientTrust)
         listener.minimumVersion = self.file.listen.tlsMinimum
@@ -88,13 +88,13 @@ package struct ResolvedConfiguration: Sendable {
         }
     }
 
-    /// Makes the clients of the service, in the order of the providers; none runs.
+    /// Creates the clients of the service, in the order of the providers, without starting them.
     ///
     /// - Parameters:
-    ///   - health: what is shared by all clients of this process, those of a configuration before among them.
+    ///   - health: the state shared by all clients of this process, including those of earlier configurations.
     ///   - logger: for the clients.
     /// - Returns: one for each provider.
-    /// - Throws: nothing that was not found when the file was read, unless memory is out.
+    /// - Throws: only if memory is exhausted, since the files were validated before.
     func makeClients(_ health: UpstreamHealth, logger: Logger) throws -> [RequestClient] {
         try self.providers.map { provider in
             var push = provider.push
@@ -158,13 +158,13 @@ extension ResolvedConfiguration.Provider {
         self.push.endsWhenRefused = false
         self.push.connectionCount = service.connections
         self.push.requestCountMax = max(self.push.requestCountMax, file.inFlight)
-        // A request that the service never lets out comes back in time to be given up.
+        // A request that the client cannot send is returned in time to be given up.
         self.push.queueDurationMax = min(self.push.queueDurationMax ?? file.retries.budget, file.retries.budget)
         self.push.payloadByteCountMax = file.payloadLimit
         self.push.voipPayloadByteCountMax = file.payloadLimit
     }
 
-    /// What the bridge is made of.
+    /// Returns the configuration of the bridge.
     func bridge(_ upstream: any Upstream) -> BridgeConfiguration {
         var bridge = BridgeConfiguration(
             name: self.file.name,
@@ -187,16 +187,16 @@ extension ResolvedConfiguration.Provider {
 // MARK: Findings
 
 extension ResolvedConfiguration {
-    /// The dotted number of the extension with a certificate's alternative names.
+    /// The object identifier of the extension for subject alternative names.
     private static let alternativeNames = "2.5.29.17"
 
-    /// What an SQLite database begins with.
+    /// The first bytes of an SQLite database.
     private static let databaseStart = Array("SQLite format 3\0".utf8)
 
-    /// Finds what lets the gateway start, but keeps notifications or feedback from passing.
+    /// Finds problems that do not keep the gateway from starting, but keep notifications or feedback from passing.
     ///
     /// - Parameter now: the time in seconds since 1970 (UTC).
-    /// - Returns: the server's, then those of each provider in the order of the file.
+    /// - Returns: the problems of the server, then those of each provider in the order of the file.
     package func findings(now: Int64) -> [ConfigurationFinding] {
         var findings = Self.addressFindings("listen.host", self.file.listen.host)
         if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
@@ -206,7 +206,7 @@ extension ResolvedConfiguration {
         return findings
     }
 
-    /// Finds ports that the gateway itself would take twice.
+    /// Finds ports that are used twice in the configuration.
     private func portFindings() -> [ConfigurationFinding] {
         let listen = self.file.listen
         var ports = [("listen.port", listen.host, listen.port)]
@@ -221,16 +221,16 @@ extension ResolvedConfiguration {
         }
     }
 
-    /// Whether a host stands for all addresses of the machine.
+    /// Whether a host is a wildcard address.
     private static func isAny(_ host: String) -> Bool { host == "0.0.0.0" || host == "::" }
 
-    /// A port is not looked at, since the gateway may run already.
+    /// Ports are not checked, since the gateway may already be running.
     private static func addressFindings(_ key: String, _ host: String) -> [ConfigurationFinding] {
         func finding(_ sentence: String) -> [ConfigurationFinding] {
             [ConfigurationFinding(key: key, value: host, sentence: sentence)]
         }
         guard let address = try? SocketAddress.makeAddressResolvingHost(host, port: 0) else {
-            return finding("the name has no address here. Specify an IP address of this machine")
+            return finding("this host name cannot be resolved. Specify an IP address of this machine")
         }
         let family = CInt(address.protocol.rawValue)
         let descriptor = socket(family, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -260,7 +260,7 @@ extension ResolvedConfiguration {
         return findings
     }
 
-    /// What is wrong with the validity of a certificate, and what to do; `nil` where nothing is.
+    /// Returns what is wrong with the validity of a certificate and what to do; `nil` if it is valid.
     fileprivate static func validitySentence(
         _ certificate: TLSCertificate,
         _ now: Int64,
@@ -290,29 +290,29 @@ extension ResolvedConfiguration {
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             return finding("\(folder) is not a folder. Correct the path")
         }
-        // SQLite makes files beside the database, too.
+        // SQLite also creates files next to the database.
         guard unsafe access(folder, W_OK | X_OK) == 0 else {
             return finding("this user cannot write to the folder \(folder). Change its owner, or its permissions")
         }
         guard unsafe stat(path, &facts) == 0 else {
-            // A link is followed by SQLite only to a file that is there.
-            guard unsafe lstat(path, &facts) != 0 else { return finding("this is a link to nothing. Remove it") }
+            // SQLite follows a link only if its target exists.
+            guard unsafe lstat(path, &facts) != 0 else { return finding("this is a dangling link. Remove it") }
             return []
         }
-        guard facts.st_mode & S_IFMT != S_IFDIR else { return finding("this is a folder. Name a file in it") }
-        guard facts.st_mode & S_IFMT == S_IFREG else { return finding("this is not a regular file. Name another one") }
+        guard facts.st_mode & S_IFMT != S_IFDIR else { return finding("this is a folder. Specify a file in it") }
+        guard facts.st_mode & S_IFMT == S_IFREG else { return finding("this is no regular file. Choose another one") }
         guard unsafe access(path, R_OK | W_OK) == 0, let start = Self.start(of: path) else {
             return finding("this user cannot read and write the file. Change its owner, or its permissions")
         }
         guard start.isEmpty || start == Self.databaseStart else {
-            return finding("the file is not an SQLite database. Name another one; it is created if missing")
+            return finding("the file is not an SQLite database. Specify another one; it is created if missing")
         }
         return []
     }
 
-    /// The first bytes of a file, as many as tell what it is; `nil` where it cannot be read.
+    /// The first bytes of a file, which identify its format; `nil` if it cannot be read.
     private static func start(of path: String) -> [UInt8]? {
-        // Not to wait for the other end of a pipe.
+        // Nonblocking, so that opening a pipe does not wait for its writer.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
@@ -332,7 +332,7 @@ extension ResolvedConfiguration.Provider {
             let file = try? CertificateFile(bytes: bytes)
         else { return [] }
         return file.certificates.compactMap { certificate in
-            let refusing = "no certificate that it issued is let in"
+            let refusing = "no certificate that it issued is admitted"
             return ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing).map { sentence in
                 ConfigurationFinding(
                     key: "provider \(self.file.name): clients.authority",
@@ -362,15 +362,15 @@ extension ResolvedConfiguration.Provider {
 }
 
 extension ResolvedConfiguration {
-    /// Finds why the service would refuse all that is sent with a certificate.
+    /// Finds why the service would refuse everything sent with a certificate.
     ///
     /// - Parameters:
-    ///   - certificate: that of the gateway at the service.
-    ///   - path: the file that it is in.
-    ///   - topic: what is to be sent for; `nil` for the certificate's own.
-    ///   - environment: the service.
+    ///   - certificate: the certificate that the gateway uses for the service.
+    ///   - path: the path of the certificate.
+    ///   - topic: the topic to send for; `nil` for the certificate's own topic.
+    ///   - environment: the environment of the service.
     ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: what is wrong with it, its topic and its environment.
+    /// - Returns: the problems of the certificate, its topic and its environment.
     package static func upstreamFindings(
         of certificate: TLSCertificate,
         path: String,
@@ -396,7 +396,7 @@ extension ResolvedConfiguration {
                     + "or correct the topic"
             )
         }
-        // A certificate that says neither is not one of Apple's.
+        // A certificate without either environment is not from Apple.
         if identity.isForSandbox != identity.isForProduction, identity.isForSandbox != (environment == .sandbox) {
             add(
                 "environment",

@@ -9,23 +9,25 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Writes each message as one JSON object in a line on standard error, where service managers collect it.
+/// Writes each message as a JSON object on a line of standard error, where service managers collect it.
 ///
-/// A field has ``byteCountMax`` bytes at most, whatever a certificate says of itself, and the bytes of a second are
-/// bounded.
+/// A field has at most ``byteCountMax`` bytes, whatever a certificate contains, and the number of bytes per second is
+/// limited.
 package struct GatewayLog: LogHandler {
-    /// How many bytes of a value are written; what is longer is cut, and ends with how long it was.
+    /// The maximum number of bytes of a value.
+    ///
+    /// A longer value is cut and followed by its length.
     static let byteCountMax = 1024
 
     package var logLevel: Logger.Level
     package var metadata: Logger.Metadata = [:]
     private let output: Output
 
-    /// Makes a handler.
+    /// Creates a handler.
     ///
     /// - Parameters:
-    ///   - level: the lowest level that is written.
-    ///   - output: where the lines go.
+    ///   - level: the lowest level to write.
+    ///   - output: the destination of the lines.
     package init(level: Logger.Level, output: Output) {
         self.logLevel = level
         self.output = output
@@ -62,7 +64,7 @@ package struct GatewayLog: LogHandler {
         return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
     }
 
-    /// A text as JSON has it, with ``byteCountMax`` bytes at most.
+    /// Quotes a text as a JSON string with at most ``byteCountMax`` bytes.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {
@@ -71,7 +73,7 @@ package struct GatewayLog: LogHandler {
                 break
             }
             switch scalar {
-            // Such lines are read by people, too.
+            // People read these lines, too.
             case "\n": quoted += "\\n"
             default: quoted += JSONWriter.escaped(scalar)
             }
@@ -81,19 +83,19 @@ package struct GatewayLog: LogHandler {
 }
 
 extension GatewayLog {
-    /// What a line is about.
+    /// The kind of a line.
     ///
-    /// Each kind has bytes of its own: what an unauthenticated provider brings about takes nothing from the errors of
-    /// those that are let in.
+    /// Each kind has its own limit, so that lines about unauthenticated providers never displace errors about admitted
+    /// ones.
     enum Kind: String, CaseIterable {
-        /// Refusals of connections whose provider is not let in.
+        /// Refused connections whose provider is not admitted.
         case refusals
-        /// Everything else at info, debug and trace, such as a line for each notification.
+        /// Other lines at info, debug and trace, such as one for each notification.
         case details
-        /// Everything else from notice on.
+        /// Other lines from notice on.
         case reports
 
-        /// How many bytes are written at once, at most.
+        /// The maximum burst in bytes.
         var byteCountMax: Int {
             switch self {
             case .refusals: 131_072
@@ -102,7 +104,7 @@ extension GatewayLog {
             }
         }
 
-        /// How many more in each second.
+        /// The number of bytes added per second.
         var byteCountPerSecond: Int {
             switch self {
             case .refusals: 16_384
@@ -112,7 +114,7 @@ extension GatewayLog {
         }
     }
 
-    /// Where the lines of all loggers go.
+    /// The destination of the lines of all loggers.
     package final class Output: Sendable {
         private struct State {
             var limiters = Dictionary(
@@ -123,7 +125,7 @@ extension GatewayLog {
             var isOmissionDue = false
         }
 
-        /// How long after the first line that was left out it is said how many were.
+        /// The delay between the first omitted line and the line that counts the omitted ones.
         static let omissionDelay = TimeAmount.seconds(10)
 
         private let state = NIOLockedValueBox(State())
@@ -143,7 +145,7 @@ extension GatewayLog {
             MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.omissionDelay) { self.logOmissions() }
         }
 
-        /// Says how many lines were left out since this was said last.
+        /// Logs how many lines were omitted since the last call.
         package func logOmissions() {
             let omissions = self.state.withLockedValue { state in
                 state.isOmissionDue = false
@@ -151,13 +153,13 @@ extension GatewayLog {
             }
             for (kind, lineCount) in omissions where lineCount > 0 {
                 let fields = [(LogKey.logKind, kind.rawValue), (LogKey.logLinesLeftOut, "\(lineCount)")]
-                self.write(GatewayLog.line(.warning, "log lines left out", fields))
+                self.write(GatewayLog.line(.warning, "log lines omitted", fields))
             }
         }
 
         package static func writeToStandardError(_ line: String) {
             var line = line
-            // One write, so that lines of several threads do not mix.
+            // A single write, so that lines of several threads do not mix.
             line.withUTF8 { bytes in _ = unsafe Glibc.write(2, bytes.baseAddress, bytes.count) }
         }
     }

@@ -7,7 +7,7 @@ import HTTPTypes
 import HummingbirdCore
 import OpenSSLTLS
 
-/// What the control API says of the connections of providers.
+/// The routes of the control API for connections of providers.
 struct ConnectionRoutes: Sendable {
     let simulator: Simulator
 

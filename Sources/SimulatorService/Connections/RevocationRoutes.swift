@@ -6,11 +6,11 @@ import APNSWire
 import HTTPTypes
 import HummingbirdCore
 
-/// What the control API says of revoked certificates.
+/// The routes of the control API for revoked certificates.
 struct RevocationRoutes: Sendable {
-    /// How many certificates may be revoked.
+    /// The maximum number of revoked certificates.
     private static let countMax = 10_000
-    /// The bytes of a SHA-256 digest.
+    /// The size of a SHA-256 digest in bytes.
     private static let byteCount = 32
 
     let simulator: Simulator
@@ -43,13 +43,13 @@ struct RevocationRoutes: Sendable {
         else {
             throw ControlError(
                 .badRequest,
-                "invalid fingerprint: expected a certificate's SHA-256 digest, 64 hexadecimal digits, also with colons"
+                "invalid fingerprint: expected the SHA-256 digest of a certificate in 64 hexadecimal digits"
             )
         }
         guard self.simulator.revokedFingerprints.count < Self.countMax else {
             throw ControlError(
                 HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"),
-                "\(Self.countMax) certificates are revoked, which is the limit; take some back with DELETE"
+                "limit of \(Self.countMax) revoked certificates reached; restore some with DELETE"
             )
         }
         self.simulator.revoke(text)

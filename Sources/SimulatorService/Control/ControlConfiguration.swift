@@ -3,31 +3,31 @@
 package import APNSPayload
 import NIOCore
 
-/// Where the control listener is, and who may use it.
+/// The address and access rules of the control listener.
 package struct ControlConfiguration: Sendable {
     /// The address to listen on.
     package var host = "127.0.0.1"
 
-    /// The port to listen on; 0 for any that is free.
+    /// The port to listen on; 0 for any free port.
     package var port = 0
 
-    /// What a request has to show; `nil` for nothing, which is for loopback addresses alone.
+    /// The access token; `nil` for none, which is permitted only on loopback addresses.
     package var token: String?
 
-    /// Further names by which it is reached, without ports.
+    /// Further host names of the listener, without ports.
     package var names: [String] = []
 
-    /// The texts that the apps have in the language of their readers, for previews.
+    /// The apps' localized strings for previews.
     package var strings: LocalizedStrings = [:]
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with defaults.
     package init() {}
 
-    /// Whether only programs on this machine reach it.
+    /// Whether the listener is reachable only from this machine.
     package var isLoopback: Bool { HostName(self.host).isLoopback }
 }
 
-/// The name or address of a host, as a URL or the header `Host` has it.
+/// A host name or address, as in a URL or the `Host` header.
 struct HostName: Hashable {
     /// In lower-case letters, without port and brackets.
     let text: String
@@ -36,7 +36,7 @@ struct HostName: Hashable {
 
     init(_ text: some StringProtocol) {
         var name = Substring(text.lowercased())
-        // What else follows is no port, so that the whole is another name.
+        // A suffix that is not a port is part of the name.
         if name.hasPrefix("["), let end = name.firstIndex(of: "]"), Self.isPort(name[name.index(after: end)...]) {
             name = name[name.index(after: name.startIndex)..<end]
         } else if let colon = name.firstIndex(of: ":"), Self.isPort(name[colon...]) {
@@ -46,7 +46,7 @@ struct HostName: Hashable {
         self.isAddress = (try? SocketAddress(ipAddress: self.text, port: 0)) != nil
     }
 
-    /// Whether this is a colon and digits, or nothing.
+    /// Whether the text is a colon and digits, or empty.
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty
             || text.first == ":" && text.dropFirst().utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
@@ -56,6 +56,6 @@ struct HostName: Hashable {
         self.text == "localhost" || self.text == "::1" || self.isAddress && self.text.hasPrefix("127.")
     }
 
-    /// Whether it stands for each address of the machine.
+    /// Whether it is a wildcard address.
     var isWildcard: Bool { self.text == "0.0.0.0" || self.text == "::" }
 }

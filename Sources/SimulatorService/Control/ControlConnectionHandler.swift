@@ -5,33 +5,33 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTPTypes
 
-/// Bounds a connection to the control listener: how long a request may take to arrive and an answer to be read, and
-/// how many connections there are.
+/// Limits a connection to the control listener: the time for a request to arrive and for a response to be read, and
+/// the number of connections.
 final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// How many connections there may be; one more is closed at once.
+    /// The maximum number of connections; further ones are closed immediately.
     static let connectionCountMax = 512
-    /// How long a request may take from its head to its end.
+    /// The time limit for a request, from its head to its end.
     static let requestDurationMax = TimeAmount.seconds(10)
-    /// How long a connection may be open without a request.
+    /// The time limit for a connection without a request.
     static let idleDurationMax = TimeAmount.seconds(60)
-    /// How long a client may leave what was sent unread.
+    /// How long a client may leave sent data unread.
     private static let unreadDurationMax = TimeAmount.seconds(30)
-    /// How long an answer may take to a client that has closed its side.
+    /// The time limit of a response to a client that has closed its side.
     private static let halfClosedDurationMax = TimeAmount.seconds(2)
 
     private let connectionCount: NIOLockedValueBox<Int>
     private let onRefused: @Sendable () -> Void
-    /// Closes the connection where nothing ends the wait before.
+    /// Closes the connection unless cancelled.
     private var deadline: Scheduled<Void>?
     private var unreadDeadline: Scheduled<Void>?
-    /// How many requests have no whole answer yet.
+    /// The number of requests without a complete response.
     private var requestCount = 0
-    /// Whether a request has begun and is not there to its end.
+    /// Whether a request has started and is incomplete.
     private var isReceiving = false
     private var isInputClosed = false
 
@@ -65,7 +65,9 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
         self.deadline = context.eventLoop.scheduleTask(in: delay) { channel.close(promise: nil) }
     }
 
-    /// Waits for the next request where none is left; the deadline of one that was answered before its end stays.
+    /// Waits for the next request if none is open.
+    ///
+    /// The deadline of a request that was answered before its end stays.
     private func beginIdling(_ context: ChannelHandlerContext) {
         guard self.requestCount == 0, !self.isReceiving, !self.isInputClosed else { return }
         self.close(context, in: Self.idleDurationMax)
@@ -106,7 +108,7 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // A client that is gone looks the same at first; it must not keep a place for as long as it meant to wait.
+        // A client that has gone cannot be told apart at first; it must not occupy a connection for its whole wait.
         if case .inputClosed? = event as? ChannelEvent {
             self.isInputClosed = true
             self.close(context, in: Self.halfClosedDurationMax)

@@ -5,7 +5,7 @@ import HTTPTypes
 import HummingbirdCore
 import NIOCore
 
-/// Why a request is not done: a status, and a sentence that says what, where and what to do.
+/// A failed request: a status, and a message with the cause and the remedy.
 struct ControlError: Error {
     var status: HTTPResponse.Status
     var sentence: String
@@ -24,7 +24,7 @@ struct ControlError: Error {
 }
 
 extension Response {
-    /// An answer in JSON.
+    /// A response in JSON.
     init(status: HTTPResponse.Status = .ok, json: String) {
         self.init(
             status: status,

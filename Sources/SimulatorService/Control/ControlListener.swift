@@ -12,10 +12,10 @@ import NIOPosix
 
 /// Serves the control API and the page.
 struct ControlListener: Sendable {
-    /// How long requests may take to their end when the listener ends.
+    /// How long open requests may take after the end of the listener.
     private static let shutdownDuration = Duration.seconds(2)
 
-    /// How long it takes until connections that are refused are logged again.
+    /// The minimum time between two log messages about refused connections.
     private static let reportInterval = TimeAmount.seconds(10)
 
     private let configuration: ControlConfiguration
@@ -31,10 +31,10 @@ struct ControlListener: Sendable {
     /// Listens while `body` runs.
     ///
     /// - Parameters:
-    ///   - end: is called before the listener ends: whoever waits in a request is to be told.
-    ///   - body: is given the port.
+    ///   - end: called before the listener ends, to release waiting requests.
+    ///   - body: called with the port.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, or `ServerError` where it cannot listen.
+    /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
     func withRunning<Value: Sendable>(
         end: @escaping @Sendable () -> Void,
         _ body: @escaping @Sendable (Int) async throws -> Value
@@ -71,7 +71,7 @@ struct ControlListener: Sendable {
         return nil
     }
 
-    /// Lets the requests come to their end, but not for long.
+    /// Lets open requests complete for a limited time.
     private static func shutDown(_ server: Server<HTTP1Channel>) async {
         await withTaskGroup { group in
             group.addTask { try? await server.shutdownGracefully() }
@@ -82,7 +82,7 @@ struct ControlListener: Sendable {
     }
 
     private func server(onListening: @escaping @Sendable (Int) -> Void) -> Server<HTTP1Channel> {
-        // What the listener says of itself is no message for people.
+        // The server's own messages are not for people.
         var quiet = self.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
         let responder = self.responder()
@@ -98,7 +98,7 @@ struct ControlListener: Sendable {
             guard isDue else { return }
             logger.warning(
                 "control connection refused",
-                metadata: [LogKey.refusalReason: "there are \(ControlConnectionHandler.connectionCountMax) of them"]
+                metadata: [LogKey.refusalReason: "limit of \(ControlConnectionHandler.connectionCountMax) reached"]
             )
         }
         let channel = HTTP1Channel(
@@ -138,7 +138,7 @@ struct ControlListener: Sendable {
     }
 }
 
-/// What holds for every request: who may ask, and what each answer says.
+/// Applies to every request: access control and common response headers.
 private struct ControlMiddleware: RouterMiddleware {
     private let requestGuard: RequestGuard
     private let methods: [(path: [Substring], method: HTTPRequest.Method)]
@@ -193,7 +193,7 @@ private struct ControlMiddleware: RouterMiddleware {
         }
     }
 
-    /// What is said where no route fits: whether it is the path or the method.
+    /// The error when no route matches: unknown path, or wrong method.
     private func notFound(_ request: Request) -> ControlError {
         let path = request.uri.path.split(separator: "/")
         let allowed = self.methods.filter { route in
@@ -201,10 +201,10 @@ private struct ControlMiddleware: RouterMiddleware {
                 && zip(route.path, path).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
         }.map(\.method.rawValue)
         guard !allowed.isEmpty else {
-            return ControlError(.notFound, "there is nothing at this path; /openapi.yaml says what there is")
+            return ControlError(.notFound, "unknown path; see /openapi.yaml for the valid ones")
         }
         let text = Set(allowed).sorted().joined(separator: ", ")
-        var error = ControlError(.methodNotAllowed, "this path takes \(text)")
+        var error = ControlError(.methodNotAllowed, "method not allowed; this path supports \(text)")
         error.headers[.allow] = text
         return error
     }

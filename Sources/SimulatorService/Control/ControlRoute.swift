@@ -10,7 +10,7 @@ import NIOCore
 /// One operation of the control API.
 struct ControlRoute: Sendable {
     let method: HTTPRequest.Method
-    /// As OpenAPI writes it, such as "/notifications/{number}".
+    /// The path as in OpenAPI, such as "/notifications/{number}".
     let path: String
     let handle: @Sendable (ControlRequest) async throws -> Response
 
@@ -25,7 +25,7 @@ struct ControlRoute: Sendable {
     }
 }
 
-/// What Hummingbird's router hands on with a request.
+/// The request context of Hummingbird's router.
 struct ControlContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
@@ -38,13 +38,13 @@ struct ControlContext: RequestContext {
 
 /// A request to the control API.
 struct ControlRequest: Sendable {
-    /// How many bytes of a body are taken.
+    /// The maximum size of a body in bytes.
     static let bodyByteCountMax = 1 << 20
 
     let request: Request
     let context: ControlContext
 
-    /// The value of a parameter of the path.
+    /// Returns the value of a path parameter.
     func parameter(_ name: String) throws -> String {
         guard let text = self.context.parameters.get(name).flatMap({ PercentEncoding.decoded($0) }), !text.isEmpty
         else {
@@ -53,7 +53,7 @@ struct ControlRequest: Sendable {
         return text
     }
 
-    /// The number that is a parameter of the path.
+    /// Returns the number in a path parameter.
     func number(_ name: String) throws -> UInt64 {
         let text = try self.parameter(name)
         guard let number = UInt64(text) else {
@@ -62,7 +62,7 @@ struct ControlRequest: Sendable {
         return number
     }
 
-    /// The parameters of the query, of which no others are taken.
+    /// Returns the query parameters; others than the allowed ones are rejected.
     func query(_ allowed: [String]) throws -> [String: String] {
         var values: [String: String] = [:]
         for pair in (self.request.uri.query ?? "").split(separator: "&") {
@@ -72,7 +72,7 @@ struct ControlRequest: Sendable {
             else { throw ControlError(.badRequest, "the query has a percent sign without two hexadecimal digits") }
             guard allowed.contains(name) else {
                 let names = allowed.isEmpty ? "none" : allowed.joined(separator: ", ")
-                throw ControlError(.badRequest, "unknown query parameter \(name); valid ones: \(names)")
+                throw ControlError(.badRequest, "unknown query parameter \(name); valid parameters: \(names)")
             }
             guard values.updateValue(value, forKey: name) == nil else {
                 throw ControlError(.badRequest, "duplicate query parameter \(name)")
@@ -81,15 +81,15 @@ struct ControlRequest: Sendable {
         return values
     }
 
-    /// Whether the body says that it is JSON.
+    /// Whether the content type of the body is JSON.
     var isJSON: Bool {
         let type = self.request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }
         return type?.lowercased() == "application/json"
     }
 
-    /// The bytes of the body.
+    /// Returns the bytes of the body.
     func body() async throws -> ByteBuffer {
-        let tooLong = ControlError(.contentTooLarge, "a body has at most \(Self.bodyByteCountMax) bytes")
+        let tooLong = ControlError(.contentTooLarge, "the body exceeds the limit of \(Self.bodyByteCountMax) bytes")
         if let length = self.request.headers[.contentLength].flatMap({ Int($0) }), length > Self.bodyByteCountMax {
             throw tooLong
         }
@@ -101,20 +101,19 @@ struct ControlRequest: Sendable {
         return body
     }
 
-    /// The JSON object of the body, whose members have no other names; an empty body is an object without members.
+    /// Returns the JSON object of the body with the allowed members; an empty body is an empty object.
     func object(_ allowed: [String]) async throws -> [String: JSONValue] {
         let body = try await self.body()
         guard body.readableBytes > 0 else { return [:] }
         let value: JSONValue
         do { value = try JSONValue(parsing: Array(body.readableBytesView)) } catch {
-            throw ControlError(.badRequest, "the body is not JSON: \(error)")
+            throw ControlError(.badRequest, "the body is not valid JSON: \(error)")
         }
         guard case .object(let members) = value else {
             throw ControlError(.badRequest, "the body is not a JSON object")
         }
         if let name = members.keys.sorted().first(where: { !allowed.contains($0) }) {
-            let names = allowed.joined(separator: ", ")
-            throw ControlError(.badRequest, "unknown key \(name) in the body; valid keys: \(names)")
+            throw ControlError(.badRequest, "unknown key \(name.answer(asUnknownOf: allowed, "keys"))")
         }
         return members
     }

@@ -3,16 +3,15 @@
 import APNSWire
 import HTTPTypes
 
-/// Finds out whether a request may be answered, by its head alone.
+/// Decides by its head whether a request is answered.
 ///
-/// A page that a browser shows must not reach a simulator behind the browser's back. So the header `Host` has to name
-/// the simulator: whoever leads a name of their own to a loopback address (DNS rebinding) sends that name. And
-/// `Origin`, which browsers send with what changes something, has to be the address itself. What a page of another site
-/// merely loads, such as an image, has no `Origin`, but `Sec-Fetch-Site`: how long an answer takes would tell that page
-/// what was found.
+/// A web page must not reach a simulator through the reader's browser. The `Host` header has to name the simulator,
+/// since an attacker who resolves a name to a loopback address (DNS rebinding) sends that name. `Origin`, which
+/// browsers send with changes, has to be the simulator's address. Resources that a page of another site loads, such as
+/// images, have no `Origin` but `Sec-Fetch-Site`; they are refused, since response times would reveal results.
 struct RequestGuard: Sendable {
     private let names: Set<String>
-    /// Whether every address stands for the simulator; an address cannot be led elsewhere, as a name can.
+    /// Whether every IP address is valid as a host; an attacker can redirect a name, but not an address.
     private let takesAddresses: Bool
     private let token: [UInt8]?
 
@@ -24,24 +23,24 @@ struct RequestGuard: Sendable {
         self.token = configuration.token.map { Array($0.utf8) }
     }
 
-    /// Why a request is refused; `nil` where it is not.
+    /// Returns why a request is refused; `nil` if it is allowed.
     func refusal(_ head: HTTPRequest) -> ControlError? {
         guard let authority = head.authority, !authority.isEmpty else {
-            return ControlError(.misdirectedRequest, "the header Host is missing; send the name of the simulator")
+            return ControlError(.misdirectedRequest, "missing header: Host; send the host name of the simulator")
         }
         let host = HostName(authority)
         guard self.names.contains(host.text) || self.takesAddresses && host.isAddress else {
             let names = self.names.sorted().joined(separator: ", ")
             return ControlError(
                 .misdirectedRequest,
-                "the header Host names another host; this is \(names); add a name with --control-name"
+                "unknown host name in the header Host; valid names: \(names); to add a name, use --control-name"
             )
         }
         if let origin = head.headerFields[.origin], origin.lowercased() != "http://\(authority.lowercased())" {
-            return ControlError(.forbidden, "the request comes from a page of another origin, which may not use this")
+            return ControlError(.forbidden, "requests from pages of another origin are not allowed")
         }
         if Self.isFromElsewhere(head) {
-            return ControlError(.forbidden, "the request comes from a page of another site, which may not use this")
+            return ControlError(.forbidden, "requests from pages of another site are not allowed")
         }
         guard let token = self.token else { return nil }
         guard let shown = Self.token(head.headerFields[.authorization]), Self.areEqual(shown, token) else {
@@ -49,14 +48,14 @@ struct RequestGuard: Sendable {
                 .unauthorized,
                 "a token is required: send Authorization: Bearer with the first line of --control-token-file"
             )
-            // A browser asks for it, and then sends it with each request of the page.
+            // A browser asks the reader for it, and then sends it with each request.
             error.headers[.wwwAuthenticate] = #"Basic realm="apns-legacy simulator", charset="UTF-8""#
             return error
         }
         return nil
     }
 
-    /// Whether a page of another site asks, in whatever way a page can, but for a link to the page itself.
+    /// Whether the request is from a page of another site, other than a link to the page itself.
     private static func isFromElsewhere(_ head: HTTPRequest) -> Bool {
         switch Self.value("Sec-Fetch-Site", head) {
         case "cross-site", "same-site":
@@ -70,7 +69,7 @@ struct RequestGuard: Sendable {
         HTTPField.Name(name).flatMap { head.headerFields[$0] }?.lowercased()
     }
 
-    /// The token of `Authorization: Bearer`, or the password of `Authorization: Basic`, as browsers send it.
+    /// Extracts the token of `Authorization: Bearer`, or the password of `Authorization: Basic`, as browsers send it.
     private static func token(_ header: String?) -> [UInt8]? {
         guard let header, let space = header.firstIndex(of: " ") else { return nil }
         let value = header[header.index(after: space)...].drop { $0 == " " }
@@ -85,7 +84,7 @@ struct RequestGuard: Sendable {
         }
     }
 
-    /// Compares in a time that does not tell how much is equal.
+    /// Compares in constant time.
     private static func areEqual(_ first: [UInt8], _ second: [UInt8]) -> Bool {
         guard first.count == second.count else { return false }
         return zip(first, second).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0

@@ -7,7 +7,7 @@ import APNSWire
 import HTTPTypes
 import HummingbirdCore
 
-/// What the control API says of devices, tokens and feedback.
+/// The routes of the control API for devices, tokens and feedback.
 struct DeviceRoutes: Sendable {
     let simulator: Simulator
 
@@ -40,12 +40,12 @@ struct DeviceRoutes: Sendable {
         Response(status: status, json: device.json)
     }
 
-    /// The device that the path names by its identifier or one of its tokens.
+    /// Returns the device of the path, by its identifier or one of its tokens.
     private func device(_ request: ControlRequest) throws -> SimulatedDevice {
         let name = try request.parameter("id")
         if let device = self.simulator.device(name) { return device }
         if let token = try? DeviceToken(name), let device = self.simulator.device(of: token) { return device }
-        throw ControlError(.notFound, "there is no device with the identifier or token \(name)")
+        throw ControlError(.notFound, "no device with the identifier or token \(name)")
     }
 
     private func add(_ request: ControlRequest) async throws -> Response {
@@ -54,21 +54,21 @@ struct DeviceRoutes: Sendable {
         var topics = try body.strings("topics") ?? []
         if let topic = try body.string("topic") { topics.insert(topic, at: 0) }
         guard !topics.isEmpty, Set(topics).count == topics.count else {
-            throw ControlError(.badRequest, "a device needs topic, or topics with one or more different names of apps")
+            throw ControlError(.badRequest, "expected topic, or topics with one or more different topics")
         }
         for topic in topics { try Self.check(topic) }
         let token = try body.token("token")
         guard token == nil || topics.count == 1 else {
-            throw ControlError(.badRequest, "token is for one app; leave it out, or give one topic")
+            throw ControlError(.badRequest, "token requires exactly one topic; omit token or specify one topic")
         }
         let environment = try body.environment("environment")
         let identifier = try body.string("identifier")
         if let identifier { try Self.check(identifier: identifier) }
         if let identifier, self.simulator.device(identifier) != nil {
-            throw ControlError(.conflict, "there is a device \(identifier) already; PUT adds an app to it")
+            throw ControlError(.conflict, "device \(identifier) already exists; use PUT to add an app")
         }
         if let token, self.simulator.device(of: token) != nil {
-            throw ControlError(.conflict, "a device has this token already; DELETE it first, or use another token")
+            throw ControlError(.conflict, "another device has this token; delete that device or use another token")
         }
         let isOnline = try body.boolean("isOnline") ?? true
         guard topics.count <= SimulatedDevice.appCountMax else {
@@ -81,7 +81,7 @@ struct DeviceRoutes: Sendable {
         }
         guard let name, isOnline || self.simulator.setOnline(false, device: name),
             let device = self.simulator.device(name)
-        else { throw ControlError(.conflict, "the device was removed meanwhile") }
+        else { throw ControlError(.conflict, "the device was removed during the request") }
         return self.answer(device, .created)
     }
 
@@ -94,7 +94,7 @@ struct DeviceRoutes: Sendable {
         }
     }
 
-    /// How long the identifier of a device may be.
+    /// The maximum length of a device identifier in bytes.
     private static let identifierByteCountMax = 128
 
     private static func check(identifier: String) throws(ControlError) {
@@ -125,7 +125,7 @@ struct DeviceRoutes: Sendable {
         }
     }
 
-    /// The device of an app of the other environment, whose token this service does not know.
+    /// The device of an app of the other environment, which is not found by its token.
     private func identifier(of app: SimulatedApp) -> String? {
         self.simulator.devices.first { $0.apps.contains { $0.token == app.token } }?.identifier
     }
@@ -171,16 +171,16 @@ struct DeviceRoutes: Sendable {
         guard app.environment == environment else {
             throw ControlError(
                 .conflict,
-                "\(device.identifier) has the app of \(app.environment), and this service is \(environment)"
+                "the app on \(device.identifier) is for \(app.environment), but the simulator is for \(environment)"
             )
         }
         guard self.simulator.remove(app.token, at: time) || time == nil else { throw Self.deletedAlready }
         return self.answer(self.simulator.device(device.identifier) ?? device)
     }
 
-    /// A time was given for what has one.
+    /// The error for a time given twice.
     private static var deletedAlready: ControlError {
-        ControlError(.conflict, "the app was deleted already, and keeps its time; PUT installs it again")
+        ControlError(.conflict, "the app was already deleted and keeps its time; use PUT to install it again")
     }
 
     private static func time(_ text: String, _ name: String) throws -> UInt64 {
@@ -209,7 +209,7 @@ struct DeviceRoutes: Sendable {
         return Response(json: object.text)
     }
 
-    /// Tells of a token that HTTP/2 answers with 410, though no app has it.
+    /// Describes a token that HTTP/2 rejects with 410, although no app has it.
     private func retired(_ token: DeviceToken) throws -> Response {
         guard let retired = self.simulator.retiredToken(token) else {
             throw ControlError(.notFound, "no app on any device has, or had, this token")
@@ -231,17 +231,17 @@ struct DeviceRoutes: Sendable {
     private func addFeedback(_ request: ControlRequest) async throws -> Response {
         _ = try request.query([])
         let body = try await request.object(["token", "failedAt"])
-        guard let token = try body.token("token") else { throw ControlError(.badRequest, "token is missing") }
+        guard let token = try body.token("token") else { throw ControlError(.badRequest, "missing key: token") }
         let time = try body.string("failedAt").map { try Self.time($0, "failedAt") }
         let isRemoved = self.simulator.remove(token, at: time)
         guard isRemoved || time == nil || !self.isGone(token) else { throw Self.deletedAlready }
         guard self.simulator.listFeedback(token) else {
-            throw ControlError(.notFound, "no app on any device has this token; POST /devices registers one")
+            throw ControlError(.notFound, "no app on any device has this token; use POST /devices to register one")
         }
         return Response(status: .created, json: self.simulator.feedbackJSON)
     }
 
-    /// Whether an app of this service had a token, and has it no more.
+    /// Whether an app of this environment had a token and no longer has it.
     private func isGone(_ token: DeviceToken) -> Bool {
         self.simulator.retiredToken(token) != nil || self.simulator.device(of: token) != nil
     }
@@ -254,14 +254,14 @@ struct DeviceRoutes: Sendable {
 }
 
 extension ControlError {
-    /// There is no room for one more.
+    /// A limit is reached.
     init(_ error: SimulatorError) {
         self.init(HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"), "\(error)")
     }
 }
 
 extension Simulator {
-    /// What waits for those who ask for feedback.
+    /// The feedback entries.
     var feedbackJSON: String {
         var object = JSONObjectText()
         object.add(
@@ -302,14 +302,14 @@ extension SimulatedApp {
 }
 
 extension [String: JSONValue] {
-    /// The string of a member; `nil` where there is none.
+    /// The string of a member; `nil` if there is none.
     func string(_ name: String) throws -> String? {
         guard let value = self[name], value != .null else { return nil }
         guard let text = value.string else { throw ControlError(.badRequest, "\(name) must be a string") }
         return text
     }
 
-    /// The strings of a member that is an array.
+    /// The strings of an array member.
     func strings(_ name: String) throws -> [String]? {
         guard let value = self[name], value != .null else { return nil }
         let texts = value.elements?.map(\.string)

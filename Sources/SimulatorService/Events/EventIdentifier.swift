@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What names an event: the log that it is in, and its number there.
+/// Identifies an event by its log and its number in it.
 ///
-/// After a restart the numbers begin anew, so that a number alone would name another event.
+/// Numbers start again after a restart, so a number alone would be ambiguous.
 struct EventIdentifier: Hashable, Sendable, CustomStringConvertible {
-    /// Chosen at random for each log.
+    /// A random number of the log.
     let run: UInt64
-    /// From 1; 0 for the time before the first event.
+    /// The number of the event, from 1; 0 before the first event.
     let number: UInt64
 
     init(run: UInt64, number: UInt64) {
@@ -14,7 +14,7 @@ struct EventIdentifier: Hashable, Sendable, CustomStringConvertible {
         self.number = number
     }
 
-    /// Reads what ``description`` wrote.
+    /// Parses ``description``.
     init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let run = UInt64(parts[0], radix: 16), let number = UInt64(parts[1]) else { return nil }

@@ -5,23 +5,23 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Keeps the last events, and wakes those who wait for the next.
+/// Stores the last events, and wakes readers.
 final class EventLog: Sendable {
-    /// How many events are kept.
+    /// The maximum number of events.
     static let countMaxDefault = 10_000
-    /// How many follow the events at a time.
+    /// The maximum number of readers.
     static let readerCountMaxDefault = 256
 
-    /// Events in order.
+    /// Consecutive events.
     struct Batch: Sendable {
-        /// How many events were gone before they were asked for.
+        /// The number of events that were removed before they were read.
         var missedCount: UInt64
-        /// The number of the first one here.
+        /// The number of the first event.
         var firstNumber: UInt64
-        /// Those that are for several notifications are as many events.
+        /// The events; an element for several notifications counts as that many events.
         var events: [SimulatorChange]
 
-        /// The number of the last one here.
+        /// The number of the last event.
         var lastNumber: UInt64 { self.firstNumber + self.events.reduce(0) { $0 + $1.eventCount } - 1 }
     }
 
@@ -30,7 +30,7 @@ final class EventLog: Sendable {
         var isClosed = false
     }
 
-    /// One event, or those of some notifications.
+    /// An event, or the events of several notifications.
     private struct Entry {
         /// The number of the first event.
         var number: UInt64
@@ -45,7 +45,7 @@ final class EventLog: Sendable {
         var waitingCount = 0
         var isEnded = false
 
-        /// The number of the oldest event that is kept.
+        /// The number of the oldest stored event.
         var oldestNumber: UInt64 { self.entries.first?.number ?? self.nextNumber }
 
         mutating func removeEntries(before number: UInt64) {
@@ -57,7 +57,7 @@ final class EventLog: Sendable {
             }
         }
 
-        /// The events from a number on that is kept.
+        /// Returns stored events from a number on.
         func events(from number: UInt64, countMax: Int) -> [SimulatorChange] {
             var index = self.index(of: number)
             var (next, left) = (number, UInt64(countMax))
@@ -73,7 +73,7 @@ final class EventLog: Sendable {
             return events
         }
 
-        /// Where the event with a number is.
+        /// Returns the index of the entry with a number.
         private func index(of number: UInt64) -> CircularBuffer<Entry>.Index {
             var (low, high) = (0, self.entries.count - 1)
             while low < high {
@@ -97,20 +97,20 @@ final class EventLog: Sendable {
         }
     }
 
-    /// Where a reader begins.
+    /// The start position of a reader.
     enum Start: Hashable, Sendable {
-        /// With what comes next.
+        /// At the next event.
         case now
         /// After an event.
         case event(EventIdentifier)
-        /// After something that is not an event of this log.
+        /// After an event that is not in this log.
         case unknown
 
-        /// What a client says was its last event.
+        /// Parses the last event identifier of a client.
         init(_ text: String) { self = EventIdentifier(text).map { .event($0) } ?? .unknown }
     }
 
-    /// Tells the events of this log from those of the run before.
+    /// Distinguishes the events of this log from those of an earlier run.
     let run = UInt64.random(in: .min ... .max)
     private let state = NIOLockedValueBox(State())
     private let countMax: Int
@@ -121,10 +121,10 @@ final class EventLog: Sendable {
         self.readerCountMax = readerCountMax
     }
 
-    /// How many follow the events.
+    /// The number of readers.
     var readerCount: Int { self.state.withLockedValue(\.readers.count) }
 
-    /// How many of them wait for an event.
+    /// The number of waiting readers.
     var waitingCount: Int { self.state.withLockedValue(\.waitingCount) }
 
     func append(_ event: SimulatorChange) {
@@ -137,7 +137,7 @@ final class EventLog: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Ends all readers, and lets no more in.
+    /// Ends all readers, and admits no more.
     func end() {
         let waiting = self.state.withLockedValue { state in
             state.isEnded = true
@@ -146,12 +146,12 @@ final class EventLog: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Follows the events.
+    /// Creates a reader.
     ///
     /// - Parameters:
-    ///   - start: where to begin; after what is not known, with the oldest event that is kept.
-    ///   - channel: ends the reader when it closes.
-    /// - Returns: `nil` where there are as many readers as there may be.
+    ///   - start: the start position; after an unknown event, the oldest stored event.
+    ///   - channel: the connection, whose end ends the reader.
+    /// - Returns: `nil` if the maximum number of readers is reached.
     func makeReader(from start: Start = .now, channel: any Channel) -> EventReader? {
         let made = self.state.withLockedValue { state -> (reader: UInt64, position: UInt64, hasMissed: Bool)? in
             guard state.readers.count < self.readerCountMax else { return nil }
@@ -203,7 +203,7 @@ final class EventLog: Sendable {
         return .events(Batch(missedCount: first - number - 1, firstNumber: first, events: events))
     }
 
-    /// The events after a number, as soon as there are any; none where the time is over; `nil` where the reader is.
+    /// Returns the events after a number: none after the deadline, `nil` after the end of the reader.
     fileprivate func next(
         _ reader: UInt64,
         after number: UInt64,
@@ -236,12 +236,12 @@ final class EventLog: Sendable {
     }
 }
 
-/// Somebody who follows the events; used by one task.
+/// Reads events; used by one task.
 final class EventReader: Sendable {
     private let log: EventLog
     private let reader: UInt64
     private let position: NIOLockedValueBox<UInt64>
-    /// Whether it was to begin after an event that is not known, so that nobody knows how many are missing.
+    /// Whether it started after an unknown event, so that the number of missed events is unknown.
     let hasMissed: Bool
 
     fileprivate init(_ log: EventLog, reader: UInt64, position: UInt64, hasMissed: Bool) {
@@ -253,18 +253,18 @@ final class EventReader: Sendable {
 
     deinit { self.log.remove(self.reader) }
 
-    /// The number of the last event that was returned.
+    /// The number of the last returned event.
     var lastNumber: UInt64 { self.position.withLockedValue { $0 } }
 
-    /// What names an event by its number.
+    /// Returns the identifier of an event.
     func identifier(_ number: UInt64) -> EventIdentifier { EventIdentifier(run: self.log.run, number: number) }
 
     /// Waits for events.
     ///
     /// - Parameters:
-    ///   - countMax: how many are returned at most.
-    ///   - deadline: until when to wait.
-    /// - Returns: one or more events; none where the time is over; `nil` where the log or the client has ended.
+    ///   - countMax: the maximum number of events.
+    ///   - deadline: when to stop waiting.
+    /// - Returns: one or more events; none after the deadline; `nil` if the log or the client has ended.
     func next(_ countMax: Int = 256, until deadline: NIODeadline) async -> EventLog.Batch? {
         let batch = await self.log.next(self.reader, after: self.lastNumber, countMax: countMax, until: deadline)
         if let batch, !batch.events.isEmpty { self.position.withLockedValue { $0 = batch.lastNumber } }
@@ -273,18 +273,18 @@ final class EventReader: Sendable {
 }
 
 extension SimulatorChange {
-    /// How many events it is: one for each notification.
+    /// The number of events: one for each notification.
     var eventCount: UInt64 {
         if case .notifications(let numbers) = self { UInt64(numbers.count) } else { 1 }
     }
 
-    /// What is left of it without its first events, of which some are left.
+    /// Removes the first events, but not all.
     fileprivate func removingFirst(_ count: UInt64) -> SimulatorChange {
         guard case .notifications(let numbers) = self else { return self }
         return .notifications((numbers.lowerBound + count)...numbers.upperBound)
     }
 
-    /// The first of its events.
+    /// Returns the first events.
     fileprivate func prefix(_ countMax: UInt64) -> SimulatorChange {
         guard case .notifications(let numbers) = self else { return self }
         return .notifications(numbers.lowerBound...min(numbers.upperBound, numbers.lowerBound + countMax - 1))

@@ -8,12 +8,12 @@ import NIOCore
 
 /// Server-sent events (`GET /events`).
 struct EventStream: Sendable {
-    /// How often a comment is sent where nothing happens, so that a connection that is dead is noticed.
+    /// The interval of comments while nothing happens, which reveals dead connections.
     static let heartbeatInterval = TimeAmount.seconds(15)
 
     let simulator: Simulator
     let events: EventLog
-    /// The texts that the apps have.
+    /// The apps' localized strings.
     let strings: LocalizedStrings
 
     var routes: [ControlRoute] { [ControlRoute(.get, "/events") { try self.follow($0) }] }
@@ -25,7 +25,7 @@ struct EventStream: Sendable {
             start = EventLog.Start(text)
             guard start != .unknown else { throw ControlError(.badRequest, "invalid after: expected an event id") }
         }
-        // A browser sends what it had last, also from another simulator.
+        // A browser sends the last identifier that it received, possibly from another simulator.
         if let text = HTTPField.Name("Last-Event-ID").flatMap({ request.request.headers[$0] }) {
             start = EventLog.Start(text)
         }
@@ -45,7 +45,7 @@ struct EventStream: Sendable {
         )
     }
 
-    /// Says where the stream begins, so that a client that loses it before the first event resumes there.
+    /// The start of a stream, from which a client resumes that loses the connection before the first event.
     private static func beginning(_ reader: EventReader) -> ByteBuffer {
         let missed = reader.hasMissed ? "event: missed\ndata: {}\n" : ""
         return ByteBuffer(string: "retry: 1000\nid: \(reader.identifier(reader.lastNumber))\n\(missed)\n")
@@ -61,7 +61,7 @@ struct EventStream: Sendable {
             if case .notifications(let numbers) = event {
                 self.add(numbers, firstNumber: number, reader, to: &text)
             } else if event != .feedback || index == lastFeedback {
-                // What is said of the lists is how they are now, so once is enough.
+                // List events contain the current list, so one is enough.
                 let (kind, json) = self.event(event)
                 text.writeString("id: \(reader.identifier(number))\nevent: \(kind)\ndata: \(json)\n\n")
             }
@@ -70,7 +70,7 @@ struct EventStream: Sendable {
         return text
     }
 
-    /// Adds an event for each of some notifications, as they are now; those that have left the record are missed.
+    /// Adds an event with the current state of each notification; those that have left the record are missed.
     private func add(
         _ numbers: ClosedRange<UInt64>,
         firstNumber: UInt64,
@@ -89,7 +89,7 @@ struct EventStream: Sendable {
         }
     }
 
-    /// The kind of an event, and its JSON text in one line.
+    /// Returns the type of an event, and its JSON text on one line.
     private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
         var object = JSONObjectText()
         switch change {

@@ -3,12 +3,12 @@
 import APNSPayload
 import Yams
 
-/// A text in YAML or JSON as values, and the lines at which they stand.
+/// A YAML or JSON text as values, with their lines.
 struct FaultDocument {
     typealias Mistake = FaultsFile.Mistake
 
     let value: JSONValue
-    /// What YAML was read as; `nil` for JSON, whose places are told by their keys.
+    /// The parsed YAML; `nil` for JSON, where errors are located by keys only.
     private let node: Node?
 
     private init(_ value: JSONValue, _ node: Node?) {
@@ -20,7 +20,7 @@ struct FaultDocument {
 
     /// Reads JSON.
     ///
-    /// - Throws: the first mistake.
+    /// - Throws: the first error.
     init(json bytes: [UInt8]) throws(Mistake) {
         do throws(PayloadProblem) {
             self.init(try JSONValue(parsing: bytes), nil)
@@ -31,32 +31,32 @@ struct FaultDocument {
 
     // MARK: YAML
 
-    /// How deep values may be nested.
+    /// The maximum nesting depth.
     private static let depthMax = 32
 
-    /// How much the reader may compare.
+    /// The maximum number of compared keys.
     ///
-    /// It compares the keys of a mapping with each other. One that is a list or a mapping is compared with all that is
-    /// in it, and with it again where it is part of another such key.
+    /// The parser compares the keys of a mapping pairwise. A key that is a list or mapping is compared with all its
+    /// content, and again if it is part of another such key.
     private static let comparisonCountMax = 1 << 20
 
-    /// Reads YAML, of which JSON is a part.
+    /// Reads YAML, of which JSON is a subset.
     ///
-    /// - Returns: `nil` for a text with nothing in it.
-    /// - Throws: the first mistake.
+    /// - Returns: `nil` for an empty text.
+    /// - Throws: the first error.
     static func yaml(_ text: String) throws(Mistake) -> FaultDocument? {
         let bytes = Array(text.utf8)
         try Self.checkAliases(bytes)
         try Self.checkKeys(bytes)
         let root: Node?
-        // Which plain words are numbers is decided here.
+        // Plain scalars are interpreted below.
         do { root = try Yams.compose(yaml: text, .basic) } catch { throw Mistake(yaml: error) }
         guard let root else { return nil }
         return FaultDocument(try Self.value(root, depth: 0), root)
     }
 
-    /// Refuses an alias of something that has an anchor, before it is read: it stands for all of that, and a thousand
-    /// bytes of them for more than can be compared.
+    /// Rejects aliases before parsing: each stands for all of its anchor's content, so a thousand bytes of aliases
+    /// could make comparisons take forever.
     private static func checkAliases(_ bytes: [UInt8]) throws(Mistake) {
         var anchors: Set<ArraySlice<UInt8>> = []
         for index in bytes.indices where bytes[index] == UInt8(ascii: "&") {
@@ -71,7 +71,7 @@ struct FaultDocument {
         }
     }
 
-    /// The name of an anchor at the start of some bytes.
+    /// Returns the anchor name at the start of the bytes.
     private static func name(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         bytes.prefix { byte in
             byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
@@ -80,9 +80,9 @@ struct FaultDocument {
         }
     }
 
-    /// Refuses a text with so many keys that are lists or mappings that comparing them takes too long.
+    /// Rejects a text with too many keys that are lists or mappings, whose comparison would take too long.
     ///
-    /// Such a key begins with a question mark, or ends with a bracket and a colon in the same line.
+    /// Such a key starts with a question mark, or ends with a bracket and a colon on the same line.
     private static func checkKeys(_ bytes: [UInt8]) throws(Mistake) {
         var count = 0
         var isBehindBracket = false
@@ -99,12 +99,12 @@ struct FaultDocument {
             }
         }
         guard count > 0, (count + 1) * bytes.count > Self.comparisonCountMax else { return }
-        throw Mistake(line: nil, key: "", sentence: "too many keys that are lists or mappings; a key must be a word")
+        throw Mistake(line: nil, key: "", sentence: "too many keys that are lists or mappings; use words as keys")
     }
 
     private static func value(_ node: Node, depth: Int) throws(Mistake) -> JSONValue {
         guard depth < Self.depthMax else {
-            throw Mistake(line: node.mark?.line, key: "", sentence: "values are nested too deep")
+            throw Mistake(line: node.mark?.line, key: "", sentence: "values are nested too deeply")
         }
         switch node {
         case .scalar(let scalar): return Self.value(scalar)
@@ -116,7 +116,7 @@ struct FaultDocument {
             var members: [String: JSONValue] = [:]
             for (key, value) in mapping {
                 guard case .scalar(let name) = key else {
-                    throw Mistake(line: key.mark?.line, key: "", sentence: "a key must be a word")
+                    throw Mistake(line: key.mark?.line, key: "", sentence: "expected a word as key")
                 }
                 members[name.string] = try Self.value(value, depth: depth + 1)
             }
@@ -125,7 +125,7 @@ struct FaultDocument {
         }
     }
 
-    /// What a word stands for: in quotes for itself, and else also for a number, true, false or null.
+    /// Interprets a scalar: quoted as text, otherwise also as a number, true, false or null.
     private static func value(_ scalar: Node.Scalar) -> JSONValue {
         let text = scalar.string
         guard scalar.style == .plain else { return .string(text) }
@@ -144,36 +144,36 @@ struct FaultDocument {
         return number.map { .number($0) } ?? .string(text)
     }
 
-    // MARK: Parts
+    // MARK: Elements
 
-    /// The element of a list, by its place.
+    /// Returns the element of a list.
     func element(_ index: Int, _ value: JSONValue) -> FaultDocument {
         FaultDocument(value, self.node?.sequence?[index])
     }
 
-    /// The member of an object.
+    /// Returns the member of an object.
     func member(_ name: String) -> FaultDocument? {
         self.value[name].map { FaultDocument($0, self.node?[name]) }
     }
 
-    /// A mistake here.
+    /// Creates an error for this value.
     func mistake(_ key: String, _ sentence: String) -> Mistake {
         Mistake(line: self.node?.mark?.line, key: key, sentence: sentence)
     }
 
-    /// A mistake at one of the keys that are here.
+    /// Creates an error for a key of this value.
     func mistake(atKey name: String, _ key: String, _ sentence: String) -> Mistake {
         let line = self.node?.mapping?.keys.first { $0.string == name }?.mark?.line
         return Mistake(line: line ?? self.node?.mark?.line, key: key, sentence: sentence)
     }
 
-    /// The line of what a path leads to, as far as it leads.
+    /// Returns the line of the longest existing prefix of a path.
     func line(of path: [String]) -> Int? {
         var place = self.node
         var line = self.node?.mark?.line
         for name in path {
             guard case .mapping(let mapping)? = place else { break }
-            // A key that is unknown is what its line is of.
+            // For an unknown key, this is the line of the key.
             if let key = mapping.keys.first(where: { $0.string == name }) { line = key.mark?.line }
             place = mapping[name]
         }
@@ -182,7 +182,7 @@ struct FaultDocument {
 }
 
 extension FaultsFile.Mistake {
-    /// What the reader of YAML complains of, without the text itself.
+    /// Describes an error of the YAML parser, without the text itself.
     fileprivate init(yaml error: any Error) {
         switch error as? YamlError {
         case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),

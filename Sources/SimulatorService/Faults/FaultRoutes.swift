@@ -6,7 +6,7 @@ import HTTPTypes
 import HummingbirdCore
 import NIOCore
 
-/// What the control API says of faults.
+/// The routes of the control API for faults.
 struct FaultRoutes: Sendable {
     let simulator: Simulator
 
@@ -32,13 +32,13 @@ struct FaultRoutes: Sendable {
         return Self.answer(self.simulator.faults)
     }
 
-    /// What the body says; `nil` where it says nothing.
+    /// Parses the body; `nil` if it is empty.
     private func document(_ request: ControlRequest) async throws -> FaultDocument? {
         _ = try request.query([])
         let body = try await request.body()
         if request.isJSON { return try FaultDocument(json: Array(body.readableBytesView)) }
         guard let text = String(validating: body.readableBytesView, as: UTF8.self) else {
-            throw ControlError(.badRequest, "the body is not UTF-8")
+            throw ControlError(.badRequest, "the body is not valid UTF-8")
         }
         return try FaultDocument.yaml(text)
     }
@@ -58,7 +58,7 @@ struct FaultRoutes: Sendable {
     private func replace(_ request: ControlRequest) async throws -> Response {
         do {
             guard let document = try await self.document(request) else {
-                throw ControlError(.badRequest, "the body is empty; {\"faults\":[]} removes all faults")
+                throw ControlError(.badRequest, "the body is empty; to remove all faults, send {\"faults\":[]}")
             }
             let file = try FaultsFile(document)
             return Self.answer(try self.simulator.replaceFaults(file.entries))
@@ -68,7 +68,7 @@ struct FaultRoutes: Sendable {
     private func log(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["after"])
         guard let after = UInt64(query["after"] ?? "0") else {
-            throw ControlError(.badRequest, "invalid after: expected the number of an application")
+            throw ControlError(.badRequest, "invalid after: expected the number of an entry")
         }
         var object = JSONObjectText()
         object.add(
@@ -80,7 +80,7 @@ struct FaultRoutes: Sendable {
 
     private func identifier(_ request: ControlRequest) throws -> (Int, ControlError) {
         let number = try request.number("id")
-        return (Int(clamping: number), ControlError(.notFound, "there is no fault \(number)"))
+        return (Int(clamping: number), ControlError(.notFound, "no fault with the ID \(number)"))
     }
 
     private func change(_ request: ControlRequest) async throws -> Response {
@@ -107,7 +107,7 @@ extension ScheduledFault {
         object.add("id", self.identifier)
         object.add("isEnabled", self.isEnabled)
         object.add("occurrenceCount", self.occurrenceCount)
-        // Its own keys; what encodes values without infinities does not fail.
+        // Encoding the fault's own keys never fails, since no value is infinite.
         if case .object(let members)? = try? JSONValue(encoding: self.fault) {
             for (name, value) in members.sorted(by: { $0.key < $1.key }) {
                 object.add(name, json: String(decoding: value.bytes, as: UTF8.self))

@@ -4,13 +4,13 @@ import APNSPayload
 package import APNSSimulator
 import FoundationEssentials
 
-/// Faults as a file or a request has them, in YAML or JSON: a list, or an object whose key `faults` has one.
+/// Faults from a file or request, in YAML or JSON: a list, or an object with the key `faults`.
 package struct FaultsFile: Sendable {
-    /// A mistake, and where it is.
+    /// An error and its place.
     package struct Mistake: Error, CustomStringConvertible {
-        /// From 1; `nil` where the mistake is on no line of its own, and for JSON.
+        /// The line, from 1; `nil` if there is none, as for JSON.
         package var line: Int?
-        /// The keys that lead to it, such as "faults[2].effect.name".
+        /// The path of keys, such as "faults[2].effect.name".
         package var key: String
         package var sentence: String
 
@@ -20,35 +20,35 @@ package struct FaultsFile: Sendable {
         }
     }
 
-    /// What is written, in order.
+    /// The faults in order.
     package var entries: [PlannedFault] = []
 
     /// Reads a list of faults.
     ///
-    /// - Parameter text: YAML, of which JSON is a part.
-    /// - Throws: the first mistake.
+    /// - Parameter text: YAML, of which JSON is a subset.
+    /// - Throws: the first error.
     package init(_ text: String) throws(Mistake) {
         try self.init(FaultDocument.yaml(text))
     }
 
     /// Reads a list of faults.
     ///
-    /// - Parameter document: the list; `nil` for a text with nothing in it.
-    /// - Throws: the first mistake.
+    /// - Parameter document: the list; `nil` for an empty text.
+    /// - Throws: the first error.
     init(_ document: FaultDocument?) throws(Mistake) {
         guard let document else { return }
         var list = document
         var name = ""
         if case .object(let members) = document.value {
             if let key = members.keys.sorted().first(where: { $0 != "faults" }) {
-                throw document.mistake(atKey: key, key, "unknown key; valid keys: faults")
+                throw document.mistake(atKey: key, key, "unknown key; expected a list of faults, or the key faults")
             }
             list = document.member("faults") ?? list
             name = "faults"
         }
         guard let elements = list.value.elements else { throw list.mistake(name, "expected a list of faults") }
         guard elements.count <= Fault.countMax else {
-            let sentence = "there are \(elements.count) faults, at most \(Fault.countMax)"
+            let sentence = "\(elements.count) faults exceed the limit of \(Fault.countMax)"
             throw Mistake(line: nil, key: name, sentence: sentence)
         }
         for (index, element) in elements.enumerated() {
@@ -59,14 +59,14 @@ package struct FaultsFile: Sendable {
     /// Reads one fault.
     ///
     /// - Parameters:
-    ///   - document: the fault; `nil` for a text with nothing in it.
-    ///   - key: where it is.
+    ///   - document: the fault; `nil` for an empty text.
+    ///   - key: the path of the fault.
     /// - Returns: the fault.
-    /// - Throws: what is wrong with it.
+    /// - Throws: the error in the fault.
     static func entry(_ document: FaultDocument?, key: String = "") throws(Mistake) -> PlannedFault {
-        guard let document else { throw Mistake(line: nil, key: key, sentence: "there is no fault") }
+        guard let document else { throw Mistake(line: nil, key: key, sentence: "expected a fault") }
         guard case .object(var members) = document.value else {
-            throw document.mistake(key, "a fault is keys with values, such as effect")
+            throw document.mistake(key, "expected a fault as keys with values, such as effect")
         }
         var isEnabled = true
         if let value = members["isEnabled"] {
@@ -76,8 +76,14 @@ package struct FaultsFile: Sendable {
             }
             isEnabled = isTrue
         }
-        // So that what the simulator tells of its faults can be sent back.
+        // The simulator's own output, which includes the identifier and the count, is valid input.
         for name in ["id", "isEnabled", "occurrenceCount"] { members[name] = nil }
+        let names = Fault.keyNames + ["isEnabled"]
+        if let unknown = members.keys.sorted().first(where: { !names.contains($0) }) {
+            let place = key.isEmpty ? unknown : "\(key).\(unknown)"
+            let sentence = "unknown key \(unknown.answer(asUnknownOf: names, "keys"))"
+            throw document.mistake(atKey: unknown, place, sentence)
+        }
         let fault: Fault
         do {
             fault = try JSONDecoder().decode(Fault.self, from: Data(JSONValue.object(members).bytes))
@@ -90,7 +96,7 @@ package struct FaultsFile: Sendable {
 }
 
 extension FaultsFile.Mistake {
-    /// Finds the line of what the decoder complains of.
+    /// Converts a decoding error, and finds its line.
     fileprivate init(_ error: any Error, in document: FaultDocument, key: String) {
         guard let error = error as? DecodingError else {
             self = document.mistake(key, "\(error)")
@@ -98,7 +104,7 @@ extension FaultsFile.Mistake {
         }
         let (path, sentence): ([any CodingKey], String) =
             switch error {
-            case .keyNotFound(let name, let context): (context.codingPath, "the key \(name.stringValue) is missing")
+            case .keyNotFound(let name, let context): (context.codingPath, "missing key: \(name.stringValue)")
             case .typeMismatch(let type, let context): (context.codingPath, "expected \(Self.name(type))")
             case .valueNotFound(let type, let context): (context.codingPath, "expected \(Self.name(type))")
             case .dataCorrupted(let context): (context.codingPath, context.debugDescription)
@@ -109,7 +115,7 @@ extension FaultsFile.Mistake {
         self.init(line: document.line(of: names), key: place, sentence: sentence)
     }
 
-    /// What a value of a type is called.
+    /// Names the expected type.
     private static func name(_ type: any Any.Type) -> String {
         switch type {
         case is String.Type: "a string; in YAML, write digits in quotes"

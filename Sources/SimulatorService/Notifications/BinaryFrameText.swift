@@ -2,7 +2,7 @@
 
 import APNSWire
 
-/// The fields of a message of the binary protocol, as far as its bytes came and make sense.
+/// The fields of a message of the binary protocol, as far as they arrived and can be parsed.
 struct BinaryFrameText {
     private enum Content { case number, hexadecimal, text }
 
@@ -43,7 +43,7 @@ struct BinaryFrameText {
         }
     }
 
-    /// Reads a number; `nil` where its bytes are not all there.
+    /// Reads a number; `nil` if its bytes are incomplete.
     @discardableResult
     private mutating func number(_ name: String, _ count: Int) -> Int? {
         guard self.offset + count <= self.bytes.count else { return nil }

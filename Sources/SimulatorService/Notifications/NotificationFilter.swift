@@ -4,17 +4,17 @@ import APNSSimulator
 import APNSWire
 import HTTPTypes
 
-/// Which notifications are asked for.
+/// The filter of a request for notifications.
 struct NotificationFilter: Hashable, Sendable {
-    /// Which of them, by what became of them.
+    /// The filter by outcome.
     enum Outcome: String, CaseIterable { case accepted, rejected, any }
 
     static let countMaxDefault = 100
     static let countLimits = 1...1000
-    /// How long may be waited.
+    /// The maximum time to wait.
     static let durationMax = Duration.seconds(600)
 
-    /// The parameters of the query that it is made of.
+    /// The query parameters of the filter.
     static let names = [
         "token", "topic", "listener", "outcome", "text", "after", "before", "limit", "order", "wait", "count",
     ]
@@ -23,19 +23,19 @@ struct NotificationFilter: Hashable, Sendable {
     var topic: String?
     var listener: SimulatorListener?
     var outcome = Outcome.accepted
-    /// With ASCII letters in lower case.
+    /// The searched text, with ASCII letters in lower case.
     var text: [UInt8] = []
-    /// The number of the notification before the first one.
+    /// The number before the first notification.
     var after: UInt64 = 0
-    /// The number of the notification after the last one.
+    /// The number after the last notification.
     var before: UInt64 = .max
     var countMax = Self.countMaxDefault
     var order = NotificationQuery.Order.oldest
-    /// How long to wait, and for how many.
+    /// How long to wait, and for how many notifications.
     var wait: Duration?
     var count = 1
 
-    /// Reads the parameters of a query.
+    /// Parses the query parameters.
     init(_ query: [String: String]) throws {
         if let text = query["token"] {
             do { self.token = try DeviceToken(text) } catch {
@@ -61,7 +61,7 @@ struct NotificationFilter: Hashable, Sendable {
         }
         if let count = try Self.number(query, "count", Self.countLimits) {
             guard self.wait != nil else {
-                throw ControlError(.badRequest, "count says how many to wait for, so it needs wait, such as wait=5s")
+                throw ControlError(.badRequest, "count requires wait, such as wait=5s")
             }
             self.count = count
             self.countMax = max(self.countMax, count)
@@ -99,10 +99,10 @@ struct NotificationFilter: Hashable, Sendable {
         UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
     }
 
-    /// Which they are, but for the text.
+    /// The query for the record, without the text.
     ///
-    /// - Parameter number: the number of the notification before the first one that is looked at.
-    /// - Returns: `nil` where there can be none.
+    /// - Parameter number: the number before the first notification to search.
+    /// - Returns: `nil` if nothing can match.
     func query(behind number: UInt64 = 0) -> NotificationQuery? {
         let before = max(self.after, number)
         guard before < .max, self.before > before + 1 else { return nil }
@@ -116,7 +116,7 @@ struct NotificationFilter: Hashable, Sendable {
         return query
     }
 
-    /// Whether the text is in a notification.
+    /// Whether a notification contains the text.
     func hasText(_ notification: ReceivedNotification) -> Bool {
         self.text.isEmpty || self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
             || self.isIn(Array((notification.token?.hexadecimal ?? "").utf8))

@@ -7,11 +7,11 @@ import HTTPTypes
 import HummingbirdCore
 import NIOCore
 
-/// What the control API says of notifications.
+/// The routes of the control API for notifications.
 struct NotificationRoutes: Sendable {
     let simulator: Simulator
     let events: EventLog
-    /// The texts that the apps have.
+    /// The apps' localized strings.
     let strings: LocalizedStrings
 
     var routes: [ControlRoute] {
@@ -30,7 +30,7 @@ struct NotificationRoutes: Sendable {
         _ = try request.query([])
         let number = try request.number("number")
         guard let notification = self.simulator.notification(number) else {
-            throw ControlError(.notFound, "there is no notification \(number); it never came, or has left the record")
+            throw ControlError(.notFound, "no notification \(number); it was never received, or has left the record")
         }
         return Response(json: notification.jsonWithFrame(self.strings))
     }
@@ -55,16 +55,16 @@ struct NotificationRoutes: Sendable {
         return Response(json: object.text)
     }
 
-    /// Waits until so many match as are asked for.
+    /// Waits until the requested number of notifications match.
     private func wait(
         _ filter: NotificationFilter,
         _ duration: Duration,
         _ channel: any Channel
     ) async throws -> [ReceivedNotification] {
         let deadline = NIODeadline.now() + TimeAmount(duration)
-        // Before the record is read, so that what comes meanwhile is not overlooked.
+        // Before reading the record, so that no new notification is missed.
         guard let reader = self.events.makeReader(channel: channel) else { throw ControlError.tooManyReaders }
-        // What was looked at is not looked at again.
+        // Notifications are searched only once.
         var (count, last) = (0, UInt64(0))
         while true {
             let newest = self.simulator.recordBounds.newest
@@ -73,7 +73,7 @@ struct NotificationRoutes: Sendable {
             if count >= filter.count {
                 let found = self.found(filter)
                 if found.count >= filter.count { return found }
-                // Some have left the record since.
+                // Some may have left the record meanwhile.
                 count = found.count
             }
             var isDue = false
@@ -92,10 +92,10 @@ struct NotificationRoutes: Sendable {
         let statistics = self.simulator.statistics
         let last = self.simulator.notification(self.simulator.recordBounds.newest)
         var sentence =
-            "\(count) of \(filter.count) notifications that match came within \(duration); in all the simulator "
+            "\(count) of \(filter.count) matching notifications arrived within \(duration); in total, the simulator "
             + "accepted \(statistics.processedCount) and rejected \(statistics.rejectedCount)"
         if let last {
-            sentence += "; the last one was number \(last.number)"
+            sentence += "; the last one is number \(last.number)"
             if let topic = last.topic { sentence += " for \(topic)" }
             if let token = last.token { sentence += ", device token \(token.hexadecimal)" }
             if !last.isAccepted { sentence += ", rejected" }
@@ -105,11 +105,11 @@ struct NotificationRoutes: Sendable {
 }
 
 extension ControlError {
-    /// As many requests wait or follow the events as may.
+    /// The maximum number of waiting requests and event readers is reached.
     static var tooManyReaders: ControlError {
         var error = ControlError(
             .serviceUnavailable,
-            "\(EventLog.readerCountMaxDefault) requests wait or follow the events, which is the limit; end some of them"
+            "limit of \(EventLog.readerCountMaxDefault) waiting requests and event streams reached; end some of them"
         )
         error.headers[.retryAfter] = "1"
         return error

@@ -5,16 +5,16 @@ package import APNSSimulator
 import APNSWire
 
 extension ReceivedNotification {
-    /// How many problems of one payload are told.
+    /// The maximum number of reported problems of a payload.
     private static let problemCountMax = 20
 
-    /// The notification as the control API has it, in one line, without its bytes.
+    /// Returns the notification as JSON of the control API, on one line, without its bytes.
     ///
-    /// - Parameter strings: the texts that the apps have, for the preview.
+    /// - Parameter strings: the apps' localized strings, for the preview.
     /// - Returns: a JSON object.
     package func json(_ strings: LocalizedStrings) -> String { self.object(strings).text }
 
-    /// The same with the bytes, or the headers, that it came in.
+    /// Returns the same with its bytes or headers.
     func jsonWithFrame(_ strings: LocalizedStrings) -> String {
         var object = self.object(strings)
         switch self.listener {
@@ -59,7 +59,7 @@ extension ReceivedNotification {
         object.add("collapseId", self.collapseIdentifier)
         object.add("apnsId", self.requestIdentifier?.description)
         object.add("uniqueId", self.uniqueIdentifier?.description)
-        // In microseconds, which is what a clock is good for.
+        // Rounded to microseconds.
         object.add("durationMilliseconds", json: self.duration.map { "\(($0 / .microseconds(1)).rounded() / 1000)" })
         return object
     }
@@ -85,9 +85,9 @@ extension ReceivedNotification {
     }
 
     private func problems(_ bytes: [UInt8]) -> [String] {
-        // What is no message has no payload that could be wrong.
+        // Bytes that are not a message have no payload to check.
         if self.isUnanswered { return [] }
-        // Of a part of a payload it would be said that its end is missing.
+        // An incomplete payload would only be reported as truncated.
         guard bytes.count == self.payloadByteCount else {
             return [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
         }
@@ -96,12 +96,12 @@ extension ReceivedNotification {
             .map(\.json)
     }
 
-    /// That only the first bytes of a payload that was too long are there.
+    /// The problem of a too long payload, of which only the first bytes are stored.
     private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> String {
         var object = JSONObjectText()
         object.add("line", 1)
         object.add("column", 1)
-        object.add("text", "the payload has \(wholeByteCount) bytes, of which the first \(byteCount) are kept")
+        object.add("text", "the payload has \(wholeByteCount) bytes; only the first \(byteCount) are stored")
         return object.text
     }
 }
@@ -118,7 +118,7 @@ extension PayloadProblem {
 }
 
 extension ReceivedNotification.Delivery {
-    /// Adds what became of the notification.
+    /// Adds the delivery of the notification.
     func add(to object: inout JSONObjectText) {
         switch self {
         case .delivered(let time):
@@ -134,14 +134,14 @@ extension ReceivedNotification.Delivery {
     }
 }
 
-/// What the reader of a device sees and hears of a notification.
+/// The preview of a notification on a device.
 struct NotificationPreview {
     private var alert: AlertPreview?
     private var badge: String?
     private var sound: String?
     private var isSilent = false
 
-    /// Looks into a payload; `nil` for one that is not a JSON object.
+    /// Parses a payload; `nil` if it is not a JSON object.
     init?(_ bytes: [UInt8], _ strings: LocalizedStrings) {
         let payload = Payload(bytes: bytes)
         guard let value = try? payload.value(), case .object = value else { return nil }

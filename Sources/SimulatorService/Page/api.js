@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** Requests to the control API, all to the address that the page came from. */
+/** Requests to the control API, at the address of the page. */
 
 const REQUEST_MILLISECONDS_MAX = 15_000;
 
-/** What the API refused, in its own words. */
+/** An error response of the API, with its message. */
 export class APIError extends Error {
     constructor(status, message) {
         super(message);
@@ -12,7 +12,7 @@ export class APIError extends Error {
     }
 }
 
-/** Without what may stand before the host: a browser refuses to fetch an address with a password in it. */
+/** The URL without a user name and password, with which browsers refuse to fetch. */
 export function address(path) {
     return `${location.origin}${path}`;
 }
@@ -28,14 +28,14 @@ async function request(method, path, body) {
         response = await fetch(address(path), options);
     } catch (error) {
         const isLate = error.name === "TimeoutError";
-        throw new APIError(0, isLate ? "No answer in time." : "The simulator cannot be reached.");
+        throw new APIError(0, isLate ? "The request timed out." : "Cannot reach the simulator.");
     }
     const text = await response.text();
     let answer = null;
     try {
         answer = text === "" ? null : JSON.parse(text);
     } catch {
-        // What is no JSON is shown as it is, if the request failed.
+        // A failed request may have a plain text body, which is shown unchanged.
     }
     if (!response.ok) throw new APIError(response.status, answer?.error ?? (text || `HTTP status ${response.status}`));
     return answer;

@@ -16,7 +16,7 @@ import { HELD_COUNT_MAX } from "./notification-store.js";
 import { SimulatorState } from "./state.js";
 import { settings } from "./settings.js";
 
-/** A screen reader hears of what arrived at most this often. */
+/** The minimum interval of announcements to screen readers. */
 const ANNOUNCEMENT_MILLISECONDS = 5000;
 const FILTER_MILLISECONDS = 120;
 
@@ -150,7 +150,7 @@ byId("filter-clear").addEventListener("click", () => {
     byId("filter-text").focus();
 });
 
-/** The topics that there are, with the one that is chosen. */
+/** Lists the topics, and selects the chosen one. */
 function drawTopics(chosen) {
     const select = byId("filter-topic");
     const topics = new Set(state.status?.topics ?? []);
@@ -166,7 +166,7 @@ function drawTopics(chosen) {
     select.value = chosen;
 }
 
-// What has changed
+// Changes
 
 state.subscribe((changed, matchedCount) => {
     const view = viewOf(currentParameters());
@@ -190,10 +190,10 @@ function drawConnectionState() {
     node.classList.toggle("is-connected", isConnected);
     byId("retry").hidden = isConnected || retryAt === null;
     const text = isConnected ? "Live" : state.isLoaded || retryAt !== null ? "Not connected" : "Connecting";
-    // Only what is new is said by a screen reader, so the seconds stand beside it.
+    // The seconds are in another element, so that a screen reader does not announce each of them.
     if (node.textContent !== text) node.textContent = text;
     const seconds = retryAt === null ? 0 : Math.max(1, Math.ceil((retryAt - Date.now()) / 1000));
-    byId("countdown").textContent = seconds === 0 ? "" : `next try in ${seconds} s`;
+    byId("countdown").textContent = seconds === 0 ? "" : `retrying in ${seconds} s`;
 }
 
 function drawStatus() {
@@ -225,8 +225,8 @@ function drawSummary() {
     const { matchingCount, heldCount } = store;
     const held = count(heldCount, "notification");
     let text = store.filter.isEmpty ? held : `${matchingCount.toLocaleString("en-US")} of ${held}`;
-    if (store.hasOlder && !store.filter.isEmpty) text += ", older ones are searched at the end of the list";
-    else if (heldCount >= HELD_COUNT_MAX) text += " here, older ones are fetched at the end of the list";
+    if (store.hasOlder && !store.filter.isEmpty) text += "; scroll to the end of the list to search older ones";
+    else if (heldCount >= HELD_COUNT_MAX) text += " loaded; scroll to the end of the list to load older ones";
     byId("list-summary").textContent = text;
     byId("newer").hidden = newerCount === 0;
     byId("newer").textContent = `${count(newerCount, "newer one")} ↑`;
@@ -243,7 +243,7 @@ function emptyText(heldCount) {
     if (heldCount > 0) return [element("p", null, "No notification matches.")];
     const { binary, http2 } = state.status?.ports ?? {};
     return [
-        element("p", null, "Nothing has arrived yet."),
+        element("p", null, "No notifications yet."),
         element("p", { class: "quiet" }, `The binary gateway listens on port ${binary}, HTTP/2 on ${http2}.`),
         element("pre", null, `${sendingCommand} \\\n    --host localhost --port ${binary} ${files}`),
     ];
@@ -253,7 +253,7 @@ let announcedAt = 0;
 let unannouncedCount = 0;
 let announcementTimer = null;
 
-/** Tells a screen reader how many arrived, in one sentence for many. */
+/** Announces the number of new notifications to screen readers. */
 function announce(matchedCount) {
     unannouncedCount += matchedCount;
     if (unannouncedCount === 0 || announcementTimer !== null) return;
@@ -286,7 +286,7 @@ byId("newer").addEventListener("click", toNewest);
 byId("retry").addEventListener("click", () => state.retryNow());
 byId("help").addEventListener("click", () => showHelp(settings));
 byId("clear").addEventListener("click", async () => {
-    const text = "The record of what arrived is emptied. Devices, feedback and faults stay.";
+    const text = "All recorded notifications are removed. Devices, feedback and faults are kept.";
     if (!(await confirmed("Clear the notifications?", text, "Clear"))) return;
     await perform(async () => {
         await api.clearNotifications();
@@ -295,7 +295,7 @@ byId("clear").addEventListener("click", async () => {
     });
 });
 byId("reset").addEventListener("click", async () => {
-    const text = "Devices, notifications, feedback, faults and counts become as they were at the start.";
+    const text = "Devices, notifications, feedback, faults and counts return to their initial state.";
     if (!(await confirmed("Reset the simulator?", text, "Reset"))) return;
     await perform(async () => {
         await api.reset();

@@ -5,17 +5,17 @@ import { perform } from "./dialogs.js";
 import { element, isolated, replaceChildrenKeepingFocus, table } from "./dom.js";
 import { listenerName, timeElement } from "./format.js";
 
-/** How many connections are drawn. */
+/** The maximum number of shown connections. */
 const SHOWN_COUNT_MAX = 200;
 
 const endings = [
     ["orderly", "orderly: close_notify, then FIN"],
     ["fin", "FIN without close_notify"],
-    ["abrupt", "abrupt: close_notify, and closed at once"],
+    ["abrupt", "abrupt: close_notify, then immediate close"],
     ["reset", "reset: RST"],
 ];
 
-/** The connections that are open, and the last that were closed. */
+/** The open connections, and the last closed ones. */
 export class ConnectionsView {
     #state;
     #list = element("div", null);
@@ -31,7 +31,7 @@ export class ConnectionsView {
             element(
                 "div",
                 { class: "view-tools" },
-                element("label", { class: "field-inline" }, "How a connection is ended from here ", this.#ending),
+                element("label", { class: "field-inline" }, "End connections with ", this.#ending),
             ),
             this.#list,
         );
@@ -41,7 +41,7 @@ export class ConnectionsView {
         const all = [...this.#state.connections.values()];
         const newest = all.toSorted((one, other) => (one.openedAt < other.openedAt ? 1 : -1)).slice(0, SHOWN_COUNT_MAX);
         if (newest.length === 0) {
-            this.#list.replaceChildren(element("p", { class: "empty" }, "Nobody has connected yet."));
+            this.#list.replaceChildren(element("p", { class: "empty" }, "No connections yet."));
             return;
         }
         const columns = [
@@ -74,7 +74,7 @@ export class ConnectionsView {
         ];
     }
 
-    /** A certificate with what takes it back, or lets it in again. */
+    /** A certificate with a button that revokes or restores it. */
     #certificate({ fingerprint, subject, topics }, name) {
         const shown = topics?.length > 0 ? topics.join(", ") : (subject ?? fingerprint);
         const isRevoked = this.#state.revocations.has(fingerprint);

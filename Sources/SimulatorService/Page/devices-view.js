@@ -6,10 +6,10 @@ import { actionColumn, copyButton, element, isolated, replaceChildrenKeepingFocu
 import { count, shortToken, timeElement } from "./format.js";
 import { notificationLink } from "./routes.js";
 
-/** How many devices are drawn; the rest is found by searching. */
+/** The maximum number of shown devices; others are found by searching. */
 const SHOWN_COUNT_MAX = 200;
 
-/** The devices, with switches for what a person would do to them. */
+/** The devices and their controls. */
 export class DevicesView {
     #state;
     #list = element("div", null);
@@ -27,8 +27,8 @@ export class DevicesView {
             "form",
             { class: "panel form-grid", onsubmit: (event) => this.#add(event) },
             element("h3", null, "Add a device"),
-            field("Topics of its apps", this.#topics, "with commas between them"),
-            field("Token", this.#token, "optional, for one topic; else the simulator makes one"),
+            field("Topics of its apps", this.#topics, "separated by commas"),
+            field("Token", this.#token, "optional, for a single topic; by default generated"),
             field("Identifier", this.#identifier, "optional"),
             element("label", { class: "field-inline" }, this.#isOnline, "online"),
             element("button", { class: "primary" }, "Add"),
@@ -53,7 +53,7 @@ export class DevicesView {
         const matching = [...devices.values()].filter((device) => text === "" || isMatch(device, text));
         const shown = matching.slice(0, SHOWN_COUNT_MAX);
         const hidden = matching.length - shown.length;
-        const rest = hidden > 0 ? `, of which the first ${SHOWN_COUNT_MAX} are shown` : "";
+        const rest = hidden > 0 ? `, showing the first ${SHOWN_COUNT_MAX}` : "";
         this.#summary.textContent = `${count(matching.length, "device")}${rest}`;
         if (matching.length === 0) {
             const sentence = devices.size === 0 ? "There are no devices." : "No device matches.";
@@ -114,7 +114,7 @@ export class DevicesView {
                 "aria-label": `Delete ${identifier}`,
                 "data-key": `delete ${identifier}`,
                 onclick: async () => {
-                    const text = "Its tokens are those of removed apps from then on: HTTP/2 answers 410, and feedback lists them.";
+                    const text = "Its tokens become dead: HTTP/2 requests are rejected with 410, and feedback lists the tokens.";
                     if (await confirmed(`Delete ${identifier}?`, text, "Delete")) {
                         await perform(() => api.deleteDevice(identifier));
                     }

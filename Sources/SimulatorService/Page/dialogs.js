@@ -4,7 +4,7 @@ import { byId, element } from "./dom.js";
 
 const MESSAGE_MILLISECONDS = 8000;
 
-/** Opens a dialog and returns what it was closed with; the focus goes back to where it was. */
+/** Opens a dialog and returns its return value; the focus returns to where it was. */
 function open(dialog) {
     document.body.append(dialog);
     return new Promise((resolve) => {
@@ -28,7 +28,7 @@ function makeDialog(title, ...content) {
     );
 }
 
-/** Asks before something is lost. */
+/** Asks for confirmation before data is lost. */
 export async function confirmed(title, text, action) {
     const dialog = makeDialog(
         title,
@@ -47,14 +47,14 @@ const shortcuts = [
     ["/", "search"],
     ["j k", "next, previous notification"],
     ["↓ ↑ PgDn PgUp Home End", "move in the list"],
-    ["Enter", "to the details"],
+    ["Enter", "go to the details"],
     ["Esc", "back to the list; then close the details"],
     ["1 2 3 4 5", "notifications, devices, faults, feedback, connections"],
-    ["t", "to the newest notification"],
+    ["t", "go to the newest notification"],
     ["?", "this help"],
 ];
 
-/** The shortcuts, and whether single keys are shortcuts at all. */
+/** The shortcuts, and a setting that disables single keys. */
 export function showHelp(settings) {
     const input = element("input", {
         type: "checkbox",
@@ -78,11 +78,11 @@ export function showHelp(settings) {
                 ),
             ),
         ),
-        element("label", { class: "field-inline" }, input, "Single keys are shortcuts"),
+        element("label", { class: "field-inline" }, input, "Enable single-key shortcuts"),
         element(
             "p",
             { class: "quiet" },
-            "The same by HTTP: ",
+            "The same functions over HTTP: ",
             element("a", { href: "/openapi.yaml" }, "openapi.yaml"),
         ),
         element("div", { class: "dialog-actions" }, element("button", { value: "", autofocus: true }, "Close")),
@@ -90,7 +90,7 @@ export function showHelp(settings) {
     return open(dialog);
 }
 
-/** Says what went wrong, and takes the sentence away after a while. */
+/** Shows an error message for a while. */
 export function showMessage(text) {
     const message = element(
         "p",
@@ -103,7 +103,7 @@ export function showMessage(text) {
     setTimeout(() => message.remove(), MESSAGE_MILLISECONDS);
 }
 
-/** Performs what a control asks for, and shows why if it fails. */
+/** Performs an action, and shows its error message if it fails. */
 export async function perform(action) {
     try {
         await action();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * Makes an element. Children are nodes or text; text is never read as markup, whatever a payload holds.
+ * Creates an element. Children are nodes or text; text is never parsed as markup.
  *
  * @param {string} tag
- * @param {Object} attributes `on...` functions are listeners; null, undefined and false leave an attribute out
+ * @param {Object} attributes `on...` functions are listeners; null, undefined and false omit an attribute
  */
 export function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -34,19 +34,19 @@ export function byId(id) {
     return document.getElementById(id);
 }
 
-/** Text of others, kept apart from the direction of the text around it. */
+/** Foreign text, whose direction does not affect the surrounding text. */
 export function isolated(text, attributes) {
     return element("bdi", { dir: "auto", ...attributes }, text);
 }
 
-/** What is being pressed. To replace it before it is released would lose the click. */
+/** The pressed element. Replacing it before it is released would lose the click. */
 let pressed = null;
-/** What elements get as children as soon as nothing is pressed. */
+/** The new children of elements, which are set when nothing is pressed. */
 const postponed = new Map();
 
 function release() {
     pressed = null;
-    // Behind the click, which follows the release.
+    // After the click, which follows the release.
     setTimeout(() => {
         const all = [...postponed];
         postponed.clear();
@@ -56,13 +56,13 @@ function release() {
 
 addEventListener("pointerdown", (event) => (pressed = event.target), true);
 for (const type of ["pointerup", "pointercancel"]) addEventListener(type, release, true);
-// Of the window alone: where it loses the focus, the release may never come.
+// When the window loses the focus, the release may never arrive.
 addEventListener("blur", release);
 
 /**
- * Replaces the children of an element, and keeps the focus on what has the same `data-key`.
+ * Replaces the children of an element, and keeps the focus on the element with the same `data-key`.
  *
- * While one of them is pressed by a pointer, that waits.
+ * Waits while one of them is pressed.
  */
 export function replaceChildrenKeepingFocus(parent, ...children) {
     postponed.delete(parent);
@@ -77,7 +77,7 @@ export function replaceChildrenKeepingFocus(parent, ...children) {
     parent.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-/** A switch: a button that is on or off, with its name. */
+/** A switch with a name. */
 export function toggle(name, isOn, key, onChange) {
     return element(
         "button",
@@ -128,7 +128,7 @@ export function table(caption, columns, rows) {
     );
 }
 
-/** A button that copies a text, and says so. */
+/** A button that copies a text, and confirms it. */
 export function copyButton(name, text, key) {
     const button = element(
         "button",
@@ -155,7 +155,7 @@ async function copy(text) {
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
-        // Without HTTPS, and not on loopback, there is no clipboard but this way.
+        // Without HTTPS, and not on loopback, the clipboard API is unavailable.
         const area = element("textarea", { class: "visually-hidden", "aria-hidden": "true" });
         area.value = text;
         const focused = document.activeElement;

@@ -4,14 +4,13 @@ import { address } from "./api.js";
 
 const RETRY_MILLISECONDS_MIN = 500;
 const RETRY_MILLISECONDS_MAX = 15_000;
-/** The server says something at least this often; a connection that is silent for longer is taken for dead. */
+/** The server sends something more often than this; a connection that is silent for longer is considered dead. */
 const SILENCE_MILLISECONDS_MAX = 60_000;
 
 /**
- * Server-sent events over `fetch`, since `EventSource` neither says when it tries again nor notices a connection that
- * is dead.
+ * Server-sent events over `fetch`, since `EventSource` neither reports its retries nor detects dead connections.
  *
- * Resumes behind the last event that it handed on.
+ * Resumes after the last delivered event.
  */
 export class EventStream {
     #path;
@@ -23,7 +22,7 @@ export class EventStream {
     /**
      * @param {string} path
      * @param {{onOpen: function(boolean): void, onEvent: function(string, string): void,
-     *     onState: function({isConnected: boolean, retryAt: ?number}): void}} handlers `onOpen` is told whether the
+     *     onState: function({isConnected: boolean, retryAt: ?number}): void}} handlers `onOpen` receives whether the
      *     stream resumes
      */
     constructor(path, handlers) {
@@ -37,7 +36,7 @@ export class EventStream {
             try {
                 await this.#read();
             } catch {
-                // Whatever ended it, it is opened again.
+                // The stream is opened again after any error.
             }
             this.#failureCount += 1;
             const most = Math.min(RETRY_MILLISECONDS_MAX, RETRY_MILLISECONDS_MIN * 2 ** (this.#failureCount - 1));
@@ -55,7 +54,7 @@ export class EventStream {
         }
     }
 
-    /** Ends the pause before the next try. */
+    /** Ends the pause before the next attempt. */
     retryNow() {
         this.#wake?.();
     }
@@ -91,7 +90,7 @@ export class EventStream {
     }
 }
 
-/** Takes the text of an event stream apart, as it arrives. */
+/** Parses the text of an event stream incrementally. */
 export class EventParser {
     #onEvent;
     #rest = "";

@@ -12,7 +12,7 @@ function answer(httpStatus, reason) {
     return { listener: "http2", effect: { name: "reject", reason, httpStatus } };
 }
 
-/** Faults that people want most. */
+/** Common faults. */
 export const presets = [
     { group: binary, name: "Invalid token (status 8)", fault: reject(8) },
     { group: binary, name: "Processing error (status 1)", fault: reject(1) },
@@ -24,16 +24,16 @@ export const presets = [
     },
     {
         group: binary,
-        name: "Invalid token, and the error response is lost",
+        name: "Invalid token, error response lost",
         fault: { ...reject(8), report: { isLost: true, ending: "reset" } },
     },
     {
         group: binary,
-        name: "Invalid token, reported after 2 s byte by byte",
+        name: "Invalid token, error response after 2 s byte by byte",
         fault: { ...reject(8), report: { delayMilliseconds: 2000, isSplit: true } },
     },
-    { group: binary, name: "Close before it is taken", fault: { listener: "binary", effect: { name: "closeBefore" } } },
-    { group: binary, name: "Close after it is taken", fault: { listener: "binary", effect: { name: "closeAfter" } } },
+    { group: binary, name: "Close before accepting", fault: { listener: "binary", effect: { name: "closeBefore" } } },
+    { group: binary, name: "Close after accepting", fault: { listener: "binary", effect: { name: "closeAfter" } } },
     { group: http2, name: "Unregistered (410)", fault: answer(410, "Unregistered") },
     { group: http2, name: "Bad device token (400)", fault: answer(400, "BadDeviceToken") },
     { group: http2, name: "Too many requests (429)", fault: answer(429, "TooManyRequests") },
@@ -48,8 +48,8 @@ export const presets = [
         name: "One stream at a time",
         fault: { listener: "http2", effect: { name: "limitStreams", count: 1 } },
     },
-    { group: any, name: "Answer after 2 s", fault: { effect: { name: "delay", milliseconds: 2000 } } },
-    { group: any, name: "No answer", fault: { effect: { name: "ignore" } } },
+    { group: any, name: "Response after 2 s", fault: { effect: { name: "delay", milliseconds: 2000 } } },
+    { group: any, name: "No response", fault: { effect: { name: "ignore" } } },
     { group: any, name: "TLS handshake refused", fault: { effect: { name: "refuseHandshake" } } },
     { group: any, name: "Connection refused", fault: { effect: { name: "refuseConnection" } } },
     {
@@ -64,29 +64,29 @@ export const presets = [
     },
 ];
 
-/** When a fault happens; without `make`, always. */
+/** The triggers; without `make`, always. */
 export const triggers = [
     { name: "always" },
     {
-        name: "at one notification of each connection",
+        name: "at a notification of each connection",
         label: "Number of the notification",
         example: "1",
         make: (value) => ({ notification: Number(value) }),
     },
     {
-        name: "at one notification of all",
+        name: "at a notification of the simulator",
         label: "Number of the notification",
         example: "1",
         make: (value) => ({ notificationOverall: Number(value) }),
     },
     {
-        name: "on one connection",
+        name: "on a connection",
         label: "Number of the connection",
         example: "1",
         make: (value) => ({ connection: Number(value) }),
     },
     {
-        name: "for tokens that begin with",
+        name: "for tokens that start with",
         label: "First digits of the token",
         example: "00",
         make: (value) => ({ token: value.toLowerCase() }),
@@ -104,17 +104,17 @@ export function triggerText(at) {
     if (at.notification !== undefined) return `notification ${at.notification} of each connection`;
     if (at.notificationOverall !== undefined) return `notification ${at.notificationOverall}`;
     if (at.connection !== undefined) return `connection ${at.connection}`;
-    if (at.token !== undefined) return `tokens that begin with ${at.token}`;
+    if (at.token !== undefined) return `tokens that start with ${at.token}`;
     if (at.probability !== undefined) return `at random, probability ${at.probability}`;
     return Object.keys(at).length === 0 ? "always" : JSON.stringify(at);
 }
 
 const texts = {
-    delay: ({ milliseconds }) => `answer after ${milliseconds} ms`,
-    ignore: () => "no answer",
+    delay: ({ milliseconds }) => `response after ${milliseconds} ms`,
+    ignore: () => "no response",
     shutDown: () => "shutdown (status 10)",
-    closeBefore: () => "close before it is taken",
-    closeAfter: () => "close after it is taken",
+    closeBefore: () => "close before accepting",
+    closeAfter: () => "close after accepting",
     goAway: ({ reason }) => `GOAWAY ${reason}`,
     refuseStream: () => "stream refused",
     resetStream: ({ code }) => `stream reset with code ${code}`,
@@ -131,12 +131,12 @@ const texts = {
     },
 };
 
-/** A fault in words. */
+/** Describes a fault. */
 export function effectText({ effect, report }) {
     const text = texts[effect.name]?.(effect) ?? JSON.stringify(effect);
     const details = [];
     if (report?.identifier !== undefined) details.push(`identifier ${report.identifier}`);
-    if (report?.isLost) details.push("the response is lost");
+    if (report?.isLost) details.push("error response lost");
     if (report?.isSplit) details.push("byte by byte");
     if (report?.delayMilliseconds) details.push(`after ${report.delayMilliseconds} ms`);
     if (report?.ending) details.push(`ending ${report.ending}`);

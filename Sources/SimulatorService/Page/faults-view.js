@@ -8,10 +8,10 @@ import { count, listenerName, timeElement } from "./format.js";
 import { effectText, presets, triggers, triggerText } from "./fault-presets.js";
 import { notificationLink } from "./routes.js";
 
-/** How many lines of the log are drawn. */
+/** The maximum number of shown log entries. */
 const LOG_SHOWN_COUNT_MAX = 200;
 
-/** The faults with switches, one to add, and the log of what they did. */
+/** The faults and their controls, a form to add one, and the log of occurrences. */
 export class FaultsView {
     #state;
     #list = element("div", null);
@@ -48,14 +48,14 @@ export class FaultsView {
             "form",
             { class: "panel form-grid", onsubmit: (event) => this.#add(event) },
             element("h3", null, "Add a fault"),
-            field("What happens", this.#preset),
+            field("Effect", this.#preset),
             field("When", this.#trigger),
             this.#valueField,
-            field("Maximum number of times", this.#countMax, "empty for no limit"),
-            field("The fault as JSON", this.#json, "may be edited"),
+            field("Maximum number of occurrences", this.#countMax, "empty for no limit"),
+            field("Fault as JSON", this.#json, "editable"),
             element("button", { class: "primary" }, "Add"),
         );
-        const done = element("div", null, this.#list, element("h3", null, "What was applied"), this.#log);
+        const done = element("div", null, this.#list, element("h3", null, "Log"), this.#log);
         container.append(element("div", { class: "columns" }, done, form));
         this.#compose();
     }
@@ -66,7 +66,7 @@ export class FaultsView {
         const rows = [...faults.values()].map((fault) => this.#row(fault));
         const list =
             rows.length === 0
-                ? element("p", { class: "empty" }, "There are no faults: the simulator answers as the service does.")
+                ? element("p", { class: "empty" }, "No faults: the simulator behaves like the service.")
                 : table("Faults", columns, rows);
         replaceChildrenKeepingFocus(this.#list, list);
         this.#drawLog(faultLog);
@@ -100,7 +100,7 @@ export class FaultsView {
 
     #drawLog(log) {
         if (log.length === 0) {
-            this.#log.replaceChildren(element("p", { class: "empty" }, "No fault has been applied."));
+            this.#log.replaceChildren(element("p", { class: "empty" }, "No fault has occurred."));
             return;
         }
         const columns = ["Time", "Fault", "Effect", "Listener", ["Connection", "number"], "Notification"];
@@ -145,7 +145,7 @@ export class FaultsView {
     }
 }
 
-/** The notification at which a fault happened: a link where the simulator has recorded it. */
+/** The notification of an occurrence: a link if it is recorded. */
 function notificationCell({ number, notification, notificationNumber }) {
     if (notificationNumber !== undefined) return notificationLink(notificationNumber, `log ${number}`);
     return notification === undefined ? "" : `${notification} of the connection`;

@@ -6,10 +6,10 @@ import { copyButton, element, isolated, replaceChildrenKeepingFocus, table } fro
 import { field } from "./devices-view.js";
 import { timeElement } from "./format.js";
 
-/** How many entries are drawn. */
+/** The maximum number of shown entries. */
 const SHOWN_COUNT_MAX = 500;
 
-/** The tokens that the feedback service hands out at the next connection. */
+/** The tokens that the feedback service sends on the next connection. */
 export class FeedbackView {
     #state;
     #list = element("div", null);
@@ -26,15 +26,15 @@ export class FeedbackView {
             "form",
             { class: "panel form-grid", onsubmit: (event) => this.#add(event) },
             element("h3", null, "List a token"),
-            field("Token", this.#token, "its app is removed from the device, and the token is listed at once"),
+            field("Token", this.#token, "removes the app from its device and lists the token immediately"),
             element("button", { class: "primary" }, "List"),
         );
         container.append(
             element(
                 "p",
                 { class: "quiet" },
-                "A token is listed once a notification was sent to an app that was deleted. ",
-                "A provider that reads the list empties it.",
+                "A token is listed after a notification was sent to a deleted app. ",
+                "Reading the list empties it.",
             ),
             element("div", { class: "view-tools" }, this.#clear),
             element("div", { class: "columns" }, this.#list, form),
@@ -45,7 +45,7 @@ export class FeedbackView {
         const { feedback } = this.#state;
         this.#clear.hidden = feedback.length === 0;
         if (feedback.length === 0) {
-            this.#list.replaceChildren(element("p", { class: "empty" }, "No token waits."));
+            this.#list.replaceChildren(element("p", { class: "empty" }, "No pending tokens."));
             return;
         }
         const rows = feedback.slice(-SHOWN_COUNT_MAX).map(({ token, topic, failedAt }) => [
@@ -59,7 +59,7 @@ export class FeedbackView {
             isolated(topic ?? ""),
             timeElement(failedAt),
         ]);
-        replaceChildrenKeepingFocus(this.#list, table("Tokens that wait", ["Token", "Topic", "Failed at"], rows));
+        replaceChildrenKeepingFocus(this.#list, table("Pending tokens", ["Token", "Topic", "Failed at"], rows));
     }
 
     async #add(event) {
@@ -68,7 +68,7 @@ export class FeedbackView {
     }
 
     async #clearAll() {
-        const text = "No provider learns of the tokens that wait now.";
+        const text = "The pending tokens are never sent to a provider.";
         if (await confirmed("Clear the feedback?", text, "Clear")) {
             await perform(async () => {
                 await api.clearFeedback();

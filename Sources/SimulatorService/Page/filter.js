@@ -3,7 +3,7 @@
 const deliveries = new Set(["delivered", "stored", "replaced", "expired", "discarded", "appRemoved"]);
 const names = ["text", "token", "topic", "verdict", "listener"];
 
-/** Which notifications are shown. It is kept in the page's address. */
+/** The filter for notifications, which is stored in the page's address. */
 export class Filter {
     #text;
 
@@ -14,7 +14,7 @@ export class Filter {
         this.#text = escaped === "" ? null : new RegExp(escaped, "iu");
     }
 
-    /** Reads the filter out of an address. */
+    /** Reads the filter from an address. */
     static of(parameters) {
         return new Filter(Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""])));
     }
@@ -31,10 +31,10 @@ export class Filter {
         }
     }
 
-    /** The filter as far as the control API knows it; `matches` does the rest. */
+    /** The part of the filter that the control API supports; `matches` applies the rest. */
     get parameters() {
         const outcome = this.verdict === "rejected" ? "rejected" : this.verdict === "" ? "any" : "accepted";
-        // The API takes a whole token, the page its first digits.
+        // The API filters by whole tokens, the page by first digits.
         return { outcome, text: this.text || this.token, topic: this.topic, listener: this.listener };
     }
 

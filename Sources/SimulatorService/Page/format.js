@@ -8,7 +8,7 @@ const clock = new Intl.DateTimeFormat("en-GB", {
 });
 const day = new Intl.DateTimeFormat("en-CA", { year: "numeric", month: "2-digit", day: "2-digit" });
 
-/** The time of day here, with the date where it is not today. */
+/** The local time of day, with the date unless it is today. */
 export function shortTime(text) {
     if (!text) return "";
     const date = new Date(text);
@@ -17,7 +17,7 @@ export function shortTime(text) {
     return day.format(date) === day.format(new Date()) ? time : `${day.format(date)} ${time}`;
 }
 
-/** A time as the control API says it, or a word such as "immediately". */
+/** A time of the control API, or a word such as "immediately". */
 export function timeElement(text) {
     const date = new Date(text);
     if (Number.isNaN(date.getTime())) return document.createTextNode(text);
@@ -47,18 +47,18 @@ const deliveries = {
 };
 
 const deliveryExplanations = {
-    delivered: "The device has it.",
-    stored: "The device is offline: kept until it comes back, or until the notification expires.",
-    replaced: "The device was offline, and a later notification for the same app took its place.",
-    expired: "Its time was over before the device came back.",
-    discarded: "The device is offline, and the notification is not to be kept.",
-    appRemoved: "The app was deleted from the device: feedback lists the token.",
+    delivered: "Delivered to the device.",
+    stored: "The device is offline; stored until it is online or the notification expires.",
+    replaced: "The device was offline, and a later notification for the same app replaced this one.",
+    expired: "It expired before the device was online again.",
+    discarded: "The device is offline, and the notification's expiry does not allow storing it.",
+    appRemoved: "The app was deleted from the device; feedback lists the token.",
 };
 
-/** What became of a notification: `tone` is good, wait, lost or bad. */
+/** The outcome of a notification: `tone` is good, wait, lost or bad. */
 export function verdict(notification) {
     if (notification.reason === "closed") {
-        const explanation = "The bytes begin with no command: the gateway closed the connection without a word.";
+        const explanation = "The bytes are not a command; the gateway closed the connection without an error response.";
         return { tone: "bad", text: "closed", explanation };
     }
     if (notification.outcome === "rejected") {
@@ -71,7 +71,7 @@ export function verdict(notification) {
     return { tone, text, explanation: `Accepted. ${deliveryExplanations[delivery] ?? ""}`.trim() };
 }
 
-/** The reason without the status that stands before it: `2 (missing device token)` is `missing device token`. */
+/** The reason without the status before it: `2 (missing device token)` is `missing device token`. */
 function reasonText({ reason }) {
     return reason?.replace(/^\d+ \((.*)\)$/, "$1") ?? "";
 }
@@ -81,7 +81,7 @@ function rejection(notification) {
     if (notification.listener === "http2") return `Rejected with HTTP status ${notification.status}${reason}.`;
     // Command 0 has no error response.
     return notification.command === 0
-        ? `Rejected: status ${notification.status}${reason}, of which command 0 tells nobody; the connection is closed.`
+        ? `Rejected: status ${notification.status}${reason}, without an error response in command 0; the connection is closed.`
         : `Rejected with status ${notification.status}${reason}; the gateway closes the connection after it.`;
 }
 
@@ -113,14 +113,14 @@ const controlNames = new Map([
     [0xfffd, "replacement character: not UTF-8"],
 ]);
 
-/** Characters that cannot be seen, or that change how others are ordered; the joiner inside emoji is left alone. */
+/** Invisible characters, and those that change the order of others, except for the joiner in emoji. */
 export const invisible = new RegExp(
     "[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b\\u200c\\u200e\\u200f" +
         "\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufffd]",
     "gu",
 );
 
-/** `U+202E` and what it is. */
+/** A code point such as `U+202E`, and its name. */
 export function characterName(character) {
     const code = character.codePointAt(0);
     const digits = code.toString(16).toUpperCase().padStart(4, "0");

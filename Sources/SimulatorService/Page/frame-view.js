@@ -5,7 +5,7 @@ import { visibleText } from "./payload-view.js";
 
 const BYTES_A_LINE = 16;
 const VALUE_LENGTH_MAX = 80;
-/** What colors there are; a field has the color of its kind, wherever it stands. */
+/** The colors of fields by kind. */
 const colors = new Map([
     ["command", 1],
     ["frameLength", 2],
@@ -27,7 +27,7 @@ const titles = new Map([
     ["payloadLength", "payload length"],
 ]);
 
-/** What came over the wire: a binary frame, or the headers of a request. */
+/** The received bytes: a binary frame, or the headers of a request. */
 export function frameView(frame) {
     if (frame.hex !== undefined) return binaryView(frame);
     const rows = (frame.headers ?? []).map(({ name, value }) => [name, isolated(value, { class: "code wrap" })]);
@@ -87,7 +87,7 @@ function fieldItem(field, index) {
     );
 }
 
-/** One line of the dump: the offset, the bytes in runs of one field each, and the same as characters. */
+/** A line of the dump: the offset, the bytes grouped by field, and the same as characters. */
 function hexLine(bytes, owners, fields, start) {
     const hexadecimal = element("span", { class: "hex-bytes" });
     const characters = element("span", { class: "hex-text", "aria-hidden": "true" });
@@ -115,7 +115,7 @@ function character(byte) {
     return code >= 0x20 && code < 0x7f ? String.fromCharCode(code) : "·";
 }
 
-/** Pointing at a field, or focusing it, shows its bytes; pointing at bytes shows their field. */
+/** Highlights the bytes of a field that is focused or pointed at, and the reverse. */
 function connect(view) {
     const show = (field) => {
         for (const node of view.querySelectorAll(".is-shown")) node.classList.remove("is-shown");

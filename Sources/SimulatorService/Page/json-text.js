@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * Takes JSON text apart without building values of it, so that a payload is shown as it was sent: its order of keys,
- * its keys that stand twice, its long numbers and its escapes. What is no JSON is shown as it is from there on.
+ * Splits JSON text into tokens without decoding values, so that a payload is shown as sent, including its order of
+ * keys, duplicate keys, long numbers and escapes. From the first invalid token on, the text is shown unchanged.
  */
 
 const token = /[ \t\r\n]+|"(?:[^"\\]|\\[\s\S])*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/suy;
 
-/** A piece of what is shown; `offset` says where in the source it begins, or is -1 for white space that was added. */
+/** A piece of the output; `offset` is its position in the source, or -1 for added white space. */
 function piece(kind, text, offset) {
     return { kind, text, offset };
 }
 
-/** The pieces of pretty-printed JSON, and whether all of the source was JSON as far as its tokens go. */
+/** The pieces of pretty-printed JSON; a final piece contains the rest that is not JSON. */
 export function prettyPieces(source) {
     const tokens = [];
     let rest = source.length;
@@ -64,8 +64,8 @@ function kindOf(text, next) {
 }
 
 /**
- * Where a line and a column are in a text. Both are counted from 1, the column in code points; LF, CR LF and a lone CR
- * end a line.
+ * The offset of a line and column in a text, both from 1, the column in code points. LF, CR LF and a lone CR end a
+ * line.
  */
 export function offsetOf(text, line, column) {
     let offset = 0;

@@ -8,10 +8,10 @@ import { appIcon, verdictElement, withoutAlert } from "./notification-row.js";
 import { payloadView, visibleText } from "./payload-view.js";
 import { connectionKey } from "./state.js";
 
-/** How many characters of a fact fit beside another one. */
+/** The maximum length of a fact that fits next to another one. */
 const NARROW_LENGTH_MAX = 40;
 
-/** Everything about one notification. */
+/** The details of a notification. */
 export class NotificationDetail {
     #container;
     #state;
@@ -28,7 +28,7 @@ export class NotificationDetail {
         this.#onClose = onClose;
     }
 
-    /** Shows a notification, or nothing for null: first what the list knows of it, then all that the API says. */
+    /** Shows a notification, or nothing for null: first from the list, then complete from the API. */
     async show(number) {
         if (number === this.#number) return;
         this.#number = number;
@@ -43,12 +43,12 @@ export class NotificationDetail {
             if (this.#number === number) this.#notification = notification;
         } catch (error) {
             if (this.#number !== number) return;
-            this.#failure = error.status === 404 ? "The simulator holds this notification no more." : error.message;
+            this.#failure = error.status === 404 ? "This notification has left the record of the simulator." : error.message;
         }
         if (this.#number === number) this.#draw();
     }
 
-    /** Draws again where the notification has changed, such as by delivery, or its connection. */
+    /** Redraws if the notification, such as its delivery, or its connection has changed. */
     update() {
         if (this.#number === null) return;
         const row = this.#state.notifications.get(this.#number);
@@ -154,8 +154,8 @@ export class NotificationDetail {
         add("From", known?.remoteAddress);
         add("Protocol", [known?.tlsVersion, known?.cipher, known?.applicationProtocol].filter(Boolean).join(", "));
         add("Certificate", certificate?.subject);
-        add("Certificate is for", certificate?.topics?.join(", "));
-        add("Certificate ends", certificate?.notAfter && timeElement(certificate.notAfter));
+        add("Certificate topics", certificate?.topics?.join(", "));
+        add("Certificate expires", certificate?.notAfter && timeElement(certificate.notAfter));
         add("Fingerprint", certificate?.fingerprint, true);
         add("Payload", notification.payloadByteCount === undefined ? null : bytes(notification.payloadByteCount));
         return list;
@@ -166,7 +166,7 @@ function bytes(number) {
     return `${number.toLocaleString("en-US")} ${number === 1 ? "byte" : "bytes"}`;
 }
 
-/** How long the verdict took. */
+/** The time until the verdict. */
 function timing({ durationMilliseconds: number, outcome, reason }) {
     if (number === undefined || number === null) return null;
     const time = `${number < 10 ? number.toFixed(2) : Math.round(number).toLocaleString("en-US")} ms`;
@@ -175,7 +175,7 @@ function timing({ durationMilliseconds: number, outcome, reason }) {
 
 function expiry(value) {
     if (value === undefined || value === null) return null;
-    return value === "immediately" ? "immediately: never stored" : timeElement(value);
+    return value === "immediately" ? "immediately (never stored)" : timeElement(value);
 }
 
 function section(title, action, ...content) {
@@ -187,7 +187,7 @@ function section(title, action, ...content) {
     );
 }
 
-/** The notification as a device shows it. */
+/** The notification as shown on a device. */
 function banner(notification) {
     const { preview, topic } = notification;
     const missing = preview?.missingKeys ?? [];
@@ -208,7 +208,7 @@ function banner(notification) {
     ].filter(Boolean);
     return element(
         "div",
-        { class: isShown ? "banner" : "banner is-silent", role: "group", "aria-label": "As a device shows it" },
+        { class: isShown ? "banner" : "banner is-silent", role: "group", "aria-label": "Preview" },
         appIcon(topic, preview?.badge),
         element(
             "div",

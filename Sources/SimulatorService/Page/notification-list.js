@@ -3,14 +3,14 @@
 import { element } from "./dom.js";
 import { notificationRow } from "./notification-row.js";
 
-/** How many rows are drawn above and below those that are seen. */
+/** The number of rows drawn above and below the visible ones. */
 const OVERSCAN_COUNT = 8;
-/** How near to the end, in rows, older ones are asked for. */
+/** The distance from the end, in rows, at which older notifications are loaded. */
 const OLDER_DISTANCE = 50;
 
 /**
- * The list of notifications, the newest first. Only the rows that are seen are in the document, and the selected one,
- * on which the focus of a screen reader is. Each says at which place of how many it is.
+ * The list of notifications, the newest first. Only the visible rows and the selected one, on which screen readers
+ * focus, are in the document. Each row has its position and the total as attributes.
  */
 export class NotificationList {
     #container;
@@ -23,7 +23,7 @@ export class NotificationList {
     #rowHeight = 0;
     #selected = null;
     #isScheduled = false;
-    /** Whether the selected one is to be shown as soon as it is known. */
+    /** Whether to scroll to the selected notification once it is loaded. */
     #mustReveal = false;
 
     /** @param {{onSelect: function(number), onOpen: function(number, boolean), onEnd: function()}} handlers */
@@ -62,7 +62,7 @@ export class NotificationList {
         this.#container.scrollTop = 0;
     }
 
-    /** Marks a notification as the one that is looked at; null for none. */
+    /** Selects a notification; null for none. */
     select(number, isRevealed = true) {
         if (this.#selected === number) return;
         this.#selected = number;
@@ -70,7 +70,7 @@ export class NotificationList {
         this.#render(true);
     }
 
-    /** Selects the one so many places further down; the ends of the list are the ends. */
+    /** Moves the selection down by a number of places, within the list. */
     move(places) {
         const count = this.#store.matchingCount;
         if (count === 0) return;
@@ -81,7 +81,7 @@ export class NotificationList {
         this.#onSelect(number);
     }
 
-    /** Draws what has changed. What arrived above the rows that are looked at does not move them. */
+    /** Draws changes. New rows above the visible ones do not move them. */
     update(insertedCount = 0) {
         if (insertedCount > 0 && !this.isAtTop) {
             this.#spacer.style.height = `${this.#store.matchingCount * this.#height}px`;
@@ -124,7 +124,7 @@ export class NotificationList {
 
     #render(isSelectionChanged) {
         const container = this.#container;
-        // A view that is not shown has no height.
+        // A hidden view has no height.
         if (container.clientHeight === 0) return;
         const count = this.#store.matchingCount;
         const height = this.#height;
@@ -151,7 +151,7 @@ export class NotificationList {
     #draw(indices, count, height) {
         const notifications = indices.map((index) => this.#store.at(index));
         const numbers = new Set(notifications.map(({ number }) => number));
-        // First, so that those that stay need not be moved, which would lay them out anew.
+        // First, so that remaining rows need not be moved, which would lay them out again.
         for (const [number, { node }] of this.#rows) {
             if (numbers.has(number)) continue;
             node.remove();
@@ -180,7 +180,7 @@ export class NotificationList {
                 row.count = count;
             }
             this.#rows.set(number, row);
-            // The order in the document is the order on the screen, for those who read it without seeing it.
+            // Screen readers follow the order in the document, which matches the order on the screen.
             if (next === row.node) next = next.nextElementSibling;
             else this.#spacer.insertBefore(row.node, next);
         }

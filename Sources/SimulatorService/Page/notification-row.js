@@ -3,7 +3,7 @@
 import { element, isolated } from "./dom.js";
 import { listenerName, shortTime, shortToken, verdict } from "./format.js";
 
-/** The letter and the color that stand for an app's icon. */
+/** The letter and color that represent an app's icon. */
 export function appIcon(topic, badge) {
     const name = topic?.split(".").pop() ?? "?";
     const shade = [...(topic ?? "")].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 6, 0);
@@ -15,7 +15,7 @@ export function appIcon(topic, badge) {
     );
 }
 
-/** What a device shows: the first line and the rest. */
+/** The text on a device: the first line and the rest. */
 export function shownLines(notification) {
     const preview = notification.preview ?? {};
     const lines = [preview.title, preview.subtitle, preview.body].filter(Boolean);
@@ -24,12 +24,12 @@ export function shownLines(notification) {
     return { title: lines[0], rest: lines.slice(1).join(" — "), isShown: true };
 }
 
-/** Why nothing appears on the screen. */
+/** The effect of a notification without text. */
 export function withoutAlert(notification) {
     const { preview, payloadByteCount } = notification;
-    if (notification.reason === "closed") return "No message: begins with no command";
+    if (notification.reason === "closed") return "Not a message: unknown command";
     if (payloadByteCount === 0) return "No payload";
-    if (preview === undefined) return "Payload is not valid";
+    if (preview === undefined) return "Invalid payload";
     if (preview?.badge === 0) return "Removes the badge";
     if (preview?.badge !== undefined) return `Sets the badge to ${preview.badge}`;
     if (preview?.sound !== undefined) return "Plays a sound";
@@ -41,7 +41,7 @@ export function verdictElement(notification) {
     return element("span", { class: `verdict tone-${tone}`, title: explanation }, text);
 }
 
-/** Labels such as silent, or the keys for which the app has no text. */
+/** Labels such as silent or missing texts. */
 export function labels(notification) {
     const { preview } = notification;
     const made = [];
@@ -67,7 +67,7 @@ function rowLines(notification) {
     ];
 }
 
-/** One row of the list. */
+/** A row of the list. */
 export function notificationRow(notification, index, count, isSelected) {
     const { preview } = notification;
     return element(
@@ -103,7 +103,7 @@ export function notificationRow(notification, index, count, isSelected) {
     );
 }
 
-/** What a screen reader says of a row. */
+/** The text of a row for screen readers. */
 function spokenText(notification) {
     const { title, rest, only } = shownLines(notification);
     const { preview, number, receivedAt } = notification;

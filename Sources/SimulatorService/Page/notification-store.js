@@ -2,16 +2,16 @@
 
 import { Filter } from "./filter.js";
 
-/** How many of the newest notifications the page holds; the simulator holds more. */
+/** The maximum number of newest notifications in the page; the simulator stores more. */
 export const HELD_COUNT_MAX = 10_000;
-/** How many older ones, fetched on demand, it holds besides. */
+/** The maximum number of older notifications in the page, which are loaded on demand. */
 export const OLDER_COUNT_MAX = 10_000;
 
 /**
- * The notifications that the page holds, and which of them match the filter.
+ * The notifications in the page, and those that match the filter.
  *
- * `newest` has no gap: what arrived last, in order of arrival. Behind it come older ones that were fetched for the
- * present filter.
+ * `newest` has the last notifications without gaps, in order of arrival. `older` has earlier ones that were loaded for
+ * the current filter.
  */
 export class NotificationStore {
     #newest = [];
@@ -21,7 +21,7 @@ export class NotificationStore {
     #matchingOlder = [];
     #isStale = false;
     #filter = new Filter();
-    /** Whether the simulator may hold older ones that match. */
+    /** Whether the simulator may have older notifications that match. */
     hasOlder = false;
 
     get filter() {
@@ -40,13 +40,13 @@ export class NotificationStore {
         return this.#newest.length + this.#older.length;
     }
 
-    /** How many match the filter. */
+    /** The number of notifications that match the filter. */
     get matchingCount() {
         this.#refresh();
         return this.#matching.length + this.#matchingOlder.length;
     }
 
-    /** The number before which nothing is held. */
+    /** The lowest loaded number. */
     get lowestNumber() {
         return this.#older[0]?.number ?? this.#newest[0]?.number;
     }
@@ -55,7 +55,7 @@ export class NotificationStore {
         return this.hasOlder && this.#older.length < OLDER_COUNT_MAX;
     }
 
-    /** One of those that match, counted from the newest. */
+    /** Returns a matching notification, counted from the newest. */
     at(index) {
         this.#refresh();
         const newer = this.#matching;
@@ -63,7 +63,7 @@ export class NotificationStore {
         return this.#matchingOlder[this.#matchingOlder.length - 1 - (index - newer.length)];
     }
 
-    /** Where a notification is among those that match, counted from the newest; -1 where it is not. */
+    /** The position of a notification among the matching ones, counted from the newest; -1 for none. */
     indexOf(number) {
         this.#refresh();
         const place = search(this.#matching, number);
@@ -86,7 +86,7 @@ export class NotificationStore {
     }
 
     /**
-     * Adds what has arrived, oldest first.
+     * Adds new notifications, oldest first.
      *
      * @returns {{added: number, matched: number}} how many were new, and how many of those match
      */
@@ -118,7 +118,7 @@ export class NotificationStore {
         return { added, matched };
     }
 
-    /** Adds older ones that were fetched for the present filter, oldest first. */
+    /** Adds older notifications that were loaded for the current filter, oldest first. */
     addOlder(notifications) {
         const rows = notifications.filter(({ number }) => !this.#byNumber.has(number)).map(slim);
         for (const row of rows) this.#byNumber.set(row.number, row);
@@ -126,7 +126,7 @@ export class NotificationStore {
         this.#isStale = true;
     }
 
-    /** Changes what is known of a notification. */
+    /** Updates fields of a notification. */
     update(number, fields) {
         const row = this.#byNumber.get(number);
         if (!row) return;
@@ -142,7 +142,7 @@ export class NotificationStore {
         this.hasOlder = true;
         const kept = this.#older.length === 0 ? [] : dropped.filter((row) => this.#filter.matches(row));
         for (const row of dropped) this.#byNumber.delete(row.number);
-        // Those of them that match close the gap between the newest and the older ones.
+        // The matching ones close the gap between the newest and the older ones.
         for (const row of kept) this.#byNumber.set(row.number, row);
         const all = [...this.#older, ...kept];
         this.#older = all.slice(Math.max(0, all.length - OLDER_COUNT_MAX));
@@ -164,13 +164,13 @@ export class NotificationStore {
     }
 }
 
-/** What a row needs: the payload is held as text alone, and the frame is fetched when it is looked at. */
+/** The fields of a row: the payload only as text, and without the frame, which the details load. */
 function slim(notification) {
     const { payload: _payload, frame: _frame, ...row } = notification;
     return row;
 }
 
-/** The first place whose number is not below `number`. */
+/** The first index whose number is at least `number`. */
 function insertionIndex(rows, number) {
     let low = 0;
     let high = rows.length;

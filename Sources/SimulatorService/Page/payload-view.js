@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 import { characterName, invisible } from "./format.js";
 import { offsetOf, prettyPieces } from "./json-text.js";
 
-/** The payload as JSON, with what is wrong marked at its place. */
+/** The payload as JSON, with problems marked. */
 export function payloadView(notification) {
     const source = notification.payloadText ?? "";
     const problems = (notification.payloadProblems ?? []).map((problem) => ({
@@ -24,7 +24,7 @@ export function payloadView(notification) {
         const made = element("span", { class: `json-${kind}` }, visibleText(text));
         lines.append(here.length === 0 ? made : marked(made, here));
     }
-    // What is missing at the end has its place behind the last byte.
+    // A problem at the end is marked after the last character.
     if (isOpen.length > 0) lines.append(marked(element("span", null, " "), isOpen));
     const view = element("pre", { class: "payload", tabindex: "0", "aria-label": "Payload", dir: "ltr" }, lines);
     if (problems.length === 0) return view;
@@ -48,7 +48,7 @@ function marked(node, problems) {
     );
 }
 
-/** A text in which what cannot be seen is named. */
+/** A text with invisible characters replaced by their code points. */
 export function visibleText(text) {
     const nodes = [];
     let end = 0;

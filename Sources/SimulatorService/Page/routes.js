@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 
-/** What the page's address says: the view, the notification that is looked at, and the filter. */
+/** The page's address, which contains the view, the selected notification and the filter. */
 
 export const views = ["notifications", "devices", "faults", "feedback", "connections"];
 
@@ -25,7 +25,7 @@ export function addressOf(parameters) {
     return text === "" ? "/" : `/?${text}`;
 }
 
-/** A link to a notification; the page follows it without being loaded again. */
+/** A link to a notification, which the page follows without reloading. */
 export function notificationLink(number, key) {
     return element("a", { href: `/?notification=${number}`, "data-key": key }, `#${number}`);
 }

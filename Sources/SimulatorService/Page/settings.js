@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** What a reader has chosen, kept in this browser. */
+/** The reader's settings, stored in the browser. */
 
 function read(name, otherwise) {
     try {
@@ -14,7 +14,7 @@ function write(name, value) {
     try {
         localStorage.setItem(name, value);
     } catch {
-        // It holds until the page is left.
+        // Without storage, the setting lasts until the page is left.
     }
 }
 

@@ -4,17 +4,17 @@ import { api } from "./api.js";
 import { EventStream } from "./event-stream.js";
 import { NotificationStore } from "./notification-store.js";
 
-/** How many notifications are fetched at a time. */
+/** The number of notifications per request. */
 const PAGE_COUNT = 1000;
-/** How many applied faults and connections the page holds. */
+/** The maximum number of fault occurrences and connections in the page. */
 const LOG_COUNT_MAX = 500;
 /** While the page is in the background there are no animation frames. */
 const BACKGROUND_MILLISECONDS = 250;
 
 /**
- * What the page knows of the simulator: read once, and then kept up to date by events.
+ * The state of the simulator: loaded once, then updated by events.
  *
- * Events are applied in batches, one a frame, and those who subscribed are told once what has changed.
+ * Events are applied in batches, one per frame, and subscribers are called once per batch.
  */
 export class SimulatorState {
     notifications = new NotificationStore();
@@ -45,7 +45,7 @@ export class SimulatorState {
         },
     });
 
-    /** @param {function(Set<string>, number): void} subscriber what changed, and how many that match arrived */
+    /** @param {function(Set<string>, number): void} subscriber receives the changed parts, and the number of new matching notifications */
     subscribe(subscriber) {
         this.#subscribers.push(subscriber);
     }
@@ -64,7 +64,7 @@ export class SimulatorState {
         this.#change("notifications");
     }
 
-    /** Reads everything anew: at the start, after an interruption, and when events were lost. Events wait meanwhile. */
+    /** Reloads everything: at the start, after an interruption, and after lost events. Events wait meanwhile. */
     async reload() {
         if (this.#isLoading) {
             this.#mustReload = true;
@@ -77,7 +77,7 @@ export class SimulatorState {
                 await this.#load();
             } while (this.#mustReload);
         } catch {
-            // The address does not answer; the stream says so, and reads all this again when it is open.
+            // The stream reports the failure, and reloads everything once it is open.
         }
         this.#isLoading = false;
         this.#schedule();
@@ -97,7 +97,7 @@ export class SimulatorState {
         }
     }
 
-    /** Reads the small parts. One that cannot be read stays as it is. */
+    /** Loads the small parts. One that cannot be loaded is left unchanged. */
     async #loadParts() {
         const load = async (request, take) => {
             try {
@@ -129,8 +129,8 @@ export class SimulatorState {
     }
 
     /**
-     * Adds the newest notifications. What the page held before stays where it is of the same run of the simulator, and
-     * nothing is missing in between.
+     * Adds the newest notifications. Earlier ones are kept if they are from the same run of the simulator and there is
+     * no gap.
      */
     #merge({ notifications }) {
         const newest = notifications.toReversed();
@@ -142,7 +142,7 @@ export class SimulatorState {
         if (!isAll && !isJoined) store.hasOlder = true;
     }
 
-    /** Fetches older notifications that match the filter, where there are any. */
+    /** Loads older notifications that match the filter. */
     async loadOlder() {
         const store = this.notifications;
         if (this.#olderRequest || !store.canTakeOlder) return;
@@ -187,7 +187,7 @@ export class SimulatorState {
         };
         if (document.hidden) setTimeout(flush, BACKGROUND_MILLISECONDS);
         else requestAnimationFrame(flush);
-        // A page that goes to the background in between gets no frame either.
+        // A page that moves to the background meanwhile gets no frame either.
         if (!document.hidden) setTimeout(flush, BACKGROUND_MILLISECONDS);
     }
 
@@ -224,7 +224,7 @@ export class SimulatorState {
             if (type === "notification") {
                 arrived.push(value);
             } else {
-                // Behind what arrived before it, so that the order of events holds.
+                // After earlier notifications, to keep the order of events.
                 add();
                 this.#applyOne(type, value);
             }
@@ -278,7 +278,7 @@ export class SimulatorState {
         }
     }
 
-    /** A device is not announced anew when a notification is stored for it, or is so no more. */
+    /** Updates the device of a stored notification, for which no device event is sent. */
     #noteStored(notification) {
         const app = this.devices.get(notification?.device)?.apps.find(({ token }) => token === notification.token);
         if (!app) return;
@@ -294,7 +294,7 @@ export class SimulatorState {
     }
 
     #applyFaultLog(application) {
-        // What happens to a notification that is recorded later is told again, with its number.
+        // An occurrence whose notification is recorded later is sent again, with its number.
         const place = this.faultLog.findIndex(({ number }) => number === application.number);
         if (place >= 0) {
             this.faultLog = this.faultLog.with(place, application);

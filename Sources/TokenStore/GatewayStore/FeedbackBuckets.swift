@@ -3,26 +3,26 @@
 import APNSSession
 import APNSWire
 
-/// The tokens of one list with their times, in many small parts.
+/// The tokens of a list with their times, in many buckets.
 ///
-/// Who holds on to a part while the list changes makes that part be copied, and not the whole list. So a list is read
-/// part by part without a copy, whatever is recorded meanwhile.
+/// A bucket that is in use elsewhere while the list changes is copied, instead of the whole list. So a list is read
+/// bucket by bucket without a copy while tokens are recorded.
 struct FeedbackBuckets: Sendable {
-    /// A part of a list.
+    /// A bucket.
     typealias Bucket = FeedbackPage.Bucket
 
-    /// How many parts there are; a list of a million tokens has about 250 in each.
+    /// The number of buckets; with a million tokens, each has about 250.
     static let bucketCount = 4096
 
     private var buckets = [Bucket](repeating: [:], count: Self.bucketCount)
 
-    /// How many tokens there are.
+    /// The number of tokens.
     private(set) var count = 0
 
-    /// The tokens and times, in no order.
+    /// The tokens and times, unordered.
     var all: some Sequence<(key: DeviceToken, value: UInt32)> { self.buckets.lazy.joined() }
 
-    /// The time of a token; `nil` where it is not on the list.
+    /// Returns the time of a token; `nil` if it is not on the list.
     subscript(token: DeviceToken) -> UInt32? {
         get { self.buckets[Self.index(of: token)][token] }
         set {
@@ -33,12 +33,12 @@ struct FeedbackBuckets: Sendable {
         }
     }
 
-    /// Reads on: so many tokens or a few more, fewer only at the end.
+    /// Reads a page of at least this many tokens, or fewer at the end.
     ///
     /// - Parameters:
-    ///   - index: where the last page ended; 0 at first.
-    ///   - countMin: at how many tokens the page ends.
-    /// - Returns: the page; without tokens at the end of the list.
+    ///   - index: the end of the previous page; initially 0.
+    ///   - countMin: the minimum number of tokens.
+    /// - Returns: the page; empty at the end of the list.
     func page(from index: Int, countMin: Int) -> FeedbackPage {
         var page = FeedbackPage(nextIndex: index)
         var count = 0

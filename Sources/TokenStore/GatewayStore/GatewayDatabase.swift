@@ -4,22 +4,22 @@ import APNSSession
 import FileSystemSupport
 import GRDB
 
-/// The database of a store of a gateway, open.
+/// The open database of a gateway store.
 struct GatewayDatabase: Sendable {
     let queue: DatabaseQueue
-    /// Tells whether the file is still in its place: SQLite goes on writing to one that was removed or replaced, where
-    /// nobody finds it again.
+    /// Identifies the opened file: SQLite keeps writing to a file that was removed or replaced, where the data would be
+    /// lost.
     let node: FileIdentity
 
-    /// How long to wait before writing again after failures.
+    /// The delay before writing again after failures.
     static let backoff = Backoff(first: .milliseconds(250), max: .seconds(15))
 
-    /// Opens a database, and makes it where it is not there.
+    /// Opens a database; it is created if missing.
     ///
     /// - Parameters:
-    ///   - path: the file.
+    ///   - path: the path of the file.
     ///   - label: the name of the store.
-    ///   - prepare: makes the tables.
+    ///   - prepare: creates the tables.
     /// - Throws: ``GatewayStoreError``.
     init(path: String, label: String, prepare: (Database) throws -> Void) throws(GatewayStoreError) {
         do {
@@ -37,7 +37,7 @@ struct GatewayDatabase: Sendable {
         } catch {
             throw GatewayStoreError(path: path, detail: "\(error)")
         }
-        guard let node = FileIdentity(path: path) else { throw GatewayStoreError(path: path, detail: "it is gone") }
+        guard let node = FileIdentity(path: path) else { throw GatewayStoreError(path: path, detail: "it was removed") }
         self.node = node
     }
 }

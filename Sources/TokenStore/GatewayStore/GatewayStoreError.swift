@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why the database of a gateway cannot be used.
+/// The error of a gateway's database that cannot be used.
 public struct GatewayStoreError: Error, Hashable, Sendable {
-    /// The file.
+    /// The path of the file.
     public var path: String
-    /// What happened.
+    /// The reason.
     public var detail: String
 }
 
 extension GatewayStoreError: CustomStringConvertible {
-    /// A sentence for people.
-    public var description: String { "the feedback database \(self.path) cannot be used: \(self.detail)" }
+    /// A message for people.
+    public var description: String { "cannot use the feedback database \(self.path): \(self.detail)" }
 }

@@ -10,28 +10,28 @@ public import Logging
 import Metrics
 import NIOConcurrencyHelpers
 
-/// What the feedback service has to tell, kept in an SQLite file.
+/// The dead tokens for the feedback service, stored in an SQLite file.
 ///
-/// All of it is in memory as well, so that event loops never wait for the disk; the file is written by one thread, many
-/// changes in one transaction. A tuple is said to be kept when its transaction is on the disk.
+/// They are also in memory, so that event loops never wait for the disk. One thread writes the file, many changes per
+/// transaction. A tuple counts as stored when its transaction is on the disk.
 ///
-/// Where the file cannot be written, ``problem`` says so, nothing is said to be kept, and it is tried again after a
-/// pause; then all that is in memory is written, into a new file where the old one is gone.
+/// If the file cannot be written, ``problem`` is set, nothing counts as stored, and writing is retried after a pause.
+/// Then everything in memory is written, to a new file if the old one was removed.
 public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
-    /// How many tokens are kept by default.
+    /// The default limit of tokens.
     ///
-    /// A million take about 100 MB of memory.
+    /// A million use about 100 MB of memory.
     public static let countMaxDefault = 1_000_000
 
-    /// How long nothing more is logged of tokens that are not kept.
+    /// The minimum interval of log messages about dropped tokens.
     static let droppedLogPause = Duration.seconds(10)
 
-    /// The layout of the file that this version reads and writes.
+    /// The layout version of the file.
     private static let version = 1
 
     private enum Change: Sendable {
         case put(FeedbackTuple, TokenScope)
-        /// Takes a token off; only where its time is this one, unless that is `nil`.
+        /// Removes a token, only with this time unless it is `nil`.
         case remove(DeviceToken, UInt32?, TokenScope)
     }
 
@@ -41,16 +41,16 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         var changes: [Change] = []
         var waiters: [@Sendable () -> Void] = []
         var isWriting = false
-        /// Why the file cannot be written; then all is to be written anew.
+        /// Why the file cannot be written; then everything has to be written again.
         var problem: String?
-        /// Whether changes are not kept, because all is to be written anew from what the lists are then.
+        /// Whether changes are not queued, because everything will be written from the lists.
         var isBehind = false
-        /// How many tokens were not kept since that was logged last, and when that was.
+        /// The number of dropped tokens since the last log message, and its time.
         var droppedCount = 0
         var droppedLogTime: ContinuousClock.Instant?
     }
 
-    /// The open file; used on the thread of the store only, but for the start.
+    /// The open file; used only on the thread of the store, except at the start.
     private struct File: Sendable {
         var database: GatewayDatabase
         var failureCount = 0
@@ -65,12 +65,12 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     private let state: NIOLockedValueBox<State>
     private let thread = DispatchQueue(label: "feedback store")
 
-    /// Opens a store, and makes it where it is not there.
+    /// Opens a store; it is created if missing.
     ///
     /// - Parameters:
-    ///   - path: the file.
-    ///   - countMax: how many tokens are kept at most; more are not.
-    ///   - logger: is told where the file cannot be written.
+    ///   - path: the path of the file.
+    ///   - countMax: the maximum number of tokens; further ones are dropped.
+    ///   - logger: receives write failures.
     /// - Throws: ``GatewayStoreError``.
     public init(path: String, countMax: Int = countMaxDefault, logger: Logger = .current) throws(GatewayStoreError) {
         self.path = path
@@ -89,7 +89,8 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         try GatewayDatabase(path: path, label: "feedback store") { database in
             let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
             guard version <= Self.version else {
-                throw GatewayStoreError(path: path, detail: "it is of a newer version (\(version)) of this program")
+                let detail = "it was created by a newer release (layout version \(version)); use that release"
+                throw GatewayStoreError(path: path, detail: detail)
             }
             try database.execute(
                 sql: """
@@ -119,27 +120,27 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         return state
     }
 
-    /// How many tokens wait in each list.
+    /// The number of tokens in each list.
     public var counts: [TokenScope: Int] { self.state.withLockedValue { $0.lists.mapValues(\.count) } }
 
-    /// Why the file cannot be written now; `nil` where it can.
+    /// Why the file currently cannot be written; `nil` if it can.
     ///
-    /// What is not written is in memory, and it is tried again.
+    /// Changes that are not written are in memory, and writing is retried.
     public var problem: String? { self.state.withLockedValue(\.problem) }
 
-    /// Reads on in a list.
+    /// Reads the next page of a list.
     public func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage {
         self.state.withLockedValue { state in
             state.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackPage(nextIndex: index)
         }
     }
 
-    /// Keeps a tuple; of several for a token, the newest.
+    /// Stores a tuple; of several for a token, the newest counts.
     ///
     /// - Parameters:
-    ///   - tuple: the token, and since when it is dead.
-    ///   - list: whose list it goes to.
-    ///   - onKept: is called once when the tuple is on the disk, or cannot be kept, which is logged.
+    ///   - tuple: the token, and the time of its failure.
+    ///   - list: the list.
+    ///   - onKept: called once, when the tuple is on the disk, or was dropped, which is logged.
     public func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void) {
         let (isFull, startsWriting) = self.state.withLockedValue { state -> (Bool, Bool) in
             let before = state.lists[list]?[tuple.token]
@@ -158,7 +159,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         if startsWriting { self.thread.async { self.write() } }
     }
 
-    /// Logs that a token is not kept, once in a while, so that nobody can fill a disk with that.
+    /// Logs dropped tokens at a limited rate, so that no client can fill a disk.
     private func logDrop(_ list: TokenScope) {
         let count = self.state.withLockedValue { state -> Int? in
             state.droppedCount += 1
@@ -174,21 +175,21 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         )
     }
 
-    /// Takes a token off the list, since a notification for it was delivered.
+    /// Removes a token from its list, since a notification for it was delivered.
     ///
     /// - Parameters:
     ///   - token: the token.
-    ///   - list: whose list.
+    ///   - list: the list.
     public func forget(_ token: DeviceToken, in list: TokenScope) {
-        // Most lists are empty, and this is asked for each notification.
+        // Most lists are empty, and this is called for each notification.
         guard self.state.withLockedValue({ $0.count > 0 }) else { return }
         self.remove(CollectionOfOne((token, nil)), in: list)
     }
 
-    /// Takes tokens that were delivered off a list, where their time is still the one that was delivered.
+    /// Removes delivered tokens from a list, if their times are unchanged.
     ///
-    /// Of a long list most are taken off later, on the thread of the store and a portion at a time, so that neither the
-    /// caller nor one that records is held up by it. A list that is opened meanwhile may have some of them again.
+    /// Most tokens of a long list are removed later, in portions on the thread of the store, so that neither the caller
+    /// nor recording is delayed. A list that is opened meanwhile may contain some of them again.
     public func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope) {
         var count = 0
         var portionCount = 0
@@ -200,14 +201,14 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         }
         guard portionCount < tokens.count else { return }
         let rest = Array(tokens[portionCount...])
-        // Behind the transaction with what was taken off now.
+        // After the transaction with the tokens removed above.
         self.thread.async { self.acknowledge(rest, in: list) }
     }
 
-    /// So many tokens that were delivered are taken off at a time, and in one transaction.
+    /// The number of delivered tokens that are removed at a time, in one transaction.
     private static let portionCount = 8192
 
-    /// Takes tokens off a list, those with a time only where that is still theirs.
+    /// Removes tokens from a list; those with a time only if it is unchanged.
     private func remove(_ tokens: some Sequence<(DeviceToken, UInt32?)>, in list: TokenScope) {
         let startsWriting = self.state.withLockedValue { state -> Bool in
             guard state.count > 0, state.lists[list] != nil else { return false }
@@ -227,15 +228,15 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         return !state.isWriting
     }
 
-    /// What is to be written next.
+    /// The next changes to write.
     private struct Batch {
         var changes: [Change]
-        /// All there is, where the file has to be written anew.
+        /// The whole content, if the file has to be written again.
         var lists: [TokenScope: FeedbackBuckets]?
         var waiters: [@Sendable () -> Void]
     }
 
-    /// Writes all changes, those that come meanwhile too; on the thread of the store.
+    /// Writes all changes, including new ones; on the thread of the store.
     private func write() {
         while let batch = self.nextBatch() {
             do {
@@ -266,9 +267,9 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     private func write(_ batch: Batch) throws {
         guard let lists = batch.lists else {
             let database = self.file.withLockedValue(\.database)
-            // SQLite goes on writing to a file that was removed, where nobody finds it again.
+            // SQLite keeps writing to a removed file, where the data would be lost.
             guard FileIdentity(path: self.path) == database.node else {
-                throw GatewayStoreError(path: self.path, detail: "it is gone, or another one is in its place")
+                throw GatewayStoreError(path: self.path, detail: "the file was removed or replaced")
             }
             try database.queue.write { try Self.apply(batch.changes, to: $0) }
             return
@@ -276,7 +277,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         let opened = try Self.open(self.path)
         let isSame = opened.node == self.file.withLockedValue(\.database.node)
         try opened.queue.write { database in
-            // What somebody put in its place is not this store's to throw away.
+            // Another program's file in its place is not cleared.
             if isSame { try database.execute(sql: "DELETE FROM feedback") }
             for (list, tokens) in lists {
                 try Self.apply(
@@ -287,7 +288,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         }
         self.file.withLockedValue { $0 = File(database: opened) }
         self.state.withLockedValue { $0.problem = nil }
-        self.logger.notice("feedback is written again")
+        self.logger.notice("feedback database writable again")
     }
 
     private func failed(_ error: any Error, _ batch: Batch) {
@@ -304,7 +305,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         self.failures.increment()
         let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
-            "feedback not written, which is tried again",
+            "feedback not written, retrying",
             metadata: [LogKey.failure: "\(error)", LogKey.storePause: "\(pause)"]
         )
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
@@ -336,7 +337,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
 
     private static func data(_ token: DeviceToken) -> Data { unsafe token.withUnsafeBytes { unsafe Data($0) } }
 
-    /// Waits until all that was recorded is on the disk, or could not be written once more.
+    /// Waits until everything recorded so far is on the disk, or has failed to be written once more.
     public func flush() async {
         await withCheckedContinuation { continuation in self.thread.async { continuation.resume() } }
     }

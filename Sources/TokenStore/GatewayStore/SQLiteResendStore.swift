@@ -18,22 +18,22 @@ import Musl
 import Darwin
 #endif
 
-/// Keeps the resends that are expected of providers in an SQLite file, which may be that of a ``SQLiteFeedbackStore``.
+/// Stores expected resends of providers in an SQLite file, which may be that of a ``SQLiteFeedbackStore``.
 ///
-/// One thread writes, many changes in one transaction; a change is done when its transaction is on the disk. Where the
-/// file cannot be written, the changes wait, and are tried again after a pause. Where it is gone or another one is in
-/// its place, all that is expected goes to the file that is there then. Where only a part of it was removed, nothing
-/// is written until a restart.
+/// One thread writes, many changes per transaction; a change is done when its transaction is on the disk. If the file
+/// cannot be written, the changes wait, and writing is retried after a pause. If it was removed or replaced, all
+/// expected resends are written to the current file. If only a part of it was removed, nothing is written until a
+/// restart.
 public final class SQLiteResendStore: ResendStore, Sendable {
-    /// How long the gateway may have been stopped for its resends still to be expected.
+    /// How long the gateway may have been down for its resends to be still expected.
     ///
-    /// Providers try again for minutes, and what they send later is more likely a new notification that is alike.
+    /// Providers retry for minutes; what they send later is more likely a new notification with the same content.
     static let downtimeMax = Duration.seconds(600)
 
-    /// How many keys may wait to be written; more are refused.
+    /// The maximum number of pending keys; further ones are refused.
     static let pendingCountMax = 100_000
 
-    /// The file counts in whole seconds.
+    /// The file has whole seconds.
     private static let expiryMargin = Duration.seconds(2)
 
     private enum Change: Sendable {
@@ -49,12 +49,12 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         var isExpiryScheduled = false
     }
 
-    /// The open file; used on the thread of the store only, but for the start.
+    /// The open file; used only on the thread of the store, except at the start.
     private struct File: Sendable {
         var database: GatewayDatabase
-        /// The write-ahead log beside it, without which what was written last is lost.
+        /// Identifies the write-ahead log, without which the last writes are lost.
         var logNode: FileIdentity?
-        /// Whether it failed, so that it is opened anew.
+        /// Whether it failed and has to be opened again.
         var hasFailed = false
     }
 
@@ -66,11 +66,11 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private let now: @Sendable () -> Int64
     private let thread = DispatchQueue(label: "resend store")
 
-    /// Opens a store, and makes it where it is not there.
+    /// Opens a store; it is created if missing.
     ///
     /// - Parameters:
-    ///   - path: the file.
-    ///   - logger: is told where the file cannot be written.
+    ///   - path: the path of the file.
+    ///   - logger: receives write failures.
     /// - Throws: ``GatewayStoreError``.
     public convenience init(path: String, logger: Logger = .current) throws(GatewayStoreError) {
         try self.init(path: path, logger: logger, now: { Int64(time(nil)) })
@@ -98,15 +98,15 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         return File(database: database, logNode: FileIdentity(path: path + "-wal"))
     }
 
-    /// The resends that are expected of a provider, from now on for so long.
+    /// Returns the expected resends of a provider, and extends their time.
     ///
-    /// What was to be remembered until the gateway stopped, or not long before, counts: no provider could send again
-    /// meanwhile. Where the file cannot be read, that is logged, and there are none.
+    /// Entries count that were valid when the gateway stopped, or shortly before, since no provider could resend
+    /// meanwhile. If the file cannot be read, this is logged, and the result is empty.
     ///
     /// - Parameters:
-    ///   - provider: its name.
-    ///   - duration: for how long.
-    /// - Returns: their keys, the oldest first.
+    ///   - provider: the provider's name.
+    ///   - duration: how long they are expected from now on.
+    /// - Returns: the keys, the oldest first.
     public func keys(of provider: String, for duration: Duration) -> [ResendKey] {
         let now = self.now()
         let earliest = now - Self.downtimeMax.components.seconds
@@ -138,7 +138,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         return isOver ? .max : end
     }
 
-    /// Keeps keys.
+    /// Stores keys.
     public func insert(
         _ keys: [ResendKey],
         of provider: String,
@@ -155,7 +155,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         self.scheduleExpiry(after: duration)
     }
 
-    /// Takes out one of a key.
+    /// Removes one entry of a key.
     public func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
         self.enqueue(.remove(key, provider: provider), onRemoved)
     }
@@ -169,7 +169,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         if startsWriting { self.thread.async { self.write() } }
     }
 
-    /// Removes what is too old, also where nothing else is written, so that a later start does not expect it.
+    /// Removes expired entries even if nothing else is written, so that a later start does not expect them.
     private func scheduleExpiry(after duration: Duration) {
         let isFirst = self.pending.withLockedValue { pending in
             defer { pending.isExpiryScheduled = true }
@@ -193,7 +193,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
     }
 
-    /// Writes all changes, those that come meanwhile too; on the thread of the store.
+    /// Writes all changes, including new ones; on the thread of the store.
     private func write() {
         while true {
             let changes = self.pending.withLockedValue { pending in
@@ -222,16 +222,16 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         var file = old
         let isInPlace = FileIdentity(path: self.path) == old.database.node
         let isLogInPlace = FileIdentity(path: self.path + "-wal") == old.logNode
-        // SQLite goes on writing to a log that was removed, and takes one that was left for that of the next file.
+        // SQLite keeps writing to a removed log, and a leftover log would be applied to the next file.
         if isInPlace != isLogInPlace {
-            let gone = isInPlace ? "its write-ahead log was removed" : "it was removed, and its write-ahead log was not"
+            let gone = isInPlace ? "its write-ahead log was removed" : "it was removed without its write-ahead log"
             throw GatewayStoreError(path: self.path, detail: "\(gone); restart the gateway")
         }
         let kept = isInPlace ? [] : self.expected(in: old.database.queue, now: now)
         if !isInPlace || old.hasFailed { file = try Self.open(self.path) }
         try file.database.queue.write { database in
             if !isInPlace {
-                // What the file that is open still knows is right, whatever is in the one in its place.
+                // The content of the open file is correct, whatever the file in its place contains.
                 try database.execute(sql: "DELETE FROM resend")
                 try Self.insert(kept, into: database)
             }
@@ -242,14 +242,14 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         self.file.withLockedValue { [file] in $0 = file }
     }
 
-    /// What is expected by a file that nobody finds any more, which is open still.
+    /// Returns the expected resends in a removed file that is still open.
     private func expected(in old: DatabaseQueue, now: Int64) -> [Row] {
         do {
             return try old.read { old in
                 try Row.fetchAll(old, sql: "SELECT provider, key, until FROM resend WHERE until >= ?", arguments: [now])
             }
         } catch {
-            self.logger.error("expected resends lost with their file", metadata: [LogKey.failure: "\(error)"])
+            self.logger.error("expected resends lost with the removed database", metadata: [LogKey.failure: "\(error)"])
             return []
         }
     }
@@ -296,7 +296,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }
 
-    /// Waits until all changes so far are on the disk, or could not be written once more.
+    /// Waits until all changes so far are on the disk, or have failed to be written once more.
     public func flush() async {
         await withCheckedContinuation { continuation in self.thread.async { continuation.resume() } }
     }

@@ -2,11 +2,11 @@
 
 import GRDB
 
-/// Reads the tokens of a purge list that are dead by some rules page by page, ordered by topic and bytes.
+/// Reads the tokens of a purge list that are dead by the rules page by page, ordered by topic and bytes.
 ///
-/// All are as they were when it was made, whatever is recorded meanwhile. Its calls block.
+/// It reads a snapshot from the time of its creation. Its methods block.
 public struct DeadTokenReader {
-    /// The tokens of a page, where nobody says otherwise.
+    /// The default number of tokens per page.
     static let pageTokenCountDefault = 1000
 
     private let path: String
@@ -14,11 +14,11 @@ public struct DeadTokenReader {
     private let dead: DeadTokens
     private var position = DeadTokens.Position()
 
-    /// Makes a reader.
+    /// Creates a reader.
     ///
     /// - Parameters:
-    ///   - list: the list.
-    ///   - rules: which tokens; where the topic is that of a row, those of all topics.
+    ///   - list: the purge list.
+    ///   - rules: the rules; if the topic is that of a row, the tokens of all topics.
     /// - Throws: ``PurgeListError``, ``TokenTableError/severalTopics(_:_:)``.
     public init(_ list: PurgeList, _ rules: TokenTableRules) throws {
         self.path = list.path
@@ -31,8 +31,8 @@ public struct DeadTokenReader {
 
     /// Reads the next page.
     ///
-    /// - Parameter countMax: the most tokens of it, at least 1.
-    /// - Returns: so many tokens, fewer only at the end; none behind it.
+    /// - Parameter countMax: the maximum number of tokens, at least 1.
+    /// - Returns: this many tokens, or fewer at the end, then none.
     /// - Throws: ``PurgeListError``.
     public mutating func next(_ countMax: Int) throws -> [DeadToken] {
         try PurgeListError.translated(path: self.path) {

@@ -4,25 +4,25 @@ import APNSWire
 import GRDB
 import Glibc
 
-/// The part of a purge list that is held against a table, in one transaction.
+/// The part of a purge list that is compared with a table, in one transaction.
 struct DeadTokens {
     private let path: String
     private let rules: TokenTableRules
     private let scopes: [(identifier: Int64, scope: TokenScope)]
-    /// The scopes by the bytes of their topics, in the order of these.
+    /// The scopes ordered by the bytes of their topics.
     private let topics: [(bytes: [UInt8], scope: Int64)]
     private let filter: PurgeFilter
     private let lookUp: PurgeStatement
     private let details: PurgeStatement
 
-    /// Reads the list through once, for the filter.
+    /// Reads the whole list once for the filter.
     init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
         self.path = path
         self.rules = rules
         self.scopes = try Self.scopes(database, rules)
         self.topics = self.scopes.map { (Array($0.scope.topic.utf8), $0.identifier) }
             .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        // A token that is dead in all of them is in each, so one is enough for the filter.
+        // A token that is dead in all topics is in each, so one topic is enough for the filter.
         let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
         self.filter = try PurgeFilter(database, scopes: filtered.map(\.identifier))
         self.lookUp = try PurgeStatement(database, sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
@@ -32,7 +32,7 @@ struct DeadTokens {
         )
     }
 
-    /// The topics of the rules, but for those in which nothing is dead and nothing depends on that.
+    /// Returns the scopes of the rules' topics, without those that have no entries and no influence.
     private static func scopes(
         _ database: Database,
         _ rules: TokenTableRules
@@ -52,7 +52,7 @@ struct DeadTokens {
         return scopes
     }
 
-    /// The topics in which a token must be dead; those without entries too, since nothing is dead there.
+    /// Returns the scopes in which a token must be dead, including those without entries, in which nothing is dead.
     private static func all(
         _ topics: [String],
         of known: [(identifier: Int64, scope: TokenScope)],
@@ -68,7 +68,7 @@ struct DeadTokens {
         return scopes
     }
 
-    /// Finds the scope of a topic that a row names; `nil` where nothing is dead in it.
+    /// Returns the scope of a row's topic; `nil` if nothing is dead in it.
     func scope(ofTopic topic: UnsafeRawBufferPointer) -> Int64? {
         var (first, end) = (0, self.topics.count)
         while first < end {
@@ -80,16 +80,16 @@ struct DeadTokens {
         return nil
     }
 
-    /// Below zero, zero or above, as bytes come before others, are the same or come behind.
+    /// Compares bytes: negative, zero or positive.
     private static func order(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Int {
         guard let start = one.baseAddress, let otherStart = other.baseAddress else { return one.count - other.count }
         let order = unsafe memcmp(start, otherStart, min(one.count, other.count))
         return order == 0 ? one.count - other.count : Int(order)
     }
 
-    /// When a token failed, as the rules see it; `nil` where it is not dead.
+    /// Returns when a token failed by the rules; `nil` if it is not dead.
     ///
-    /// The scope is that of the row's topic, where the rules go by a column.
+    /// The scope is that of the row's topic, if the rules use a column.
     func failure(of token: UnsafeRawBufferPointer, in scope: Int64?) throws -> Int64? {
         guard unsafe self.filter.mayContain(token) else { return nil }
         guard case .column = self.rules.topic else { return try unsafe self.earliestFailure(of: token) }
@@ -97,7 +97,7 @@ struct DeadTokens {
         return try unsafe self.find(token, scope)
     }
 
-    /// Where a token is dead in every topic, when it was in the first; what registered after that is alive in one.
+    /// Returns the earliest failure if a token is dead in every topic; a later registration is alive in one of them.
     private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
         var earliest: Int64?
         for scope in self.scopes {
@@ -120,16 +120,16 @@ struct DeadTokens {
         }
     }
 
-    /// The place of a token in the order of topics and bytes.
+    /// The position of a token in the order of topics and bytes.
     struct Position {
         fileprivate var scopeIndex = 0
-        /// Before each token.
+        /// Before all tokens.
         fileprivate var token: [UInt8] = []
     }
 
     /// Reads the next tokens that are dead by the rules, ordered by topic and bytes.
     ///
-    /// - Returns: so many, fewer only at the end.
+    /// - Returns: this many tokens, or fewer at the end.
     func page(after position: inout Position, countMax: Int) throws -> [DeadToken] {
         let isEveryTopic = self.rules.topic.isEveryTopic
         let scopes = isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]

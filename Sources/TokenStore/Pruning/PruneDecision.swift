@@ -3,16 +3,16 @@
 import APNSWire
 import GRDB
 
-/// Decides which rows are due, and counts why.
+/// Decides which rows are due, and counts the reasons.
 struct PruneDecision {
     private let table: TokenTable
     private let dead: DeadTokens
     private let graceSecondCount: Int64
-    /// Computed once, since they are asked for at each row.
+    /// Precomputed, since they are used for each row.
     private let registrationIndex: Int32?
     private let topicIndex: Int32?
     private let activeIndex: Int32?
-    /// In arrays, since a dictionary would cost more than the row.
+    /// Arrays, since dictionary look-ups would cost more than the rest of a row.
     private var spellingCounts = [Int](repeating: 0, count: DeviceTokenSpelling.allCases.count)
     private var timeKindCounts = [Int](repeating: 0, count: RegistrationTimeKind.allCases.count)
     private var report = TokenTableReport()
@@ -98,12 +98,12 @@ struct PruneDecision {
         }
     }
 
-    /// The number of a row; in a table without, how many came before it, since its key may be a token.
+    /// The row number; in a table without one, the number of earlier rows, since its key may be a token.
     private func number(_ row: SQLiteRow) -> Int64 {
         self.table.hasRowNumbers ? row.integer(0) : Int64(self.report.rowCount)
     }
 
-    /// What was counted.
+    /// The counts.
     var counts: TokenTableReport {
         var report = self.report
         for spelling in DeviceTokenSpelling.allCases where self.spellingCounts[spelling.rawValue] > 0 {
@@ -117,7 +117,7 @@ struct PruneDecision {
 }
 
 extension [Int64] {
-    /// Notes the number of a row, if it is one of the first.
+    /// Appends the number of a row, up to a limit.
     mutating func note(_ number: Int64) {
         if self.count < TokenTableLimits.namedRowCount { self.append(number) }
     }

@@ -2,19 +2,19 @@
 
 import APNSWire
 
-/// Statements that prune a token table of another database, in transactions of a bounded number of tokens.
+/// Writes statements that prune a token table of another database, in transactions of limited size.
 ///
-/// Each token comes with its own time of failure, so that no row goes that registered after it. A registration before
-/// 2008 is none: zero or a distant date for never, or a time in another unit. Nothing of the list can
-/// end a literal: tokens are digits and letters, times are numbers or digits with `-`, `:` and a space, and a topic
-/// that has anything but letters, digits, `.`, `-` and `_` is left out and counted.
+/// Each token has its own time of failure, so that no row is pruned that registered later. Registrations before 2008
+/// are not times: zero or a distant date for never, or a time in another unit. No value of the list can end a literal:
+/// tokens are digits and letters, times are numbers or digits with `-`, `:` and a space, and a topic with anything but
+/// letters, digits, `.`, `-` and `_` is omitted and counted.
 public struct PruneScript: Hashable, Sendable {
-    /// How the column of registrations holds its times.
+    /// The type of the registration column.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Clock: String, Hashable, Sendable, CaseIterable {
-        /// As a moment of the database, which is compared in UTC.
+        /// A timestamp of the database, compared in UTC.
         case timestamp
         /// In seconds since 1970.
         case seconds
@@ -24,55 +24,55 @@ public struct PruneScript: Hashable, Sendable {
 
     /// What was written.
     public struct Counts: Hashable, Sendable {
-        /// Tokens in the statements.
+        /// The number of tokens in the statements.
         public var tokenCount = 0
-        /// Transactions.
+        /// The number of transactions.
         public var batchCount = 0
-        /// Tokens left out, since their topic cannot stand in a literal.
+        /// The number of tokens omitted because their topics cannot be in a literal.
         public var skippedCount = 0
 
-        /// Nothing.
+        /// Creates zero counts.
         public init() {}
     }
 
-    /// The most tokens of a transaction; databases bound how deep a condition may be nested.
+    /// The maximum number of tokens per transaction; databases limit the nesting of conditions.
     public static let batchTokenCountMax = 500
 
-    /// The database.
+    /// The SQL dialect.
     public var dialect: SQLDialect
-    /// The table, with the names of schemas before it and points between them, or not.
+    /// The table, with or without schema names and periods before it.
     public var table: String
-    /// The column with the tokens.
+    /// The column of the tokens.
     public var tokenColumn: String
-    /// What makes a row due.
+    /// The rules for due rows.
     public var rules: TokenTableRules
-    /// How the tokens stand in the table; the default is lower-case hexadecimal digits.
+    /// The format of the tokens in the table; by default lower-case hexadecimal digits.
     public var literal = TokenLiteral.hexadecimal
-    /// How the times of registration stand in the table; the default is a timestamp.
+    /// The type of the registration column; by default a timestamp.
     public var clock = Clock.timestamp
-    /// What an inactive row has in its column: `0`, `FALSE`; by default as the database likes it.
+    /// The value that marks a row inactive: `0` or `FALSE`; by default that of the dialect.
     public var inactiveValue: InactiveValue?
-    /// The tokens of a transaction, 1 to 500; the default is 500.
+    /// The number of tokens per transaction, 1 to 500; by default 500.
     public var batchTokenCount = PruneScript.batchTokenCountMax
 
-    /// What an inactive row has in its column.
+    /// The value that marks a row inactive.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum InactiveValue: String, Hashable, Sendable, CaseIterable {
         /// A number.
         case zero = "0"
-        /// A truth value.
+        /// A Boolean.
         case no = "false"
     }
 
-    /// Makes a script with defaults.
+    /// Creates a script with defaults.
     ///
     /// - Parameters:
-    ///   - dialect: the database.
+    ///   - dialect: the SQL dialect.
     ///   - table: the table.
-    ///   - tokenColumn: the column with the tokens.
-    ///   - rules: what makes a row due.
+    ///   - tokenColumn: the column of the tokens.
+    ///   - rules: the rules for due rows.
     public init(dialect: SQLDialect, table: String, tokenColumn: String, rules: TokenTableRules) {
         self.dialect = dialect
         self.table = table
@@ -80,13 +80,13 @@ public struct PruneScript: Hashable, Sendable {
         self.rules = rules
     }
 
-    /// Writes the statements for all of a list that the rules mean.
+    /// Writes the statements for all tokens that are dead by the rules.
     ///
     /// - Parameters:
     ///   - list: the purge list.
-    ///   - write: is given one transaction after the other.
-    /// - Returns: what was written.
-    /// - Throws: ``PurgeListError``, ``TokenTableError``, and what `write` throws.
+    ///   - write: receives one transaction at a time.
+    /// - Returns: the counts.
+    /// - Throws: ``PurgeListError``, ``TokenTableError``, and errors of `write`.
     public func write(_ list: PurgeList, _ write: (String) throws -> Void) throws -> Counts {
         let frame = try Frame(self)
         var counts = Counts()
@@ -111,7 +111,7 @@ public struct PruneScript: Hashable, Sendable {
         return counts
     }
 
-    /// What stays the same from one transaction to the next.
+    /// The constant parts of all transactions.
     private struct Frame {
         let session: String?
         let head: String
@@ -163,7 +163,7 @@ public struct PruneScript: Hashable, Sendable {
         let failedAt: Int64
     }
 
-    /// The conditions of the tokens, those together that failed in the same second.
+    /// Returns the conditions of tokens, grouped by the second of failure.
     private func conditions(_ batch: [DeadToken], _ frame: Frame) -> String {
         let groups = Dictionary(grouping: batch) { token in
             Group(
@@ -194,7 +194,7 @@ public struct PruneScript: Hashable, Sendable {
         }
     }
 
-    /// Whether a topic can stand in a literal of any database: what bundle identifiers are made of.
+    /// Whether a topic can be in a literal of any database: only characters of bundle identifiers.
     private static func isFit(topic: String) -> Bool {
         topic.utf8.allSatisfy { byte in
             (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)

@@ -2,30 +2,30 @@
 
 import APNSWire
 
-/// How a time of registration stands in a table.
+/// The format of a registration time in a table.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum RegistrationTimeKind: Int, Hashable, Sendable, CaseIterable {
-    /// Seconds since 1970, whole.
+    /// Whole seconds since 1970.
     case seconds
     /// Milliseconds since 1970.
     case milliseconds
     /// Seconds since 1970 with a fraction.
     case fractionalSeconds
-    /// Days since noon in Greenwich on 24 November 4714 BC, as SQLite's `julianday` gives them.
+    /// Days since noon in Greenwich on 24 November 4714 BC, as of SQLite's `julianday`.
     case julianDay
-    /// ISO 8601 with a zone.
+    /// ISO 8601 with a time zone.
     case zoned
-    /// ISO 8601 without a zone, also as SQLite's `datetime` gives it; taken as UTC.
+    /// ISO 8601 without a time zone, or SQLite's `datetime`; interpreted as UTC.
     case unzoned
-    /// A date alone; taken as the end of that day, UTC.
+    /// A date alone; interpreted as the end of that day, UTC.
     case date
 
-    /// Whether it depends on the zone that was meant.
+    /// Whether it depends on the intended time zone.
     var lacksZone: Bool { self == .unzoned || self == .date }
 
-    /// The kind in the words of a report.
+    /// The name of the format in reports.
     public var name: String {
         switch self {
         case .seconds: "seconds since 1970"
@@ -33,26 +33,26 @@ public enum RegistrationTimeKind: Int, Hashable, Sendable, CaseIterable {
         case .fractionalSeconds: "seconds since 1970 with a fraction"
         case .julianDay: "Julian day"
         case .zoned: "ISO 8601 with zone"
-        case .unzoned: "ISO 8601 without zone, taken as UTC"
-        case .date: "date alone, taken as the end of that day in UTC"
+        case .unzoned: "ISO 8601 without zone, interpreted as UTC"
+        case .date: "date alone, interpreted as the end of that day in UTC"
         }
     }
 }
 
-/// A moment of registration, as the last whole second that it can be.
+/// A registration time, as the last whole second that it can be.
 ///
-/// Where a text leaves out seconds or hours, it is the latest moment that the text can mean, so that a device is never
-/// taken to be registered earlier than it was.
+/// A text without seconds or hours is interpreted as its latest time, so that no device counts as registered earlier
+/// than it was.
 struct RegistrationTime: Equatable {
     var seconds: Int64
     var kind: RegistrationTimeKind
 
-    /// From 2008, the year before the push service began, to 2100.
+    /// From 2008, the year before the push service started, to 2100.
     ///
-    /// What is outside is another kind of number: those since 2001, zero for never, a counter.
+    /// Other numbers are not seconds: seconds since 2001, zero for never, a counter.
     static var plausible: Range<Int64> { 1_199_145_600..<4_102_444_800 }
 
-    /// Reads a whole number; `nil` where it is no moment.
+    /// Interprets a whole number; `nil` if it is not a time.
     init?(_ number: Int64) {
         if Self.plausible.contains(number) {
             self.init(seconds: number, kind: .seconds)
@@ -63,7 +63,7 @@ struct RegistrationTime: Equatable {
         }
     }
 
-    /// Reads a number; `nil` where it is no moment.
+    /// Interprets a number; `nil` if it is not a time.
     init?(_ number: Double) {
         guard number.isFinite, abs(number) < 1e15 else { return nil }
         let whole = Int64(number.rounded(.down))
@@ -84,7 +84,7 @@ struct RegistrationTime: Equatable {
         self.kind = kind
     }
 
-    /// Reads a text: ISO 8601 or a number; `nil` for anything else.
+    /// Interprets a text: ISO 8601 or a number; `nil` for anything else.
     init?(text: UnsafeRawBufferPointer) {
         guard let time = unsafe ISO8601Time(text) else {
             unsafe self.init(numberText: text)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The databases that statements are written for.
+/// A dialect of SQL.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
-    /// Standard SQL; with times as numbers, also SQLite. Timestamps have no zone here, and must be in UTC.
+    /// Standard SQL; with numeric times, also SQLite. Timestamps have no time zone and must be in UTC.
     case ansi
     /// PostgreSQL.
     case postgresql
@@ -14,14 +14,14 @@ public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
 
     func identifier(_ name: String) -> String { SQLName.quoted(name, quote: self == .mysql ? "`" : "\"") }
 
-    /// A literal of bytes; in PostgreSQL one in which no setting makes a backslash special.
+    /// A literal of bytes; for PostgreSQL, one in which a backslash is never special.
     func blob(_ hexadecimal: String) -> String {
         self == .postgresql ? "decode('\(hexadecimal)', 'hex')" : "X'\(hexadecimal)'"
     }
 
     var begin: String { self == .mysql ? "START TRANSACTION;" : "BEGIN;" }
 
-    /// Makes the database read times of day as UTC, also those of columns that are kept with a zone.
+    /// The statement that makes the database interpret times as UTC, including columns with time zones.
     var utc: (session: String?, transaction: String?) {
         switch self {
         case .ansi: (nil, nil)
@@ -30,6 +30,6 @@ public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// What an inactive row has in its column, where nobody says otherwise.
+    /// The default value that marks a row inactive.
     var inactive: String { self == .postgresql ? "FALSE" : "0" }
 }

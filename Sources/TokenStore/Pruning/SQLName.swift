@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Names of tables and columns as they stand in SQL.
+/// Quotes names of tables and columns in SQL.
 enum SQLName {
-    /// The longest name in bytes; databases take 63 to 128 characters.
+    /// The maximum length of a name in bytes; databases permit 63 to 128 characters.
     static let byteCountMax = 512
 
-    /// Puts a name in quotes, within which only the quote itself means anything.
+    /// Quotes a name; within quotes, only the quote itself is special.
     ///
-    /// Scalar by scalar: a quote with an accent on it is one character, and still ends the name.
+    /// It iterates over Unicode scalars: a quote with a combining accent is one character, and still ends the name.
     static func quoted(_ name: String, quote: Unicode.Scalar = "\"") -> String {
         var text = String.UnicodeScalarView()
         text.append(quote)
@@ -19,13 +19,13 @@ enum SQLName {
         return String(text)
     }
 
-    /// Whether a name can stand in quotes: nothing in it ends a line or the text of a statement.
+    /// Whether a name can be quoted: it contains nothing that ends a line or a statement.
     static func isFit(_ name: String) -> Bool {
         (1...self.byteCountMax).contains(name.utf8.count)
             && !name.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
-    /// Finds a name among others: as it is, else with letters of the other case, as SQLite does.
+    /// Finds a name among others: first exactly, then ignoring the case of letters, like SQLite.
     static func index(of name: String, in others: [String]) -> Int? {
         others.firstIndex { $0.utf8.elementsEqual(name.utf8) }
             ?? others.firstIndex { $0.utf8.map(self.folded) == name.utf8.map(self.folded) }

@@ -2,12 +2,12 @@
 
 import GRDB
 
-/// A small token table as an application may have one, to show pruning on.
+/// A small token table of an application, for demonstrations of pruning.
 package enum SampleTokenTable {
-    /// The table's name.
+    /// The name of the table.
     package static let name = "devices"
 
-    /// Makes a database with the table in it: the columns `token` and `registered_at`, in seconds since 1970.
+    /// Creates a database with the table, which has the columns `token` and `registered_at`, in seconds since 1970.
     package static func make(path: String, rows: [(token: String, registeredAt: Int64)]) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { database in
@@ -22,7 +22,7 @@ package enum SampleTokenTable {
         try queue.close()
     }
 
-    /// The tokens in the table.
+    /// Returns the tokens in the table.
     package static func tokens(path: String) throws -> Set<String> {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }

@@ -2,21 +2,21 @@
 
 import APNSWire
 
-/// How tokens stand in the statements for a database of another kind.
+/// The format of tokens in statements for another database.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
-    /// Text of lower-case hexadecimal digits.
+    /// Lower-case hexadecimal digits.
     case hexadecimal = "hex"
-    /// Text of upper-case hexadecimal digits.
+    /// Upper-case hexadecimal digits.
     case upperHexadecimal = "HEX"
-    /// Text in padded base64.
+    /// Padded base64.
     case base64
     /// The bytes.
     case blob
 
-    /// A literal of a token, within which only digits, letters and `+/=` occur.
+    /// Returns the literal of a token, which contains only digits, letters and `+/=`.
     func text(_ token: [UInt8], _ dialect: SQLDialect) -> String {
         switch self {
         case .hexadecimal: "'\(Hexadecimal.text(token))'"

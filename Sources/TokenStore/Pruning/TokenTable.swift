@@ -2,11 +2,11 @@
 
 import GRDB
 
-/// A table of tokens in the database of an application, looked at and found fit.
+/// A validated token table in the database of an application.
 struct TokenTable {
-    /// The name as it stands in a statement.
+    /// The quoted name.
     let name: String
-    /// The columns that number the rows: the row number, or the primary key of a table without one.
+    /// The key columns: the row number, or the primary key of a table without one.
     let keys: [String]
     let hasRowNumbers: Bool
     let token: String
@@ -14,7 +14,7 @@ struct TokenTable {
     let topic: String?
     let active: String?
 
-    /// Looks at the table; nothing is changed.
+    /// Inspects the table without changes.
     init(_ database: Database, table: String, tokenColumn: String, _ rules: TokenTableRules) throws {
         let name = try Self.name(of: table, database)
         let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?)"
@@ -59,7 +59,7 @@ struct TokenTable {
         let keyPosition: Int
     }
 
-    /// Finds the name as the database spells it.
+    /// Finds the name as spelled in the database.
     private static func name(of table: String, _ database: Database) throws -> String {
         let rows = try Row.fetchAll(
             database,
@@ -85,7 +85,7 @@ struct TokenTable {
 
     // MARK: Statements
 
-    /// The places of values in a row of ``portionSQL(isFirst:)``, behind the key.
+    /// The indices of values in a row of ``portionSQL(isFirst:)``, after the key.
     var tokenIndex: Int32 { Int32(self.keys.count) }
     var registrationIndex: Int32? { self.registration.map { _ in self.tokenIndex + 1 } }
     var topicIndex: Int32? { self.topic.map { _ in self.tokenIndex + (self.registration == nil ? 1 : 2) } }
@@ -94,7 +94,7 @@ struct TokenTable {
         return self.active.map { _ in self.tokenIndex + Int32(places) }
     }
 
-    /// Reads rows in the order of their keys, behind the key that the arguments say.
+    /// Returns the query for rows in the order of their keys, after the key in the arguments.
     func portionSQL(isFirst: Bool) -> String {
         let keys = self.keys.joined(separator: ", ")
         let places = self.keys.map { _ in "?" }.joined(separator: ", ")
@@ -107,7 +107,7 @@ struct TokenTable {
             .joined(separator: ", ")
     }
 
-    /// Prunes one row if it still has the token and the registration that were read of it.
+    /// Returns the statement that prunes one row if its token and registration are unchanged.
     ///
     /// The arguments are the key, the token and the registration.
     var pruneSQL: String {

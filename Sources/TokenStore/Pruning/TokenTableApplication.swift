@@ -4,36 +4,49 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
-/// Prunes a token table of an SQLite database from a purge list.
+/// The progress of a prune.
+package struct TokenTableProgress: Sendable {
+    /// The number of rows counted so far.
+    package var rowCount = 0
+    /// The number of rows to prune; `nil` while rows are counted.
+    package var dueCount: Int?
+    /// The number of rows pruned so far.
+    package var prunedCount = 0
+
+    /// Creates the progress of a prune that has not begun.
+    package init() {}
+}
+
+/// Prunes a token table of an SQLite database with a purge list.
 ///
-/// The table is read through and counted first, and nothing changes where too much would go. Then it is read again, and
-/// what is due goes in short transactions, each of which looks again whether its rows are still as they were read. A
-/// run that is killed leaves whole transactions only, and the next one does the rest.
+/// A first pass counts the rows; nothing changes if too many are due. A second pass prunes due rows in short
+/// transactions, each of which checks again that its rows are unchanged. A killed run leaves only whole transactions,
+/// and the next run prunes the rest.
 public struct TokenTableApplication: Hashable, Sendable {
-    /// The database of the application.
+    /// The path of the application's database.
     public var path: String
     /// The table.
     public var table: String
-    /// The column with the tokens.
+    /// The column of the tokens.
     public var tokenColumn: String
-    /// What makes a row due.
+    /// The rules for due rows.
     public var rules: TokenTableRules
-    /// The largest part of ``TokenTableReport/candidateCount`` that may go at once, 0 to 1; the default is 0.2.
+    /// The maximum fraction of ``TokenTableReport/candidateCount`` that may be pruned, 0 to 1; by default 0.2.
     public var fractionMax = 0.2
-    /// The most rows of a transaction, of which fewer are taken where they take long; the default is 2,000.
+    /// The maximum number of rows per transaction, of which slow ones have fewer; by default 2,000.
     public var batchRowCountMax = TokenTableLimits.batchRowCountMax
-    /// Whether rows are only counted; the default is `false`.
+    /// Whether rows are only counted; by default `false`.
     public var isDryRun = false
-    /// How long to wait for a lock that others hold; the default is 30 seconds.
+    /// How long to wait for a lock of other processes; by default 30 seconds.
     public var lockWait = Duration.seconds(30)
 
-    /// Makes an application with defaults.
+    /// Creates an application with defaults.
     ///
     /// - Parameters:
-    ///   - path: the database of the application.
+    ///   - path: the path of the application's database.
     ///   - table: the table.
-    ///   - tokenColumn: the column with the tokens.
-    ///   - rules: what makes a row due.
+    ///   - tokenColumn: the column of the tokens.
+    ///   - rules: the rules for due rows.
     public init(path: String, table: String, tokenColumn: String, rules: TokenTableRules) {
         self.path = path
         self.table = table
@@ -43,14 +56,30 @@ public struct TokenTableApplication: Hashable, Sendable {
 
     /// Prunes the table.
     ///
-    /// Blocks for as long as it takes, so it belongs on a thread that may.
+    /// Blocks until it is done, so call it on a thread that may block.
     ///
     /// - Parameters:
     ///   - list: the purge list.
-    ///   - counted: is called between counting and pruning, with the counts.
-    /// - Returns: what was found and done.
-    /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
+    ///   - counted: called with the counts between the two passes.
+    /// - Returns: the report.
+    /// - Throws: ``TokenTableError`` if nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
+        try self.run(list, counted: counted) { _ in true }
+    }
+
+    /// Prunes the table, and reports the progress many times a second.
+    ///
+    /// - Parameters:
+    ///   - list: the purge list.
+    ///   - counted: called with the counts between the two passes.
+    ///   - onProgress: called between transactions; returns whether to continue.
+    /// - Returns: the report.
+    /// - Throws: ``TokenTableError`` if nothing was changed, and ``PurgeListError``.
+    package func run(
+        _ list: PurgeList,
+        counted: (TokenTableReport) -> Void,
+        onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
         var status = stat()
         if unsafe stat(self.path, &status) != 0 {
             if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
@@ -62,7 +91,7 @@ public struct TokenTableApplication: Hashable, Sendable {
             let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
             return try TokenTableError.translated(path: self.path) {
                 let queue = try DatabaseQueue(path: self.path, configuration: self.configuration)
-                return try queue.inDatabase { try self.run($0, dead, counted) }
+                return try queue.inDatabase { try self.run($0, dead, counted, onProgress) }
             }
         }
     }
@@ -89,13 +118,15 @@ public struct TokenTableApplication: Hashable, Sendable {
     private func run(
         _ database: Database,
         _ dead: DeadTokens,
-        _ counted: (TokenTableReport) -> Void
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
         if !self.isDryRun, unsafe sqlite3_db_readonly(database.sqliteConnection, "main") == 1 {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)
-        var report = try self.count(database, table, dead)
+        var report = try self.count(database, table, dead, onProgress)
+        guard report.ending != .interrupted else { return report }
         counted(report)
         let readableCount = report.spellings.values.reduce(0, +)
         if readableCount == 0, report.unreadableTokenCount > 0 {
@@ -111,23 +142,35 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
-            try self.prune(database, table, dead, &report)
+            try self.prune(database, table, dead, &report, onProgress)
         }
         return report
     }
 
-    /// The part of the rows that may go; 0.29 of 100 is 29, though not in binary fractions.
+    /// The maximum number of rows; 0.29 of 100 is 29, although not in binary fractions.
     private func largestCount(of rowCount: Int) -> Int {
         min(rowCount, Int((Double(rowCount) * self.fractionMax + 1e-6).rounded(.down)))
     }
 
-    private func count(_ database: Database, _ table: TokenTable, _ dead: DeadTokens) throws -> TokenTableReport {
+    private func count(
+        _ database: Database,
+        _ table: TokenTable,
+        _ dead: DeadTokens,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        var progress = TokenTableProgress()
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var reader = try TokenTableReader(database, table)
         while !reader.isAtEnd {
             try reader.read { row in
                 _ = try decision.isDue(row)
                 return true
+            }
+            progress.rowCount = decision.counts.rowCount
+            guard onProgress(progress) else {
+                var report = decision.counts
+                report.ending = .interrupted
+                return report
             }
         }
         return decision.counts
@@ -137,8 +180,16 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ database: Database,
         _ table: TokenTable,
         _ dead: DeadTokens,
-        _ report: inout TokenTableReport
+        _ report: inout TokenTableReport,
+        _ onProgress: (TokenTableProgress) -> Bool
     ) throws {
+        var progress = TokenTableProgress()
+        progress.rowCount = report.rowCount
+        progress.dueCount = report.dueCount
+        guard onProgress(progress) else {
+            report.ending = .interrupted
+            return
+        }
         var reader = try TokenTableReader(database, table)
         var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var pruner = try TokenTablePruner(
@@ -161,13 +212,15 @@ public struct TokenTableApplication: Hashable, Sendable {
                     return !pruner.isFull
                 }
                 if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune() }
+                progress.prunedCount = pruner.prunedCount
+                if !onProgress(progress), report.ending == .done, !reader.isAtEnd { report.ending = .interrupted }
             }
         } catch let error as DatabaseError {
             guard pruner.prunedCount > 0 else { throw error }
             report.ending = .stopped(TokenTableError(error, path: self.path))
         }
         report.prunedCount = pruner.prunedCount
-        // What was due when it was counted and is not any more has changed, too.
+        // A row that was due in the first pass and is no longer due counts as changed.
         let lostCount = report.ending == .done ? report.dueCount - decision.counts.dueCount : 0
         report.changedCount = pruner.changedCount + max(0, lostCount)
         report.refusedCount = pruner.refusedCount
@@ -176,11 +229,12 @@ public struct TokenTableApplication: Hashable, Sendable {
         report.longestLock = pruner.longestLock
     }
 
-    /// Has the journal's file written over instead of made and removed for each batch, which is a tenth of its time.
+    /// Makes SQLite overwrite its journal instead of creating and removing it for each batch, which saves a tenth of
+    /// the time.
     ///
-    /// That is this connection's alone. After a kill, the file stays; SQLite sees whether there is anything in it.
+    /// It affects this connection only. After a kill, the file stays; SQLite detects whether it is in use.
     ///
-    /// - Returns: whether it has one.
+    /// - Returns: whether the setting was changed.
     private func keepJournal(_ database: Database) throws -> Bool {
         guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "delete" else { return false }
         return try String.fetchOne(database, sql: "PRAGMA journal_mode = PERSIST") == "persist"

@@ -3,122 +3,120 @@
 public import APNSWire
 import GRDB
 
-/// Why a token table cannot be pruned.
+/// The error of a token table that cannot be pruned.
 ///
-/// No case carries a token. Where rows had gone before, as the report of the same run says, they stay gone.
+/// No case contains a token. Rows that the report of the same run counts as pruned stay pruned.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum TokenTableError: Error, Hashable, Sendable {
-    /// There is no such file.
+    /// The file does not exist.
     case missingFile(path: String)
-    /// There is a folder, a device or the like where the file should be.
+    /// The path is a folder, a device or the like.
     case notAFile(path: String)
     /// The file cannot be opened.
     case cannotOpen(path: String)
-    /// The file is no SQLite database.
+    /// The file is not an SQLite database.
     case notADatabase(path: String)
     /// The file or its folder is read-only.
     case readOnly(path: String)
-    /// The file is damaged; the text is what SQLite says of it.
+    /// The file is damaged; the text is SQLite's message.
     case corrupt(path: String, detail: String)
     /// The disk is full.
     case full(path: String)
-    /// The application held its lock for longer than was to be waited.
+    /// Another process held its lock for too long.
     case busy(path: String)
-    /// The database has no such table; it has these.
+    /// The database has no such table; the existing ones.
     case missingTable(String, found: [String])
     /// The table is a view or a virtual table.
     case notATable(String, kind: String)
-    /// The table has no such column; it has these.
+    /// The table has no such column; the existing ones.
     case missingColumn(String, table: String, found: [String])
-    /// The column that was to become 0 is computed from others.
+    /// The column to be set to 0 is computed from others.
     case generatedColumn(String, table: String)
-    /// The column that was to become 0 has another meaning already.
+    /// The column to be set to 0 has another purpose in the rules.
     case takenColumn(String)
-    /// The column that was to become 0 holds text in a row that is due; the names are as in SQL.
+    /// The column to be set to 0 contains text in a due row; the names are quoted.
     case notAFlag(column: String, table: String)
-    /// Columns are named as all names of the row number are.
+    /// The names of columns hide all names of the row number.
     case hiddenRowNumber(table: String)
-    /// A name is empty or has a byte of zero.
+    /// A name is empty or contains a zero byte.
     case name(String)
-    /// The table has rows, and in no row of them the column holds a token.
+    /// The table has rows, and the column has no token in any of them.
     case noTokens(column: String, table: String, rowCount: Int)
-    /// The table has rows, and in no row of them the column holds a time.
+    /// The table has rows, and the column has no time in any of them.
     case noTimes(column: String, table: String, rowCount: Int)
-    /// The list has several topics, and nothing says which of them the table is for.
+    /// The list has several topics, and the rules do not specify one.
     case severalTopics([String], Environment)
-    /// A token was to be dead in several topics, and there are only these.
+    /// Tokens must be dead in several topics, but the list has only these.
     case fewTopics([String], Environment)
-    /// A token was to be dead in these topics too, of which the list never heard; it knows others.
+    /// Tokens must be dead in these topics, too, which the list does not have; it has others.
     case unknownTopics([String], Environment, found: [String])
-    /// A foreign key or another constraint refused a whole batch when it was to be committed.
+    /// A foreign key or another constraint refused a whole batch at its commit.
     case constraint(path: String, detail: String)
-    /// Something else that SQLite says.
+    /// Another error of SQLite.
     case database(path: String, code: Int32, detail: String)
 }
 
 extension TokenTableError: CustomStringConvertible {
-    /// What happened, and what to do.
+    /// The cause and the remedy.
     public var description: String {
         switch self {
-        case .missingFile(let path): "There is no database \(path)."
-        case .notAFile(let path): "\(path) is a folder, a device or the like. Give the file of the database."
-        case .cannotOpen(let path): "Cannot open the database \(path): this user must be allowed to read and write it."
-        case .notADatabase(let path): "\(path) is not an SQLite database. For other databases use --sql or --exec."
+        case .missingFile(let path): "database \(path) does not exist"
+        case .notAFile(let path): "\(path) is not a regular file; specify the file of the database"
+        case .cannotOpen(let path): "cannot open database \(path); check that this user can read and write it"
+        case .notADatabase(let path): "\(path) is not an SQLite database; for other databases, use --sql or --exec"
         case .readOnly(let path):
-            "Cannot write the database \(path): the file or its folder is read-only. Run as the user that owns it, "
-                + "or look with --dry-run."
+            "cannot write database \(path): the file or its folder is read-only; run as the user that owns it, "
+                + "or use --dry-run"
         case .corrupt(let path, let detail):
-            "The database \(path) is damaged (\(detail)). Have PRAGMA integrity_check look at it before it is pruned."
-        case .full(let path): "The disk with the database \(path) is full. Make room, and run again."
+            "database \(path) is damaged (\(detail)); check it with PRAGMA integrity_check before pruning"
+        case .full(let path): "disk full while writing database \(path); free space and run again"
         case .busy(let path):
-            "Another process holds the lock of the database \(path). Run again when it is done, or wait longer with "
-                + "--lock-wait."
+            "database \(path) is locked by another process; run again later, or wait longer with --lock-wait"
         case .missingTable(let table, let found):
-            "The database has no table \(quoted(table)); it has \(list(found)). Give one of these as --table."
+            "no table \(quoted(table)) in the database; existing tables: \(list(found)); specify one with --table"
         case .notATable(let table, let kind):
-            "\(quoted(table)) is a \(kind). Give the table that holds its rows as --table."
+            "\(quoted(table)) is a \(kind); with --table, specify the table that contains its rows"
         case .missingColumn(let column, let table, let found):
-            "The table \(quoted(table)) has no column \(quoted(column)); it has \(list(found))."
+            "no column \(quoted(column)) in table \(quoted(table)); existing columns: \(list(found))"
         case .generatedColumn(let column, let table):
-            "The column \(quoted(column)) of \(quoted(table)) is computed from others and cannot be set. Give the "
-                + "column that it is computed from as --active-column, or delete."
+            "column \(quoted(column)) of \(quoted(table)) is computed from others and cannot be set; with "
+                + "--active-column, specify a column that can be set, or delete rows instead"
         case .takenColumn(let column):
-            "The column \(quoted(column)) cannot become 0, since it holds the token, the registration or the topic. "
-                + "Give as --active-column the one that says whether a row is active."
+            "column \(quoted(column)) contains the token, the registration or the topic and cannot be set to 0; with "
+                + "--active-column, specify the column that marks rows as active"
         case .notAFlag(let column, let table):
-            "The column \(column) of \(table) holds text, so that 0 would not be understood there. Is "
-                + "it another column? Else use --sql with --inactive-value, or delete."
+            "column \(column) of \(table) contains text, so 0 has no meaning there; specify another column, use --sql "
+                + "with --inactive-value, or delete rows instead"
         case .hiddenRowNumber(let table):
-            "The columns rowid, _rowid_ and oid of \(quoted(table)) hide the row number. Use --sql."
-        case .name(let name): "\(quoted(name)) cannot be the name of a table or column."
+            "columns rowid, _rowid_ and oid of \(quoted(table)) hide the row number; use --sql"
+        case .name(let name): "\(quoted(name)) is not a valid name of a table or column"
         case .noTokens(let column, let table, let rowCount):
-            "None of the \(rowCount) rows of \(quoted(table)) has a token in \(quoted(column)). Is it another column?"
+            "none of the \(rowCount) rows of \(quoted(table)) has a token in \(quoted(column)); is it another column?"
         case .noTimes(let column, let table, let rowCount):
-            "None of the \(rowCount) rows of \(quoted(table)) has a time in \(quoted(column)). Is it another column?"
+            "none of the \(rowCount) rows of \(quoted(table)) has a time in \(quoted(column)); is it another column?"
         case .severalTopics(let topics, let environment):
-            "The purge list has several topics for \(environment.rawValue): \(list(topics)). Say with --topic or "
-                + "--topic-column which of them a row is for, or --require-all-topics for what is dead in all of them."
+            "the purge list has several topics for \(environment.rawValue): \(list(topics)); specify --topic, "
+                + "--topic-column, or --require-all-topics to prune what is dead in all of them"
         case .fewTopics(let topics, let environment):
-            "What is dead in all topics takes two topics at least, and the purge list knows \(list(topics)) for "
-                + "\(environment.rawValue). Read the feedback of the others into it first, or prune by --topic."
+            "--require-all-topics needs at least two topics, but the purge list has \(list(topics)) for "
+                + "\(environment.rawValue); read the feedback of the other topics first, or use --topic"
         case .unknownTopics(let topics, let environment, let found):
-            "The purge list never heard of \(list(topics)) for \(environment.rawValue), so that nothing is known to be "
-                + "dead there; it knows \(list(found)). Read the feedback of each topic into it first; and are --topic "
-                + "and --environment right?"
+            "unknown topics \(list(topics)) for \(environment.rawValue); the purge list has \(list(found)); read the "
+                + "feedback of each topic first, and check --topic and --environment"
         case .constraint(let path, let detail):
-            "A constraint of the database \(path) keeps rows from going (\(detail)). Prune what refers to them first, "
-                + "or use --action deactivate."
-        case .database(let path, let code, let detail): "The database \(path): SQLite says \(detail) (\(code))."
+            "a constraint of database \(path) prevents pruning (\(detail)); prune the rows that refer to these first, "
+                + "or use --action deactivate"
+        case .database(let path, let code, let detail): "database \(path): SQLite error \(code): \(detail)"
         }
     }
 }
 
 extension TokenTableError {
-    /// Says in our words what SQLite said.
+    /// Converts an error of SQLite.
     init(_ error: DatabaseError, path: String) {
-        // The statement and its arguments hold tokens, so only the bare message goes on.
+        // The statement and its arguments contain tokens, so only SQLite's message is used.
         let detail = error.message ?? "\(error.extendedResultCode)"
         switch error.resultCode {
         case .SQLITE_CANTOPEN: self = .cannotOpen(path: path)
@@ -132,7 +130,7 @@ extension TokenTableError {
         }
     }
 
-    /// Runs `body`, and says in our words what SQLite says in it; other errors pass.
+    /// Runs `body`, and converts its SQLite errors; other errors are rethrown.
     static func translated<Value>(path: String, _ body: () throws -> Value) throws -> Value {
         do {
             return try body()
@@ -142,13 +140,13 @@ extension TokenTableError {
     }
 }
 
-/// A name as it may stand in a sentence: without what would break the line.
+/// A name for a message, without control characters.
 private func quoted(_ name: String) -> String {
     let shown = name.unicodeScalars.prefix(200).map { $0.properties.generalCategory == .control ? "?" : String($0) }
     return "\"" + shown.joined() + "\""
 }
 
-/// So many names are enough for a sentence.
+/// The maximum number of names in a message.
 private let shownNameCountMax = 20
 
 private func list(_ names: [String]) -> String {

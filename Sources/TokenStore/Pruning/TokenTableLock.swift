@@ -4,29 +4,29 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
-/// The lock of the application's database, which is held for a short time and then left to others.
+/// The lock of the application's database, which is held briefly and then released for others.
 struct TokenTableLock {
     private let database: Database
     private let wait: Duration
     private var heldSince = ContinuousClock.now
     private var freeSince: ContinuousClock.Instant?
-    /// How long it was held at most.
+    /// The longest time that it was held.
     private(set) var longestHold = Duration.zero
 
     /// - Parameters:
     ///   - database: the application's database.
-    ///   - wait: how long to wait where others hold the lock.
+    ///   - wait: how long to wait for other processes.
     init(_ database: Database, wait: Duration) {
         self.database = database
         self.wait = wait
     }
 
-    /// For how long it has been held.
+    /// How long it has been held.
     var hold: Duration { .now - self.heldSince }
 
-    /// Begins a transaction once others had their time.
+    /// Starts a transaction after a pause for other processes.
     ///
-    /// - Throws: `SQLITE_BUSY` where others keep the lock for longer than this waits.
+    /// - Throws: `SQLITE_BUSY` if other processes hold the lock for too long.
     mutating func take() throws {
         if let freeSince = self.freeSince {
             let rest = freeSince + TokenTableLimits.pauseDuration - .now
@@ -34,20 +34,20 @@ struct TokenTableLock {
         }
         try self.database.beginTransaction(.immediate)
         self.heldSince = .now
-        // So it stays until the commit: a page that leaves the cache early does not wait for readers.
+        // In effect until the commit: a page that is evicted early does not wait for readers.
         self.waitForLocks(.zero)
     }
 
-    /// Ends the transaction; what it changed stays.
+    /// Commits the transaction.
     ///
-    /// - Throws: `SQLITE_BUSY` where readers stay for longer than ``TokenTableLimits/commitWaitDuration``.
+    /// - Throws: `SQLITE_BUSY` if readers stay for longer than ``TokenTableLimits/commitWaitDuration``.
     mutating func commit() throws {
         self.waitForLocks(TokenTableLimits.commitWaitDuration)
         try self.database.commit()
         self.release()
     }
 
-    /// Ends the transaction, unless an error or a trigger did; nothing of it stays.
+    /// Rolls back the transaction, unless an error or a trigger did.
     mutating func rollback() throws {
         defer { self.release() }
         if self.database.isInsideTransaction { try self.database.rollback() }

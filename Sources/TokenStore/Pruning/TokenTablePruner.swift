@@ -2,12 +2,12 @@
 
 import GRDB
 
-/// Takes due rows out of a table, in transactions that hold its lock for a short time each.
+/// Prunes due rows of a table, in short transactions.
 struct TokenTablePruner {
     private let database: Database
     private let statement: PurgeStatement
     private let hasRowNumbers: Bool
-    /// Values of a row: its key, its token, its registration.
+    /// The values of rows: key, token, registration.
     private let valueCount: Int
     private let rows = SQLiteValues()
     private let lockWait: Duration
@@ -31,16 +31,16 @@ struct TokenTablePruner {
         self.batchRowCountMax = batchRowCountMax
     }
 
-    /// How many rows wait.
+    /// The number of pending rows.
     var waitingCount: Int { self.rows.count / self.valueCount }
 
     /// Whether there are enough rows for a batch.
     var isFull: Bool { self.waitingCount >= self.batchRowCountMax }
 
-    /// Takes a row that is due.
+    /// Adds a due row.
     func append(_ row: SQLiteRow) { self.rows.append(row, self.valueCount) }
 
-    /// Prunes the rows that wait.
+    /// Prunes the pending rows.
     mutating func prune() throws {
         var first = 0
         var deadline = ContinuousClock.now + self.lockWait
@@ -49,19 +49,19 @@ struct TokenTablePruner {
                 first += try self.pruneBatch(from: first)
                 deadline = .now + self.lockWait
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                // A reader stood in the way of the commit. It may go on while this waits.
+                // A reader blocked the commit. It can continue during the pause.
                 if ContinuousClock.now >= deadline { throw error }
             }
         }
         self.rows.removeAll()
     }
 
-    /// One transaction.
+    /// Runs one transaction.
     ///
-    /// - Returns: how many rows it got through.
+    /// - Returns: the number of processed rows.
     private mutating func pruneBatch(from first: Int) throws -> Int {
         try self.lock.take()
-        // Counted again from here where the transaction fails.
+        // Recounted if the transaction fails.
         var counts = (pruned: 0, changed: 0)
         var refused: [Int64] = []
         var rowCount = 0
@@ -100,7 +100,7 @@ struct TokenTablePruner {
         do {
             return try self.statement.run() > 0 ? .pruned : .changed
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // The statement alone was undone, unless a trigger ended the transaction.
+            // Only the statement was rolled back, unless a trigger ended the transaction.
             guard self.database.isInsideTransaction else { throw error }
             return .refused
         }

@@ -3,15 +3,15 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads a table from its first row to its last in many short looks, so that others can write between them.
+/// Reads a table in many short transactions, so that other processes can write in between.
 struct TokenTableReader {
     private let first: PurgeStatement
     private let next: PurgeStatement
     private var isFirst = true
-    /// The key of the last row that was read.
+    /// The key of the last row.
     private let key = SQLiteValues()
     private let keyCount: Int
-    /// Whether there are no more rows.
+    /// Whether all rows were read.
     private(set) var isAtEnd = false
 
     init(_ database: Database, _ table: TokenTable) throws {
@@ -20,7 +20,7 @@ struct TokenTableReader {
         self.keyCount = table.keys.count
     }
 
-    /// Lends rows to `take` until it wants no more, the time for a look is over, or there are no more.
+    /// Calls `take` with rows until it returns `false`, the time of the transaction is over, or there are no more.
     mutating func read(_ take: (SQLiteRow) throws -> Bool) throws {
         let statement = self.isFirst ? self.first : self.next
         if !self.isFirst { self.key.bind(0..<self.keyCount, to: statement) }
@@ -43,7 +43,7 @@ struct TokenTableReader {
     }
 }
 
-/// Copies of values, to be bound again just as they were.
+/// Copies of SQLite values, to be bound again unchanged.
 @safe final class SQLiteValues {
     private var values: [OpaquePointer?] = unsafe []
 
@@ -51,7 +51,7 @@ struct TokenTableReader {
 
     var count: Int { unsafe self.values.count }
 
-    /// Takes the first values of a row.
+    /// Appends the first values of a row.
     func append(_ row: SQLiteRow, _ count: Int) {
         for column in 0..<Int32(count) {
             unsafe self.values.append(sqlite3_value_dup(sqlite3_column_value(row.statement, column)))
@@ -63,11 +63,11 @@ struct TokenTableReader {
         unsafe self.values.removeAll(keepingCapacity: true)
     }
 
-    /// Binds some of the values to the arguments of a statement, in order.
+    /// Binds a range of values to the arguments of a statement.
     func bind(_ range: Range<Int>, to statement: PurgeStatement) {
         for index in range { unsafe statement.bind(value: self.values[index], at: Int32(index - range.lowerBound + 1)) }
     }
 
-    /// The number that is one of the values.
+    /// Returns a value as an integer.
     func number(_ index: Int) -> Int64 { unsafe sqlite3_value_int64(self.values[index]) }
 }

@@ -2,74 +2,78 @@
 
 public import APNSWire
 
-/// What was found in a token table, and what was done with it.
+/// The result of pruning a token table.
 public struct TokenTableReport: Hashable, Sendable {
     /// How it ended.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Ending: Hashable, Sendable {
-        /// All that was due is pruned.
+        /// All due rows are pruned.
         case done
-        /// It was only counted, as was asked for.
+        /// Rows were only counted, as requested.
         case dryRun
-        /// More rows are due than may go at once; nothing was changed.
+        /// More rows are due than permitted; nothing was changed.
         case brake
-        /// While it was pruned, so many rows became due that the brake would be passed; what had gone is gone.
+        /// During pruning, the number of due rows exceeded the limit; pruned rows stay pruned.
         case grown
-        /// The database failed in the middle; what had gone is gone.
+        /// A signal stopped it; pruned rows stay pruned.
+        case interrupted
+        /// The database failed during pruning; pruned rows stay pruned.
         case stopped(TokenTableError)
     }
 
     /// How it ended.
     public var ending = Ending.done
-    /// Rows that were looked at, thus all of the table.
+    /// The number of rows of the table.
     public var rowCount = 0
-    /// Rows that would go if their tokens were dead for long: with a token and a time that can be read, not inactive
-    /// already, and of a topic that the list has; the brake lets a part of these go.
+    /// Rows that would be pruned if their tokens had been dead for long: active, of a topic in the list, with a token
+    /// and a time that can be read.
+    ///
+    /// The safety limit is a fraction of these.
     public var candidateCount = 0
-    /// Rows without any token.
+    /// Rows without a token.
     public var emptyCount = 0
     /// Rows whose token cannot be read; kept.
     public var unreadableTokenCount = 0
     /// The first of these, by row number.
     public var unreadableTokenRows: [Int64] = []
-    /// How often each spelling of tokens was found.
+    /// The count of each token format.
     public var spellings: [DeviceTokenSpelling: Int] = [:]
-    /// How often each kind of time was found.
+    /// The count of each time format.
     public var timeKinds: [RegistrationTimeKind: Int] = [:]
     /// Rows whose token is dead.
     public var matchedCount = 0
-    /// Of these, rows that registered when it failed or later; kept.
+    /// Of these, rows that registered at the time of the failure or later; kept.
     public var registeredLaterCount = 0
-    /// Of these, rows that registered before it failed, but not by as much as the grace; kept.
+    /// Of these, rows that registered within the grace period before the failure; kept.
     public var graceCount = 0
     /// Of these, rows whose time of registration cannot be read; kept.
     public var unreadableTimeCount = 0
     /// The first of these, by row number.
     public var unreadableTimeRows: [Int64] = []
-    /// Of these, rows that were inactive already.
+    /// Of these, inactive rows.
     public var inactiveCount = 0
     /// Of these, rows that are due.
     public var dueCount = 0
-    /// Of these, rows whose registration has no zone and lies less than 14 hours before the failure: in another zone
-    /// than UTC, it may lie behind it.
+    /// Of these, rows whose registration has no time zone and is less than 14 hours before the failure, so that in
+    /// another time zone it may be later.
     public var zoneDueCount = 0
-    /// The most rows that might go.
+    /// The maximum number of rows that may be pruned.
     public var dueCountMax = 0
-    /// Rows that went, or became inactive.
+    /// Rows that were deleted or deactivated.
     public var prunedCount = 0
-    /// Rows that were due when they were counted, and had changed when they were to go; kept, or gone already.
+    /// Rows that were due in the first pass and had changed in the second; kept or already removed.
     public var changedCount = 0
-    /// Rows that a constraint or trigger of the database did not let go; kept.
+    /// Rows that a constraint or trigger of the database protected; kept.
     public var refusedCount = 0
     /// The first of these, by row number.
     public var refusedRows: [Int64] = []
-    /// How many transactions there were.
+    /// The number of transactions.
     public var batchCount = 0
     /// The longest time that the lock was held.
     public var longestLock = Duration.zero
 
-    /// Nothing.
+    /// Creates an empty report.
     public init() {}
 }

@@ -2,41 +2,41 @@
 
 public import APNSWire
 
-/// What makes a row of a token table due, and what is done with it.
+/// The rules for due rows of a token table, and the action on them.
 public struct TokenTableRules: Hashable, Sendable {
-    /// Which entries of the list count for a row.
+    /// The entries of the list that apply to a row.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum TopicRule: Hashable, Sendable {
-        /// All of the environment, which must then be of one topic.
+        /// All entries of the environment, which must have one topic.
         case only
-        /// Those of this topic.
+        /// The entries of this topic.
         case one(String)
-        /// Those of the topic that the row names in this column.
+        /// The entries of the topic in this column of the row.
         case column(String)
-        /// A token must be dead in each of these topics, of which there are two at least; where none is named, in every
-        /// topic that the list knows for the environment.
+        /// A token must be dead in each of these topics, at least two; if none is named, in every topic of the list in
+        /// the environment.
         ///
-        /// In a topic that has no entries, every device is alive.
+        /// In a topic without entries, every device is alive.
         case everyTopic(of: [String])
 
         var isEveryTopic: Bool { if case .everyTopic = self { true } else { false } }
     }
 
-    /// What tells when a row's device registered last.
+    /// The source of a row's registration time.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Registration: Hashable, Sendable {
-        /// A column that is set whenever the device registers.
+        /// A column that is updated at each registration.
         case registered(column: String)
-        /// A column that is set once, when the row is made.
+        /// A column that is set once, at the creation of the row.
         case created(column: String)
-        /// Nothing: a row is due whenever its token failed.
+        /// None: a row is due whenever its token failed.
         case ignored
 
-        /// The column, where there is one.
+        /// The column, if there is one.
         var column: String? {
             switch self {
             case .registered(let column), .created(let column): column
@@ -45,36 +45,36 @@ public struct TokenTableRules: Hashable, Sendable {
         }
     }
 
-    /// What is done with a row that is due.
+    /// The action on a due row.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Action: Hashable, Sendable {
-        /// It is deleted.
+        /// Delete the row.
         case delete
-        /// This column becomes 0.
+        /// Set this column to 0.
         case deactivate(column: String)
     }
 
-    /// Which of the two services the tokens are from; the default is production.
+    /// The environment of the tokens; by default production.
     public var environment: Environment
-    /// Which entries count; the default is ``TopicRule/only``.
+    /// The entries that apply; by default ``TopicRule/only``.
     public var topic: TopicRule
-    /// What tells the time of registration.
+    /// The source of the registration time.
     public var registration: Registration
-    /// What is done; the default is ``Action/delete``.
+    /// The action; by default ``Action/delete``.
     public var action: Action
-    /// How many seconds a failure must be later than the registration, 0 or more; the default is 0.
+    /// How many seconds a failure must be after the registration, at least 0; by default 0.
     public var graceSecondCount: Int64
 
-    /// Makes rules.
+    /// Creates rules.
     ///
     /// - Parameters:
-    ///   - registration: what tells the time of registration.
-    ///   - environment: which of the two services the tokens are from.
-    ///   - topic: which entries count.
-    ///   - action: what is done with a row that is due.
-    ///   - graceSecondCount: how many seconds a failure must be later than the registration.
+    ///   - registration: the source of the registration time.
+    ///   - environment: the environment of the tokens.
+    ///   - topic: the entries that apply.
+    ///   - action: the action on a due row.
+    ///   - graceSecondCount: how many seconds a failure must be after the registration.
     public init(
         registration: Registration,
         environment: Environment = .production,

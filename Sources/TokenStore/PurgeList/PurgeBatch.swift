@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Entries on their way into the list, packed.
+/// Entries to be recorded, in a compact form.
 struct PurgeBatch {
     struct Record {
         /// The topic and environment.
@@ -15,7 +15,7 @@ struct PurgeBatch {
 
         var tokenRange: Range<Int> { self.tokenOffset..<self.tokenOffset + self.tokenByteCount }
 
-        /// Whether this is before another one in the order of the list, each with the bytes that its token is in.
+        /// Whether this record is before another one in the order of the list; each token is in its batch's bytes.
         func precedes(_ other: Record, in bytes: [UInt8], _ otherBytes: [UInt8]) -> Bool {
             if self.scope != other.scope { return self.scope < other.scope }
             if self.prefix != other.prefix { return self.prefix < other.prefix }
@@ -46,7 +46,7 @@ struct PurgeBatch {
         )
     }
 
-    /// Appends a record of another batch, whose token is in these bytes.
+    /// Appends a record of another batch, whose token is in `bytes`.
     mutating func append(_ record: Record, in bytes: [UInt8]) {
         var record = record
         let range = record.tokenRange
@@ -55,7 +55,7 @@ struct PurgeBatch {
         self.records.append(record)
     }
 
-    /// Puts the records in the order of the list.
+    /// Sorts the records in the order of the list.
     mutating func sort() {
         let tokens = self.tokens
         self.records.sort { $0.precedes($1, in: tokens, tokens) }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What recording did to a list.
+/// The result of recording entries.
 public struct PurgeChange: Hashable, Sendable {
     /// Tokens that were not on the list.
     public var addedCount = 0
-    /// Tokens whose failure is newer than the list knew, or that were first seen earlier than it knew.
+    /// Tokens with a newer failure, or an earlier first-seen time, than the list had.
     public var updatedCount = 0
-    /// Entries that said nothing new.
+    /// Entries without new information.
     public var unchangedCount = 0
-    /// Failures of tokens that are known to have registered after them; they do not go onto the list.
+    /// Failures of tokens that registered later; they are not added to the list.
     public var supersededCount = 0
 
-    /// No change.
+    /// Creates zero counts.
     public init() {}
 
     /// Adds the counts of another change.
     ///
     /// - Parameters:
-    ///   - change: is added to.
-    ///   - other: what is added.
+    ///   - change: the counts to change.
+    ///   - other: the counts to add.
     public static func += (change: inout PurgeChange, other: PurgeChange) {
         change.addedCount += other.addedCount
         change.updatedCount += other.updatedCount

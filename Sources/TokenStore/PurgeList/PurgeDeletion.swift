@@ -3,7 +3,7 @@
 import APNSWire
 import GRDB
 
-/// The statements of one transaction that forgets.
+/// The statements of one transaction that removes tokens.
 struct PurgeDeletion {
     private let delete: PurgeStatement
     private let find: PurgeStatement
@@ -15,7 +15,7 @@ struct PurgeDeletion {
             sql: "DELETE FROM dead WHERE scope = ?1 AND token = ?2 AND failed_at < ?3"
         )
         self.find = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
-        // What says nothing new writes nothing, since all registrations may come again each night.
+        // An unchanged registration writes nothing, since all registrations may be imported each night.
         self.remember = try PurgeStatement(
             database,
             sql: """

@@ -2,32 +2,32 @@
 
 public import APNSWire
 
-/// One dead token: a device that no longer has the app.
+/// A dead token: the app is no longer on the device.
 ///
-/// Times are whole seconds since 1970 UTC.
+/// Times are whole seconds since 1970 (UTC).
 public struct PurgeEntry: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate; 1 to 255 bytes of UTF-8.
     public var topic: String
-    /// Where the token is from.
+    /// The environment of the token.
     public var environment: Environment
     /// The token, 1 to 100 bytes.
     public var token: [UInt8]
     /// When the token was last found dead.
     public var failedAt: Int64
-    /// When the list first heard of it.
+    /// When the list first received it.
     public var firstSeen: Int64
-    /// Who said so: `feedback`, `send`, `http2:Unregistered`, `import:FILE`; 1 to 255 bytes of UTF-8.
+    /// The source: `feedback`, `send`, `http2:Unregistered`, `import:FILE`; 1 to 255 bytes of UTF-8.
     public var source: String
 
-    /// Makes an entry.
+    /// Creates an entry.
     ///
     /// - Parameters:
     ///   - topic: the app's bundle identifier.
-    ///   - environment: where the token is from.
+    ///   - environment: the environment of the token.
     ///   - token: 1 to 100 bytes.
     ///   - failedAt: when the token was last found dead.
-    ///   - firstSeen: when the list first heard of it, thus now for news.
-    ///   - source: who said so.
+    ///   - firstSeen: when the list first received it; for a new entry, the current time.
+    ///   - source: the source.
     public init(
         topic: String,
         environment: Environment,
@@ -46,25 +46,25 @@ public struct PurgeEntry: Hashable, Sendable {
 }
 
 extension PurgeEntry: CustomStringConvertible, CustomReflectable {
-    /// All but the token, which is private data.
+    /// Everything but the token, which is private data.
     public var description: String {
         "\(self.token.count) bytes of token, \(self.topic), \(self.environment.rawValue), failed at \(self.failedAt), "
             + "first seen \(self.firstSeen), \(self.source)"
     }
 
-    /// Nothing of the token, so that `dump` and test reports do not show it.
+    /// Without the token, so that `dump` and test reports do not show it.
     public var customMirror: Mirror { Mirror(self, children: ["description": self.description]) }
 }
 
 extension PurgeEntry {
-    /// What keeps the list from taking it, if anything.
+    /// Validates the entry.
     package func check() throws(PurgeListError) {
         try Self.check(self.topic, field: "topic")
         try Self.check(self.source, field: "source")
         try self.checkValues()
     }
 
-    /// The same but for the names, of which there are few, so that a list checks each once.
+    /// Validates everything but the names, of which a list checks each only once.
     func checkValues() throws(PurgeListError) {
         guard (1...PurgeLimits.tokenByteCountMax).contains(self.token.count) else {
             throw .tokenByteCount(self.token.count)
@@ -77,7 +77,7 @@ extension PurgeEntry {
         guard (1...PurgeLimits.nameByteCountMax).contains(name.utf8.count) else {
             throw .nameByteCount(field: field, name.utf8.count)
         }
-        // An end of line in a name would break the lines of exports.
+        // A line break in a name would break the lines of exports.
         guard !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { throw .controlCharacter(field: field) }
     }
 }

@@ -3,48 +3,48 @@
 import APNSPayload
 import APNSWire
 
-/// Writes entries of a list as text for other programs.
+/// Writes entries of a list in text formats.
 ///
-/// | format | a line                                                                            |
+/// | format | content                                                                           |
 /// |--------|-----------------------------------------------------------------------------------|
 /// | text   | the token in lower-case hexadecimal digits                                        |
-/// | CSV    | `token,topic,environment,failed_at,first_seen,source` as in RFC 4180, and a header |
+/// | CSV    | `token,topic,environment,failed_at,first_seen,source` as in RFC 4180, with a header |
 /// | JSONL  | `{"token":…,"topic":…,"environment":…,"failedAt":…,"firstSeen":…,"source":…}`     |
-/// | SQL    | statements that make a table of the list and fill it                              |
+/// | SQL    | statements that create a table and fill it with the list                          |
 ///
-/// Times are seconds since 1970. The SQL is that of SQLite, PostgreSQL and MySQL alike: its literals hold hexadecimal
-/// digits, numbers, and names in which all but letters, digits, spaces and `._:/@+=-` is percent-encoded, so that no
-/// name can end a literal in any of them.
+/// Times are seconds since 1970. The SQL works with SQLite, PostgreSQL and MySQL: its literals contain hexadecimal
+/// digits, numbers, and names in which all characters but letters, digits, spaces and `._:/@+=-` are percent-encoded,
+/// so that no name can end a literal.
 public struct PurgeExport: Sendable {
-    /// What is written.
+    /// The format of an export.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Format: String, Hashable, Sendable, CaseIterable {
-        /// One token a line.
+        /// One token per line.
         case text
         /// Comma-separated values with a header.
         case csv
-        /// One JSON object a line.
+        /// One JSON object per line.
         case jsonLines = "jsonl"
-        /// Statements that make and fill a table.
+        /// Statements that create and fill a table.
         case sql
     }
 
-    /// What was written since the last ``removeAll()``, in UTF-8.
+    /// The output since the last ``removeAll()``, in UTF-8.
     public private(set) var bytes: [UInt8] = []
     private let format: Format
     private let table: String
     private var rowCount = 0
 
-    /// So many rows go into one SQL statement.
+    /// The number of rows per SQL statement.
     private static let statementRowCountMax = 500
 
-    /// Begins an export.
+    /// Starts an export.
     ///
     /// - Parameters:
-    ///   - format: what is written.
-    ///   - table: the table's name in SQL; one that ``isTableName(_:)`` says no to is not written.
+    ///   - format: the format.
+    ///   - table: the table's name in SQL; a name that ``isTableName(_:)`` rejects is not used.
     public init(_ format: Format, table: String = "purge_list") {
         self.format = format
         self.table = PurgeExport.isTableName(table) ? table : "purge_list"
@@ -63,10 +63,10 @@ public struct PurgeExport: Sendable {
         }
     }
 
-    /// Whether a text is a name that needs no quoting in SQL, with a schema's name and a point before it or not.
+    /// Whether a text is a name that needs no quoting in SQL, optionally with a schema's name and a period before it.
     ///
-    /// - Parameter text: letters, digits and `_`, no digit first, 63 at most in each part.
-    /// - Returns: whether it is.
+    /// - Parameter text: letters, digits and `_`, not starting with a digit, at most 63 in each part.
+    /// - Returns: whether it is valid.
     public static func isTableName(_ text: String) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return (1...2).contains(parts.count)
@@ -105,30 +105,31 @@ public struct PurgeExport: Sendable {
         if self.format == .sql, self.rowCount > 0 { self.append(";\n") }
     }
 
-    /// Forgets the bytes, when they went where they belong.
+    /// Clears the output after it was written elsewhere.
     public mutating func removeAll() { self.bytes.removeAll(keepingCapacity: true) }
 
     // MARK: Formats
 
     private mutating func append(_ text: String) { self.bytes.append(contentsOf: text.utf8) }
 
-    /// A field of CSV.
+    /// Quotes a CSV field.
     private static func field(_ text: String) -> String {
         let isSpecial = text.utf8.contains { "\",\r\n".utf8.contains($0) } || text.first == " " || text.last == " "
-        // Scalar by scalar: a quote with an accent on it is one character, and still ends the field.
+        // Iterates over Unicode scalars: a quote with a combining accent is one character, and still ends the field.
         return isSpecial ? SQLName.quoted(text) : text
     }
 
-    /// Begins a row of a statement, or with it a statement.
+    /// Starts a row, and a statement if needed.
     private mutating func beginRow() {
         guard self.rowCount.isMultiple(of: Self.statementRowCountMax) else { return self.append(",\n") }
         if self.rowCount > 0 { self.append(";\n") }
         self.append("INSERT INTO \(self.table) (token, topic, environment, failed_at, first_seen, source) VALUES\n")
     }
 
-    /// A name within quotes.
+    /// A percent-encoded name in quotes.
     ///
-    /// Doubling quotes would not do: MySQL, and PostgreSQL by option, also take a backslash before one.
+    /// Doubling quotes is not sufficient: MySQL, and PostgreSQL with a setting, treat a backslash before one as
+    /// special.
     private static func literal(_ text: String) -> String {
         let bytes = text.utf8.flatMap { byte in
             Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte)

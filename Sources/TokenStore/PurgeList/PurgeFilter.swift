@@ -2,19 +2,20 @@
 
 import GRDB
 
-/// Says quickly, and in memory of a bounded size, that a token is surely not on a list.
+/// Quickly excludes tokens that are not on a list, in limited memory.
 ///
-/// A Bloom filter with four bits a token. Tokens are random bytes nearly always, but they are mixed all the same,
-/// since those of tests are not.
+/// A Bloom filter with four bits per token. Tokens are hashed although they are nearly always random, since those of
+/// tests are not.
 struct PurgeFilter {
     private var words: [UInt64]
     private let mask: UInt64
-    /// How many tokens were inserted.
+    /// The number of inserted tokens.
     private(set) var tokenCount = 0
 
-    /// Sixteen bits a token make about one wrong answer in 400; beyond half a million tokens a MiB there are more.
+    /// With sixteen bits per token, about 1 in 400 answers is wrong; with more than half a million tokens per MiB, more
+    /// are.
     private static let bitCountPerToken = 16
-    /// 8 MiB, for four million tokens without loss.
+    /// 8 MiB, for four million tokens without loss of precision.
     private static let wordCountMax = 1 << 20
     private static let wordCountMin = 16
     private static let probeCount = 4
@@ -26,7 +27,7 @@ struct PurgeFilter {
         self.mask = UInt64(wordCount * 64 - 1)
     }
 
-    /// Reads all tokens of some topics.
+    /// Reads all tokens of some scopes.
     init(_ database: Database, scopes: some Collection<Int64>) throws {
         let counts = try scopes.map { scope in
             try Int.fetchOne(database, sql: "SELECT count(*) FROM dead WHERE scope = ?", arguments: [scope]) ?? 0

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a call of ``PurgeList/forget(_:topic:environment:)`` did.
+/// The result of ``PurgeList/forget(_:topic:environment:)``.
 public struct PurgeForgetResult: Hashable, Sendable {
-    /// Entries that went.
+    /// Removed entries.
     public var forgottenCount = 0
-    /// Entries that stay, since they failed at the time of the registration or later.
+    /// Entries that were kept, since they failed at the time of the registration or later.
     public var keptCount = 0
     /// Tokens that were not on the list.
     public var unknownCount = 0
-    /// Registrations that cannot be remembered, since the list knows no topic and environment that they could be of.
+    /// Registrations that are not remembered, since the list has no matching topic and environment.
     public var unrememberedCount = 0
 
-    /// Nothing.
+    /// Creates zero counts.
     public init() {}
 }
 
@@ -19,8 +19,8 @@ extension PurgeForgetResult {
     /// Adds the counts of another call.
     ///
     /// - Parameters:
-    ///   - result: is added to.
-    ///   - other: what is added.
+    ///   - result: the counts to change.
+    ///   - other: the counts to add.
     public static func += (result: inout PurgeForgetResult, other: PurgeForgetResult) {
         result.forgottenCount += other.forgottenCount
         result.keptCount += other.keptCount

@@ -2,21 +2,21 @@
 
 import APNSWire
 
-/// The bounds of what a purge list holds and takes at a time.
+/// The limits of a purge list.
 public enum PurgeLimits {
-    /// The longest token in bytes, as in the binary protocol.
+    /// The maximum length of a token in bytes, as in the binary protocol.
     public static let tokenByteCountMax = WireLimits.tokenByteCountMax
-    /// The longest topic or source in bytes of UTF-8.
+    /// The maximum length of a topic or source in bytes of UTF-8.
     public static let nameByteCountMax = 255
-    /// The times that a list holds, in seconds since 1970: to the end of the year 9999, the last that ISO 8601 writes
-    /// with four digits.
+    /// The valid times in seconds since 1970: up to the end of the year 9999, the last one with four digits in ISO
+    /// 8601.
     public static let times: ClosedRange<Int64> = TimeText.range
-    /// How many entries are sorted in memory; about 12 MiB of them with tokens of 32 bytes.
+    /// The number of entries sorted in memory; about 12 MiB with tokens of 32 bytes.
     static let batchEntryCount = 131_072
-    /// How many rows one statement inserts.
+    /// The number of rows per INSERT statement.
     static let statementRowCount = 64
-    /// The page cache of the connection that writes, in KiB.
+    /// The page cache of the writing connection in KiB.
     static let cacheKibibyteCount = 3_072
-    /// How far the write-ahead file is cut back after a large transaction, in bytes.
+    /// The size in bytes to which the write-ahead log is truncated after a large transaction.
     static let journalByteCountMax = 16_777_216
 }

@@ -5,25 +5,25 @@ import FoundationEssentials
 import GRDB
 import Glibc
 
-/// A durable list of dead tokens: one SQLite file, with its write-ahead file beside it.
+/// A durable list of dead tokens: an SQLite file with its write-ahead log.
 ///
-/// The key is topic, environment and token. Each call is one transaction, which is on the disk when the call returns.
-/// Any number of processes may use one file; readers and the one that writes do not wait for each other.
-/// Calls block, so they belong on threads that may.
+/// The key consists of topic, environment and token. Each call is one transaction, which is on the disk when the call
+/// returns. Any number of processes can use one file; readers and the writer do not wait for each other. Calls block,
+/// so make them on threads that may block.
 public final class PurgeList: Sendable {
-    /// The file.
+    /// The path of the file.
     public let path: String
     private let pool: DatabasePool
 
-    /// How long a call waits for other processes that write.
+    /// How long a call waits for other writing processes.
     public static let busyDuration = Duration.seconds(10)
 
-    /// Opens a list, and brings a file of an older version to this one.
+    /// Opens a list, and upgrades a file of an older version.
     ///
     /// - Parameters:
-    ///   - path: the file.
-    ///   - isMade: whether the file is made where it is not there, or empty; the default is `true`.
-    /// - Throws: ``PurgeListError``; a file that is no purge list, or of a newer version, is left as it is.
+    ///   - path: the path of the file.
+    ///   - isMade: whether a missing or empty file becomes a new list; by default `true`.
+    /// - Throws: ``PurgeListError``; a file that is not a purge list, or of a newer version, is not changed.
     public init(path: String, isMade: Bool = true) throws {
         self.path = path
         let start = ContinuousClock.now
@@ -32,8 +32,8 @@ public final class PurgeList: Sendable {
                 self.pool = try PurgeListError.translated(path: path) { try PurgeList.open(path, isMade: isMade) }
                 break
             } catch PurgeListError.busy where ContinuousClock.now - start < PurgeList.busyDuration {
-                // SQLite does not wait for its own locks while it switches to the write-ahead file, so two that make
-                // one list, or open one that another closes, would be sent away at once.
+                // SQLite does not wait for its own locks while it switches to the write-ahead log, so concurrent
+                // opening or closing would fail immediately.
                 usleep(PurgeList.openPauseMicroseconds)
             }
         }
@@ -50,18 +50,18 @@ public final class PurgeList: Sendable {
         if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
             throw PurgeListError.notAFile(path: path)
         }
-        // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
+        // Not yet a pool: it would switch a database of another program to a write-ahead log.
         do {
             let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
             try PurgeSchema.migrate(queue, path: path, isMade: isMade)
             try queue.close()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            // The statements up to here work on each file that is whole.
+            // These statements succeed on every intact file.
             throw PurgeListError.corrupt(path: path, detail: error.message ?? "\(error.extendedResultCode)")
         }
         let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
-        // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
-        // What a statement of many rows would undo is a few pages: no reason to need a folder for temporary files.
+        // Feedback leaves the spool once it is on the list, so it must survive a power failure. A rollback of a large
+        // statement is a few pages, for which no temporary files are needed.
         try pool.writeWithoutTransaction { database in
             try database.execute(
                 sql: """
@@ -73,14 +73,16 @@ public final class PurgeList: Sendable {
         return pool
     }
 
-    /// Ends the use of this object, which throws from then on.
+    /// Closes the list.
     ///
-    /// Where no other process or object has the list open, what is in the write-ahead file goes to the list, which then
-    /// is one file. Otherwise the last one does that. It waits for calls that go on.
+    /// Later calls throw.
+    ///
+    /// If nobody else has the list open, the write-ahead log is merged into the file; otherwise the last one to close
+    /// it does so. It waits for calls in progress.
     public func close() {
-        // Only one that may write can put the files together, so readers go first.
+        // Only a writer can merge the files, so readers are closed first.
         self.pool.releaseMemory()
-        // What is recorded is on the disk, and the next one that opens the list takes it over.
+        // Recorded data is on the disk, and the next opening merges it.
         try? self.pool.close()
     }
 
@@ -89,14 +91,14 @@ public final class PurgeList: Sendable {
         try PurgeListError.translated(path: self.path) { try self.pool.read(body) }
     }
 
-    /// The file as it is now, for many reads.
+    /// A snapshot of the file for many reads.
     func snapshot() throws -> DatabaseSnapshot {
         try PurgeListError.translated(path: self.path) { try self.pool.makeSnapshot() }
     }
 
-    /// Runs one statement that reads.
+    /// Runs a single reading statement.
     ///
-    /// One statement sees one state of the file anyway, so that a transaction around it would only cost.
+    /// A statement sees a consistent state of the file even without a transaction.
     func readStatement<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try PurgeListError.translated(path: self.path) { try self.pool.unsafeRead(body) }
     }
@@ -118,23 +120,22 @@ public final class PurgeList: Sendable {
 
     // MARK: Recording
 
-    /// Puts dead tokens on the list, in one transaction.
+    /// Records dead tokens in one transaction.
     ///
-    /// Of what is there already, the newest failure stays, with its source, and the earliest time of being seen; so
-    /// recording the same twice, or in another order, comes to the same. A failure before a registration that is
-    /// remembered puts nothing on the list. The entries are sorted, and where they are many, wait for that in a file
-    /// without a name beside the list, so a lazy sequence of any length needs little memory; many at a time are much
-    /// quicker than many calls.
+    /// For existing tokens, the newest failure with its source and the earliest first-seen time are kept, so the order
+    /// of recording does not matter. A failure before a known registration is not recorded. The entries are sorted, if
+    /// necessary in an unnamed file next to the list, so a lazy sequence of any length needs little memory. One call
+    /// with many entries is much faster than many calls.
     ///
     /// - Parameter entries: the tokens; iterating must not use this list.
-    /// - Returns: how many were news.
+    /// - Returns: how many were new.
     /// - Throws: ``PurgeListError``; then nothing is recorded.
     @discardableResult
     public func record(_ entries: some Sequence<PurgeEntry>) throws -> PurgeChange {
         try self.record(entries, batchEntryCount: PurgeLimits.batchEntryCount)
     }
 
-    /// The same with so many entries in memory.
+    /// Records with a given number of entries in memory.
     package func record(_ entries: some Sequence<PurgeEntry>, batchEntryCount: Int) throws -> PurgeChange {
         try self.write { database in
             var recording = try PurgeRecording(database, path: self.path, batchEntryCount: batchEntryCount)
@@ -144,18 +145,18 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// Takes tokens off the list that registered later than they failed, in one transaction.
+    /// Removes tokens that registered later than they failed, in one transaction.
     ///
-    /// When they registered is remembered, on the list or not, so that an older failure that is recorded later does not
-    /// bring them back: for each topic and environment that is meant and known, or made known by naming both. What is
-    /// remembered goes by ``expire(failedBefore:)``.
+    /// Registrations are remembered, whether or not the token is on the list, so that an older failure that is recorded
+    /// later does not add it again: for each matching known topic and environment, and for a new one if both are given.
+    /// They expire with ``expire(failedBefore:)``.
     ///
     /// - Parameters:
     ///   - registrations: the tokens; iterating must not use this list.
-    ///   - topic: the topic that they registered for; `nil` for all.
+    ///   - topic: the topic of the registrations; `nil` for all.
     ///   - environment: the environment; `nil` for both.
-    /// - Returns: what became of them.
-    /// - Throws: ``PurgeListError``; then nothing is forgotten.
+    /// - Returns: the counts.
+    /// - Throws: ``PurgeListError``; then nothing is removed.
     @discardableResult
     public func forget(
         _ registrations: some Sequence<PurgeRegistration>,
@@ -188,8 +189,8 @@ public final class PurgeList: Sendable {
     /// - Parameters:
     ///   - token: the bytes of the token.
     ///   - topic: the app's bundle identifier.
-    ///   - environment: where the token is from.
-    /// - Returns: whether it is.
+    ///   - environment: the environment of the token.
+    /// - Returns: whether it is on the list.
     /// - Throws: ``PurgeListError``.
     public func contains(token: [UInt8], topic: String, environment: Environment) throws -> Bool {
         try self.read { database in
@@ -204,25 +205,24 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// Lends entries one by one, ordered by topic, environment (production first) and token bytes.
+    /// Calls `body` with entries, ordered by topic, environment (production first) and token bytes.
     ///
-    /// All are as they were when it began, whatever is recorded meanwhile. Little memory is used for any number of
-    /// entries.
+    /// It reads a snapshot, and uses little memory for any number of entries.
     ///
     /// - Parameters:
-    ///   - query: which entries.
-    ///   - body: is given each; it must not use this list.
-    /// - Throws: ``PurgeListError``, and what `body` throws, which ends it.
+    ///   - query: the conditions.
+    ///   - body: receives each entry; it must not use this list.
+    /// - Throws: ``PurgeListError``, and errors of `body`.
     public func entries(matching query: PurgeQuery = PurgeQuery(), body: (PurgeEntry) throws -> Void) throws {
         try self.read { database in
-            // Scope by scope, so that the order needs no sorting of tokens.
+            // By scope, so that the order requires no sorting of tokens.
             for (identifier, scope) in try PurgeList.scopes(database, matching: query) {
                 try PurgeList.entries(database, in: identifier, scope, matching: query, body: body)
             }
         }
     }
 
-    /// The topics and environments that have entries, in order.
+    /// Returns the topics and environments that have entries, in order.
     ///
     /// - Throws: ``PurgeListError``.
     public func scopes() throws -> [TokenScope] {
@@ -240,7 +240,7 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// The scopes of a query in order, each with its number.
+    /// Returns the scopes of a query in order, with their numbers.
     static func scopes(
         _ database: Database,
         matching query: PurgeQuery
@@ -294,10 +294,10 @@ public final class PurgeList: Sendable {
 
     // MARK: Scopes
 
-    /// Makes a topic and environment known, though nothing may be dead there.
+    /// Adds a topic and environment, possibly without entries.
     ///
-    /// Feedback that was read and had nothing says that all its devices are alive, which counts where a token must be
-    /// dead in several topics.
+    /// Empty feedback means that all devices of the topic are alive, which matters for tokens that must be dead in
+    /// several topics.
     ///
     /// - Parameter scope: the topic and environment.
     /// - Throws: ``PurgeListError``.
@@ -306,14 +306,14 @@ public final class PurgeList: Sendable {
         _ = try self.write { try PurgeList.add(scope, to: $0) }
     }
 
-    /// The topics and environments that were ever recorded or made known, also where nothing is dead now, in order.
+    /// Returns all topics and environments that were ever added, even without entries, in order.
     ///
     /// - Throws: ``PurgeListError``.
     public func knownScopes() throws -> [TokenScope] {
         try self.read { try PurgeList.scopes($0, matching: PurgeQuery()).map(\.scope) }
     }
 
-    /// Finds the number of a scope, which is made where there is none.
+    /// Returns the number of a scope, which is added if missing.
     static func add(_ scope: TokenScope, to database: Database) throws -> Int64? {
         try database.execute(
             sql: "INSERT INTO scope (topic, environment) VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -328,7 +328,7 @@ public final class PurgeList: Sendable {
 
     // MARK: Maintenance
 
-    /// Counts what is on the list; it reads all of it.
+    /// Counts the entries, which reads the whole list.
     ///
     /// - Returns: the counts by topic, environment and source.
     /// - Throws: ``PurgeListError``.
@@ -360,14 +360,13 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// Takes off the list what failed last before a time, for a token that is long gone from every table, and forgets
-    /// what registered before it.
+    /// Removes tokens whose last failure is before a time, which no table has any more, and earlier registrations.
     ///
-    /// Nothing else bounds how many registrations are remembered.
+    /// Registrations are removed in no other way.
     ///
     /// - Parameter time: in seconds since 1970.
-    /// - Returns: how many tokens went.
-    /// - Throws: ``PurgeListError``; then none went.
+    /// - Returns: the number of removed tokens.
+    /// - Throws: ``PurgeListError``; then nothing is removed.
     @discardableResult
     public func expire(failedBefore time: Int64) throws -> Int {
         try self.write { database in
@@ -377,19 +376,19 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// Reads all of the file, and checks that it holds together.
+    /// Verifies the integrity of the whole file.
     ///
-    /// - Throws: ``PurgeListError/corrupt(path:detail:)`` where it does not.
+    /// - Throws: ``PurgeListError/corrupt(path:detail:)`` if the file is damaged.
     public func checkIntegrity() throws {
         try self.read { database in
             let findings = try String.fetchAll(database, sql: "PRAGMA integrity_check(1)")
             guard findings == ["ok"] else {
-                // What is found may quote values, so only its kind is told.
-                throw PurgeListError.corrupt(path: self.path, detail: "the integrity check of SQLite fails")
+                // SQLite's findings may quote values, so they are not included.
+                throw PurgeListError.corrupt(path: self.path, detail: "SQLite's integrity check failed")
             }
             let strays = try Row.fetchOne(database, sql: "PRAGMA foreign_key_check")
             guard strays == nil else {
-                throw PurgeListError.corrupt(path: self.path, detail: "entries of no topic or source")
+                throw PurgeListError.corrupt(path: self.path, detail: "entries without topic or source")
             }
         }
     }

@@ -3,40 +3,40 @@
 import GRDB
 import SystemPackage
 
-/// Why a purge list cannot be used, or does not take an entry.
+/// The error of a purge list that cannot be used, or rejects an entry.
 ///
-/// No case carries a token. Whatever is thrown, what the list held before the call it still holds.
+/// No case contains a token. After any error, the list is unchanged.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum PurgeListError: Error, Hashable, Sendable {
-    /// There is no such file, and none was to be made.
+    /// The file does not exist and was not to be created.
     case missing(path: String)
     /// The file or its folder cannot be opened.
     case cannotOpen(path: String)
-    /// There is a folder, a device or the like where the file should be.
+    /// The path is a folder, a device or the like.
     case notAFile(path: String)
-    /// The file is empty, and no list was to be made.
+    /// The file is empty and was not to become a list.
     case empty(path: String)
-    /// The file is something else than a purge list.
+    /// The file is not a purge list.
     case notAPurgeList(path: String)
-    /// A newer release of this program made the file.
+    /// The file was created by a newer release.
     case newerVersion(path: String, found: Int, known: Int)
-    /// The file is damaged; the text is what SQLite says of it.
+    /// The file is damaged; the text is SQLite's message.
     case corrupt(path: String, detail: String)
     /// The file or its folder is read-only.
     case readOnly(path: String)
     /// The disk is full.
     case full(path: String)
-    /// Another process kept the file busy for too long.
+    /// Another process locked the file for too long.
     case busy(path: String)
-    /// The disk failed, or a limit of the process was reached; the text is what SQLite says of it.
+    /// The disk failed, or a limit of the process was reached; the text is SQLite's message.
     case inputOutput(path: String, detail: String)
-    /// Something else that SQLite says.
+    /// Another error of SQLite.
     case database(path: String, code: Int32, detail: String)
-    /// An entry has a token of so many bytes.
+    /// An entry has a token of this many bytes.
     case tokenByteCount(Int)
-    /// An entry has a topic or source of so many bytes.
+    /// An entry has a topic or source of this many bytes.
     case nameByteCount(field: String, Int)
     /// An entry has a topic or source with a control character.
     case controlCharacter(field: String)
@@ -45,49 +45,49 @@ public enum PurgeListError: Error, Hashable, Sendable {
 }
 
 extension PurgeListError: CustomStringConvertible {
-    /// What happened, and what to do.
+    /// The cause and the remedy.
     public var description: String {
         switch self {
-        case .missing(let path): "There is no purge list \(path)."
+        case .missing(let path): "purge list \(path) does not exist"
         case .cannotOpen(let path):
-            "Cannot open the purge list \(path): its folder must be there, and this user be allowed to write in it."
+            "cannot open purge list \(path); check that its folder exists and that this user can write to it"
         case .notAFile(let path):
-            "\(path) is a folder, a device or the like. Give the path of a purge list, or of a new file."
-        case .empty(let path): "\(path) is empty, so it is not a purge list. Give the path of one."
+            "\(path) is not a regular file; specify a purge list or a new file"
+        case .empty(let path): "\(path) is empty and not a purge list; specify a purge list"
         case .notAPurgeList(let path):
-            "\(path) is not a purge list, and was left as it is. Give the path of a purge list, or of a new file."
+            "\(path) is not a purge list and was not changed; specify a purge list or a new file"
         case .newerVersion(let path, let found, let known):
-            "The purge list \(path) is of version \(found), and this program knows versions up to \(known). "
-                + "Use the newer release that made it."
+            "purge list \(path) has version \(found), but this program supports versions up to \(known); use the newer "
+                + "release that created it"
         case .corrupt(let path, let detail):
-            "The purge list \(path) is damaged (\(detail)). Put it aside, and get it back from a copy; "
-                + "sqlite3 \(path) .recover may save what is left."
+            "purge list \(path) is damaged (\(detail)); move it aside and restore a backup; sqlite3 \(path) .recover "
+                + "may save the rest"
         case .readOnly(let path):
-            "Cannot write the purge list \(path): the file or its folder is read-only. "
-                + "SQLite writes files beside it, also for reading."
+            "cannot write purge list \(path): the file or its folder is read-only; SQLite writes files next to it even "
+                + "for reading"
         case .full(let path):
-            "The disk with the purge list \(path) is full; nothing was changed. Make room, and run again."
+            "disk full while writing purge list \(path), which was not changed; free space and run again"
         case .busy(let path):
-            "Another process keeps the purge list \(path) busy; nothing was changed. Run again when it is done."
+            "purge list \(path) is locked by another process and was not changed; run again later"
         case .inputOutput(let path, let detail):
-            "The purge list \(path) cannot be read or written (\(detail)). Look at the disk, its quota and the limits "
-                + "of this process, and run again; what the list held before is safe."
-        case .database(let path, let code, let detail): "The purge list \(path): SQLite says \(detail) (\(code))."
+            "cannot read or write purge list \(path) (\(detail)), which was not changed; check the disk, its quota and "
+                + "the limits of this process, and run again"
+        case .database(let path, let code, let detail): "purge list \(path): SQLite error \(code): \(detail)"
         case .tokenByteCount(let count):
-            "A token has \(count) bytes; it must have 1 to \(PurgeLimits.tokenByteCountMax)."
+            "a device token has \(count) bytes, expected 1 to \(PurgeLimits.tokenByteCountMax)"
         case .nameByteCount(let field, let count):
-            "A \(field) has \(count) bytes; it must have 1 to \(PurgeLimits.nameByteCountMax)."
-        case .controlCharacter(let field): "A \(field) has a control character, such as an end of line."
+            "a \(field) has \(count) bytes, expected 1 to \(PurgeLimits.nameByteCountMax)"
+        case .controlCharacter(let field): "a \(field) contains a control character, such as a line break"
         case .time(let field, let seconds):
-            "\(field) is \(seconds); it must be seconds since 1970, from 0 to the end of the year 9999."
+            "\(field) is \(seconds), expected seconds since 1970 up to the end of the year 9999"
         }
     }
 }
 
 extension PurgeListError {
-    /// Says in our words what SQLite said.
+    /// Converts an error of SQLite.
     init(_ error: DatabaseError, path: String) {
-        // The statement and its arguments hold tokens, so only the bare message goes on.
+        // The statement and its arguments contain tokens, so only SQLite's message is used.
         let detail = error.message ?? "\(error.extendedResultCode)"
         switch error.resultCode {
         case .SQLITE_FULL: self = .full(path: path)
@@ -101,7 +101,7 @@ extension PurgeListError {
         }
     }
 
-    /// Runs `body`, and says in our words what SQLite and the system say in it; other errors pass.
+    /// Runs `body`, and converts errors of SQLite and the system; other errors are rethrown.
     static func translated<Value>(path: String, _ body: () throws -> Value) throws -> Value {
         do {
             return try body()

@@ -3,22 +3,22 @@
 public import APNSWire
 import GRDB
 
-/// Looks up very many tokens in a list, in memory of at most 8 MiB.
+/// Looks up many tokens in a list, with at most 8 MiB of memory.
 ///
-/// It knows what was on the list when it was made; of that, what is forgotten later is no longer found.
+/// It finds tokens that were on the list at its creation and were not removed since.
 public struct PurgeLookup: Sendable {
     private let list: PurgeList
     private let scopes: [Int64]
     private let filter: PurgeFilter
 
-    /// How many tokens there are to be found.
+    /// The number of tokens that can be found.
     public var tokenCount: Int { self.filter.tokenCount }
 
     /// Reads the tokens of some topics and environments once.
     ///
     /// - Parameters:
     ///   - list: the list.
-    ///   - scopes: a token of any of them is found.
+    ///   - scopes: the scopes to search.
     /// - Throws: ``PurgeListError``.
     public init(_ list: PurgeList, in scopes: [TokenScope]) throws {
         self.list = list
@@ -31,7 +31,7 @@ public struct PurgeLookup: Sendable {
     /// Whether a token is on the list.
     ///
     /// - Parameter token: the token.
-    /// - Returns: whether it is, for any of the topics.
+    /// - Returns: whether it is, in any of the scopes.
     /// - Throws: ``PurgeListError``.
     public func contains(_ token: borrowing DeviceToken) throws -> Bool {
         try unsafe token.withUnsafeBytes { try unsafe self.contains($0) }

@@ -2,16 +2,16 @@
 
 import Glibc
 
-/// The name of a topic or source, told from others by its bytes, as the file and other databases do.
+/// The name of a topic or source, compared by bytes, as in the file and other databases.
 ///
-/// To `String`, an "é" of one scalar and one of two are the same.
+/// `String` considers canonically equivalent texts equal, such as both forms of "é".
 struct PurgeName: Hashable {
     let text: String
 
     init(_ text: String) { self.text = text }
 
     static func == (left: PurgeName, right: PurgeName) -> Bool {
-        // Compared for each entry that is recorded, so not one byte after the other.
+        // Compared for each recorded entry, so not byte by byte.
         let isSame = unsafe left.text.utf8.withContiguousStorageIfAvailable { one in
             unsafe right.text.utf8.withContiguousStorageIfAvailable { other in
                 unsafe UnsafeRawBufferPointer(one).hasSameBytes(as: UnsafeRawBufferPointer(other))

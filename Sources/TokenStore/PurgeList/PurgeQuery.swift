@@ -4,25 +4,25 @@ public import APNSWire
 import FoundationEssentials
 import GRDB
 
-/// Which entries of a list are meant; without any condition, all.
+/// Conditions for entries of a list; by default none.
 public struct PurgeQuery: Hashable, Sendable {
-    /// Only of this topic.
+    /// The topic.
     public var topic: String?
-    /// Only of this environment.
+    /// The environment.
     public var environment: Environment?
-    /// Only with this token.
+    /// The token.
     public var token: [UInt8]?
-    /// Only what failed then or later, in seconds since 1970.
+    /// The earliest failure, in seconds since 1970.
     public var failedSince: Int64?
-    /// Only what failed before then, in seconds since 1970.
+    /// The end of the failures, exclusive, in seconds since 1970.
     public var failedBefore: Int64?
-    /// Only from this source.
+    /// The source.
     public var source: String?
 
-    /// Makes a query without conditions.
+    /// Creates a query without conditions.
     public init() {}
 
-    /// The further conditions in SQL, and their arguments in order, for a row of `dead` joined with `source`.
+    /// The conditions other than the scope in SQL with their arguments, for a row of `dead` joined with `source`.
     var condition: (sql: String, arguments: StatementArguments) {
         var sql = ""
         var arguments = StatementArguments()

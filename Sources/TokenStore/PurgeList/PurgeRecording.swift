@@ -3,21 +3,21 @@
 import APNSWire
 import GRDB
 
-/// One transaction that records.
+/// One transaction that records entries.
 struct PurgeRecording {
     private let insert: PurgeStatement
     private let insertMany: PurgeStatement
     private let update: PurgeStatement
-    /// `nil` where nothing was ever forgotten, which is the usual case.
+    /// `nil` if there are no registrations, the usual case.
     private let findRegistration: PurgeStatement?
     private var scopes: RowIDCache<TokenScope>
     private var sources: RowIDCache<PurgeName>
     private let path: String
     private let batchEntryCount: Int
     private var batch = PurgeBatch()
-    /// Batches before this one, if there are any.
+    /// Earlier batches, if any.
     private var runs: PurgeRuns?
-    /// What the next statement writes.
+    /// The rows of the next statement.
     private var rows = PurgeBatch()
     private(set) var change = PurgeChange()
 
@@ -83,7 +83,7 @@ struct PurgeRecording {
         if self.batch.records.count >= self.batchEntryCount { try self.setAside() }
     }
 
-    /// Sets a full batch aside, and where that cannot be, writes all there is.
+    /// Writes a full batch to a file; if that fails, writes everything to the list.
     private mutating func setAside() throws {
         self.batch.sort()
         if self.runs == nil { self.runs = PurgeRuns(beside: self.path) }
@@ -92,7 +92,7 @@ struct PurgeRecording {
         if runs.isFull { try self.flush() }
     }
 
-    /// Writes all that was added.
+    /// Writes everything that was added.
     mutating func flush() throws {
         self.batch.sort()
         if let runs, !runs.isEmpty {
@@ -104,7 +104,7 @@ struct PurgeRecording {
         try self.writeRows()
     }
 
-    /// Takes the next record in the order of the list.
+    /// Adds the next record in the order of the list.
     private mutating func take(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws {
         guard try !self.isSuperseded(record, in: bytes) else {
             self.change.supersededCount += 1
@@ -124,8 +124,8 @@ struct PurgeRecording {
         }
     }
 
-    /// Writes the rows that were taken: as many as a statement holds with one statement, which costs much less than
-    /// one for each, or the last few one by one.
+    /// Writes the pending rows: a full statement at once, which is much faster than single rows, or the last few one by
+    /// one.
     private mutating func writeRows() throws {
         let rows = self.rows.records
         try unsafe self.rows.tokens.withUnsafeBytes { tokens in
@@ -138,7 +138,7 @@ struct PurgeRecording {
         self.rows.removeAll()
     }
 
-    /// Inserts rows with one statement, and where some were there already, updates those.
+    /// Inserts rows with one statement, and updates existing ones.
     private mutating func write(
         _ rows: ArraySlice<PurgeBatch.Record>,
         _ tokens: UnsafeRawBufferPointer,

@@ -2,17 +2,17 @@
 
 import SystemPackage
 
-/// A sorted batch in a file, read from its first record to its last.
+/// A sorted batch in a file, read sequentially.
 struct PurgeRun {
     private let file: FileDescriptor
     private var offset: Int64
     private let end: Int64
     private(set) var bytes: [UInt8] = []
     private var index = 0
-    /// The record that is next, whose token is in ``bytes``.
+    /// The current record, whose token is in ``bytes``.
     private(set) var record: PurgeBatch.Record?
 
-    /// So much is read and written at a time, in bytes.
+    /// The buffer size in bytes.
     static let blockByteCount = 65_536
     private static let headByteCount = 6 * 8
 
@@ -22,7 +22,7 @@ struct PurgeRun {
         self.end = range.upperBound
     }
 
-    /// Appends a record in the form that is read here, which only this process reads.
+    /// Appends a record in the format of this reader, which only this process reads.
     static func encode(_ record: PurgeBatch.Record, in tokens: [UInt8], to bytes: inout [UInt8]) {
         let numbers = (
             record.scope, record.prefix, record.tokenByteCount, record.failedAt, record.firstSeen, record.source
@@ -35,7 +35,7 @@ struct PurgeRun {
         batch.records.count * Self.headByteCount + batch.tokens.count
     }
 
-    /// Goes on to the next record; behind the last one, ``record`` is `nil`.
+    /// Reads the next record; after the last one, ``record`` is `nil`.
     mutating func advance() throws {
         if self.bytes.count - self.index < Self.headByteCount + PurgeLimits.tokenByteCountMax { try self.refill() }
         guard self.index < self.bytes.count else {
@@ -74,7 +74,7 @@ struct PurgeRun {
                     into: UnsafeMutableRawBufferPointer(rebasing: bytes[(kept + count)...])
                 )
             }
-            // The file has no name, so nobody else can have cut it off.
+            // The file has no name, so no other process can have truncated it.
             guard got > 0 else { throw Errno.ioError }
             count += got
         }

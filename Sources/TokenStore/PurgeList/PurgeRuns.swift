@@ -3,21 +3,21 @@
 import Glibc
 import SystemPackage
 
-/// Sorted batches that wait in a file without a name until all of them go into the list in one sweep.
+/// Sorted batches in an unnamed file, which are merged into the list in one pass.
 ///
-/// A list that is written in order is written once; each batch on its own would go through all of a long list.
-/// The file leaves room for the list to grow by as much as is in it, and the write-ahead file as well.
+/// Writing in order changes each page of the list once; each batch alone would change pages throughout a long list.
+/// The file leaves free space for the growth of the list and the write-ahead log.
 final class PurgeRuns {
     private let file: FileDescriptor
     private var runs: [PurgeRun] = []
     private var byteCount: Int64 = 0
 
-    /// So many runs are merged at a time at most.
+    /// The maximum number of merged runs.
     private static let countMax = 16
-    /// How many times its own size the file leaves free: the list grows by as much, and so does its write-ahead file.
+    /// How many times its own size the file leaves free: for the list and its write-ahead log.
     private static let roomFactor: UInt64 = 3
 
-    /// Makes the file in the folder of the list; `nil` where there can be none.
+    /// Creates the file in the folder of the list; `nil` if that fails.
     init?(beside path: String) {
         let name = "\(path)-sort-\(UInt64.random(in: .min ... .max))"
         let descriptor = unsafe open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -31,9 +31,9 @@ final class PurgeRuns {
     var isEmpty: Bool { self.runs.isEmpty }
     var isFull: Bool { self.runs.count >= Self.countMax }
 
-    /// Takes a sorted batch.
+    /// Appends a sorted batch.
     ///
-    /// - Returns: whether there was room for it.
+    /// - Returns: whether there was room.
     func append(_ batch: PurgeBatch) -> Bool {
         var offset = self.byteCount
         guard self.hasRoom(for: UInt64(offset) + UInt64(PurgeRun.byteCount(of: batch))) else { return false }
@@ -56,7 +56,7 @@ final class PurgeRuns {
         return true
     }
 
-    /// Gives back the room behind what is needed yet.
+    /// Truncates the file to the used size.
     private func cutBack() { _ = ftruncate(self.file.rawValue, off_t(self.byteCount)) }
 
     private func hasRoom(for byteCount: UInt64) -> Bool {
@@ -66,7 +66,7 @@ final class PurgeRuns {
         return isHuge || room / Self.roomFactor >= byteCount
     }
 
-    /// Gives the records of all runs in the order of the list, of equal ones the first one first, and then has none.
+    /// Merges all runs in the order of the list, of equal records the first one first, and removes them.
     func merge(_ body: (PurgeBatch.Record, _ bytes: [UInt8]) throws -> Void) throws {
         var runs = self.runs
         self.runs = []

@@ -4,14 +4,14 @@ import GRDB
 
 /// The tables of the file, by version.
 ///
-/// `application_id` tells a purge list from other databases, and `user_version` is its version.
+/// `application_id` identifies a purge list, and `user_version` is its version.
 enum PurgeSchema {
     /// "APNP".
     static let applicationIdentifier: Int32 = 0x4150_4E50
 
-    /// What leads from each version to the next, from version 0, an empty file, on.
+    /// The migrations from each version to the next, starting from version 0, an empty file.
     static let steps = [
-        // A row of `dead` is its key, so that a token costs one tree and about 45 bytes.
+        // WITHOUT ROWID: a row of `dead` is its key, so a token costs one B-tree and about 45 bytes.
         """
         CREATE TABLE scope (
             id INTEGER PRIMARY KEY,
@@ -29,7 +29,7 @@ enum PurgeSchema {
             PRIMARY KEY (scope, token)
         ) WITHOUT ROWID;
         """,
-        // Without it, a failure that is heard of after a later registration would put a living device on the list.
+        // Prevents an older failure that arrives after a registration from listing a living device.
         """
         CREATE TABLE registration (
             scope INTEGER NOT NULL REFERENCES scope (id),
@@ -40,18 +40,18 @@ enum PurgeSchema {
         """,
     ]
 
-    /// The version that this program makes.
+    /// The current version.
     static var version: Int { self.steps.count }
 
-    /// Brings a file to the version of this program.
+    /// Migrates a file to the current version.
     ///
-    /// Nothing is written to a file that is none of ours, or newer.
+    /// A file of another program, or of a newer version, is not written.
     static func migrate(_ queue: DatabaseQueue, path: String, isMade: Bool) throws {
-        // In one transaction, since another process may be making the file.
+        // In one transaction, since another process may be creating the file.
         let version = try queue.read { try self.check($0, path: path) }
         guard version < self.version else { return }
         guard isMade || version > 0 else { throw PurgeListError.empty(path: path) }
-        // Checked again under the lock, since two processes may be here at a time.
+        // Checked again under the lock, since two processes may get here.
         try queue.inDatabase { database in
             try database.inTransaction(.immediate) {
                 for step in self.steps[try self.check(database, path: path)...] { try database.execute(sql: step) }
@@ -62,7 +62,7 @@ enum PurgeSchema {
         }
     }
 
-    /// Finds the version of a file.
+    /// Returns the version of a file.
     private static func check(_ database: Database, path: String) throws -> Int {
         let identifier = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
         let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
@@ -76,12 +76,12 @@ enum PurgeSchema {
         }
         guard version > 0 else { throw PurgeListError.corrupt(path: path, detail: "it has no version") }
         let missing = try self.objects(ofVersion: version).subtracting(try SchemaObject.fetchAll(database))
-        // The text of a table may quote anything once it is damaged, so only its name is told.
+        // The SQL of a damaged table may contain anything, so only its name is reported.
         guard let object = missing.min(by: { $0.name < $1.name }) else { return version }
-        throw PurgeListError.corrupt(path: path, detail: "its \(object.type) \(object.name) is not as it was made")
+        throw PurgeListError.corrupt(path: path, detail: "its \(object.type) \(object.name) was changed")
     }
 
-    /// The tables and indexes of a version, as SQLite describes them.
+    /// The tables and indexes of a version.
     private static func objects(ofVersion version: Int) throws -> Set<SchemaObject> {
         let queue = try DatabaseQueue()
         return try queue.write { database in
@@ -91,17 +91,17 @@ enum PurgeSchema {
     }
 }
 
-/// A table or an index, as SQLite's own table of them describes it.
+/// A table or index in SQLite's schema.
 private struct SchemaObject: Hashable {
     var type: String
     var name: String
     var table: String
-    /// The statement that made it, without what a tool may change when it makes it again.
+    /// The normalized statement that created it, without what tools may change.
     var statement: String
 
-    /// Those of a file, also those that somebody added.
+    /// Returns all objects of a file, including added ones.
     ///
-    /// What is no text is read as an empty one, which belongs to nothing of ours.
+    /// Values other than text are read as empty, which matches no known object.
     static func fetchAll(_ database: Database) throws -> Set<SchemaObject> {
         let rows = try Row.fetchAll(database, sql: "SELECT type, name, tbl_name, sql FROM sqlite_master")
         return Set(

@@ -3,9 +3,9 @@
 import GRDB
 import GRDBSQLite
 
-/// A statement that is run once for each of very many tokens.
+/// A statement that is run for each of many tokens.
 ///
-/// Values are bound where they lie: an array of boxed arguments for each row would cost more than the row.
+/// Values are bound without copies: an array of boxed arguments per row would cost more than the row.
 @safe struct PurgeStatement {
     private let statement: Statement
     private let handle: SQLiteStatement
@@ -18,9 +18,9 @@ import GRDBSQLite
 
     func bind(_ value: Int64, at index: Int32) { unsafe sqlite3_bind_int64(self.handle, index, value) }
 
-    /// The bytes must stay until the statement has run.
+    /// The bytes must stay valid until the statement has run.
     func bind(_ bytes: UnsafeRawBufferPointer, at index: Int32) {
-        // No bytes may have no address, which would be bound as NULL.
+        // An empty buffer may have no address, which would be bound as NULL.
         if unsafe bytes.isEmpty {
             unsafe sqlite3_bind_zeroblob(self.handle, index, 0)
         } else {
@@ -28,18 +28,18 @@ import GRDBSQLite
         }
     }
 
-    /// The value must stay until the statement has run.
+    /// The value must stay valid until the statement has run.
     func bind(value: OpaquePointer?, at index: Int32) { unsafe sqlite3_bind_value(self.handle, index, value) }
 
-    /// Runs the statement to its end.
+    /// Runs the statement to completion.
     ///
-    /// - Returns: how many rows it changed.
+    /// - Returns: the number of changed rows.
     func run() throws -> Int {
         try unsafe self.finish(sqlite3_step(self.handle))
         return unsafe Int(sqlite3_changes(sqlite3_db_handle(self.handle)))
     }
 
-    /// Runs the statement to its first row.
+    /// Runs the statement up to its first row.
     ///
     /// - Returns: whether there is one.
     func hasRow() throws -> Bool {
@@ -48,7 +48,7 @@ import GRDBSQLite
         return code == SQLITE_ROW
     }
 
-    /// Runs the statement, and lends its rows until no more are wanted.
+    /// Runs the statement, and calls a closure with its rows until it returns `false`.
     func forEachRow(_ wantsMore: (SQLiteRow) throws -> Bool) throws {
         let row = unsafe SQLiteRow(statement: self.handle)
         var code = unsafe sqlite3_step(self.handle)
@@ -64,14 +64,14 @@ import GRDBSQLite
     private func finish(_ code: Int32) throws {
         let error = unsafe code == SQLITE_ROW || code == SQLITE_DONE ? nil : DatabaseError(failureOf: self.handle)
         unsafe sqlite3_reset(self.handle)
-        // What was bound points to memory that may be gone by the next run.
+        // Bindings point to memory that may be freed before the next run.
         unsafe sqlite3_clear_bindings(self.handle)
         if let error { throw error }
     }
 }
 
 extension DatabaseError {
-    /// What SQLite says of a statement that failed; without its text and arguments, which hold tokens.
+    /// SQLite's message for a failed statement, without its text and arguments, which contain tokens.
     init(failureOf statement: SQLiteStatement) {
         let connection = unsafe sqlite3_db_handle(statement)
         unsafe self.init(
@@ -82,9 +82,9 @@ extension DatabaseError {
 }
 
 extension Row {
-    /// The value of a column.
+    /// Returns the value of a column.
     ///
-    /// - Throws: `DatabaseError` where the file, which may be damaged, has another kind of value there.
+    /// - Throws: `DatabaseError` if a damaged file has another type of value.
     func value<Value: DatabaseValueConvertible>(_ index: Int) throws -> Value {
         guard let value = Value.fromDatabaseValue(self[index] as DatabaseValue) else {
             throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value of the wrong kind")
@@ -92,16 +92,16 @@ extension Row {
         return value
     }
 
-    /// The time in a column, in seconds since 1970.
+    /// Returns the time in a column, in seconds since 1970.
     ///
-    /// - Throws: `DatabaseError` where the file, which may be damaged, has something else there.
+    /// - Throws: `DatabaseError` if a damaged file has something else.
     func time(_ index: Int) throws -> Int64 { try PurgeLimits.checked(time: self.value(index)) }
 }
 
 extension PurgeLimits {
-    /// Passes on a time of a file.
+    /// Validates a time of a file.
     ///
-    /// - Throws: `DatabaseError` where it is none that a list holds.
+    /// - Throws: `DatabaseError` if it is out of range.
     static func checked(time: Int64) throws -> Int64 {
         guard self.times.contains(time) else {
             throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a time out of range")

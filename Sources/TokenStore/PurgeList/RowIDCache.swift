@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The small numbers that stand for long names in the file, looked up once for each name in a transaction.
+/// Caches the row IDs of names within a transaction.
 struct RowIDCache<Name: Hashable> {
     private let lookUp: (Name) throws -> Int64?
     private var identifiers: [Name: Int64] = [:]
     private var last: (name: Name, identifier: Int64)?
 
-    /// Beyond so many, names are looked up in the file again.
+    /// The maximum number of cached names.
     private static var countMax: Int { 1024 }
 
     init(lookUp: @escaping (Name) throws -> Int64?) {
@@ -27,5 +27,5 @@ struct RowIDCache<Name: Hashable> {
     }
 }
 
-/// A name that was just written is not there: the file changed under its lock.
+/// A name that was just inserted is missing: the file changed despite its lock.
 struct RowIDCacheFailure: Error {}

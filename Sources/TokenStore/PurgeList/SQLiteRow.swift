@@ -4,7 +4,7 @@ import APNSWire
 import GRDB
 import GRDBSQLite
 
-/// The row that a statement stands at; its bytes are gone with the next step.
+/// The current row of a statement; its bytes are valid until the next step.
 @safe struct SQLiteRow {
     let statement: SQLiteStatement
 
@@ -14,7 +14,7 @@ import GRDBSQLite
 
     /// The bytes of a text or BLOB.
     func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-        // In this order: asking for text in UTF-8 may change the number of bytes, where the database keeps UTF-16.
+        // In this order: conversion to UTF-8 may change the number of bytes, if the database uses UTF-16.
         let start =
             unsafe self.type(column) == SQLITE_TEXT
             ? UnsafeRawPointer(sqlite3_column_text(self.statement, column))
@@ -27,7 +27,7 @@ import GRDBSQLite
         unsafe self.type(column) == SQLITE_TEXT ? self.bytes(column) : nil
     }
 
-    /// Reads a token into a buffer; `nil` for what is none.
+    /// Decodes a token into a buffer; `nil` if it is not one.
     func token(
         _ column: Int32,
         into target: UnsafeMutableRawBufferPointer
@@ -39,7 +39,7 @@ import GRDBSQLite
         }
     }
 
-    /// Whether there is no token at all, as where a device never registered for push.
+    /// Whether there is no token, as for a device that never registered for push.
     func isEmpty(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_NULL: true
@@ -48,7 +48,7 @@ import GRDBSQLite
         }
     }
 
-    /// Reads a time; `nil` for what is none.
+    /// Interprets a time; `nil` if it is not one.
     func time(_ column: Int32) -> RegistrationTime? {
         switch self.type(column) {
         case SQLITE_INTEGER: RegistrationTime(self.integer(column))
@@ -58,7 +58,7 @@ import GRDBSQLite
         }
     }
 
-    /// Whether the value is text or a BLOB, and no numeral that says yes or no.
+    /// Whether the value is text or a BLOB other than the digits 0 and 1.
     func isText(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_BLOB: true
@@ -68,7 +68,7 @@ import GRDBSQLite
         }
     }
 
-    /// Whether the value says no: zero as a number or a text.
+    /// Whether the value is zero, as a number or text.
     func isZero(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_NULL, SQLITE_BLOB: false

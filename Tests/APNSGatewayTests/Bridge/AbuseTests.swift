@@ -11,7 +11,7 @@ import Testing
 
 @testable import APNSGateway
 
-/// Goal: whatever a peer does, it ends in a bounded refusal, and those beside it are served.
+/// Goal: any misbehavior of a client ends in a bounded refusal, and other clients are served.
 @Suite(.timeLimit(.minutes(2))) struct AbuseTests {
     typealias Fixture = ListenerFixture
 
@@ -33,7 +33,7 @@ import Testing
         try await Fixture.withListener(backend, configuration, body)
     }
 
-    /// A provider that behaves gets through.
+    /// A correct provider is served.
     private static func isServed(_ port: Int) async throws {
         try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
             try await $0.send(try Fixture.frames(1...3))
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `an announced length of 4 GiB is refused at once, and garbage as well`() async throws {
+    @Test func `an announced length of 4 GiB is refused immediately, and so is garbage`() async throws {
         let upstream = ScriptedUpstream()
         try await Self.withGateway(upstream) { _, port in
             let lengths: [[UInt8]] = [
@@ -74,7 +74,7 @@ import Testing
         #expect(upstream.asked.count == 3)
     }
 
-    @Test func `what is no TLS at all is closed`() async throws {
+    @Test func `a connection without TLS is closed`() async throws {
         try await Self.withGateway { _, port in
             for text in ["GET / HTTP/1.1\r\n\r\n", String(repeating: "\u{0}", count: 5000)] {
                 let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func `many handshakes that never end are bounded, and end`() async throws {
+    @Test func `incomplete handshakes are limited in number and time`() async throws {
         try await Self.withGateway(change: {
             $0.connectionCountMax = 40
             $0.handshakeTimeout = .milliseconds(500)

@@ -31,21 +31,21 @@ import Testing
         try CertificateVerifier(authorities: authority.certificatePEM)
     }
 
-    @Test func `a certificate of the authority is for the topic that it names`() throws {
+    @Test func `a certificate of the authority is admitted for its own topic`() throws {
         let authority = try TestCertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority))
         let client = try authority.issueClient(topic: Self.topic)
         #expect(rule.check(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
     }
 
-    @Test func `a certificate of another authority has nothing to do with the provider`() throws {
+    @Test func `a certificate of another authority is unrelated to the provider`() throws {
         let rule = AdmissionRule(verifier: try Self.verifier(try TestCertificateAuthority()))
         let client = try TestCertificateAuthority().issueClient(topic: Self.topic)
         #expect(rule.check(Self.connection(client), now: Self.now) == .refused(nil))
         #expect(AdmissionRule().check(Self.connection(client), now: Self.now) == .refused(nil))
     }
 
-    @Test func `the authority in between may be sent along`() throws {
+    @Test func `an intermediate authority may be sent by the provider`() throws {
         let root = try TestCertificateAuthority()
         let middle = try root.issueAuthority(name: "Middle")
         let client = try middle.issueClient(topic: Self.topic)
@@ -68,7 +68,7 @@ import Testing
         #expect(reason.contains(Self.topic) && reason.contains("com.example.other"))
     }
 
-    @Test func `an expired certificate is let in only where it is pinned and that is allowed`() throws {
+    @Test func `an expired certificate is admitted only if it is pinned with allowExpired`() throws {
         let authority = try TestCertificateAuthority()
         let client = try authority.issueClient(topic: Self.topic, validity: .expired)
         let connection = Self.connection(client)
@@ -87,7 +87,7 @@ import Testing
         #expect(AdmissionRule(pins: [pin]).check(connection, now: Self.now) == .admitted(topic: Self.topic))
     }
 
-    @Test func `a certificate that its authority took back is refused with the reason`() throws {
+    @Test func `a revoked certificate is refused with the reason`() throws {
         let authority = try TestCertificateAuthority()
         let (good, bad) = (
             try authority.issueClient(topic: Self.topic), try authority.issueClient(topic: Self.topic)
@@ -113,7 +113,7 @@ import Testing
         #expect(foreign.problem(of: good.identity.certificate) != nil)
     }
 
-    @Test func `a verifier needs certificates, and lists where lists are named`() throws {
+    @Test func `a verifier requires certificates, and revocation lists if they are configured`() throws {
         let authority = try TestCertificateAuthority()
         #expect(throws: TLSError.self) { try CertificateVerifier(authorities: []) }
         #expect(throws: TLSError.self) {

@@ -8,8 +8,7 @@ import Testing
 
 @testable import APNSGateway
 
-/// Goal: operators see when the certificates of providers expire, of those that are in use, and of no more than there
-/// is room for.
+/// Goal: operators see when the certificates of recently used providers expire, up to a limit.
 @Suite struct AdmittedCertificatesTests {
     private static let authority = Result { try TestCertificateAuthority() }
 
@@ -24,7 +23,7 @@ import Testing
         return ProviderConnection(number: 1, identity: identity, remoteAddress: "?", certificate: certificate)
     }
 
-    @Test func `one is forgotten a week after its last connection closed`() throws {
+    @Test func `a certificate is removed a week after its last connection closed`() throws {
         var certificates = AdmittedCertificates()
         let week = AdmittedCertificates.rememberedSeconds
         let connection = try Self.connection("a")
@@ -37,7 +36,7 @@ import Testing
         #expect(certificates.all(now: 11 * week + 1).isEmpty)
     }
 
-    @Test func `the one that was not seen for longest makes room`() throws {
+    @Test func `the least recently used certificate is removed at the limit`() throws {
         var certificates = AdmittedCertificates()
         let first = try Self.connection("0")
         for number in 0..<AdmittedCertificates.countMax {

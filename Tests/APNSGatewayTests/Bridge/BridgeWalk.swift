@@ -15,8 +15,10 @@ import TestSupport
 @testable import APNSGateway
 @testable import APNSServer
 
-/// A walk of a provider's machine and of the gateway's own code, from its socket to its requests, beside a model of the
-/// service, in which chance decides what happens next; also when the gateway ends, dies, starts again and reloads.
+/// A random walk of a provider and the gateway's own code, from its socket to its requests, against a model of the
+/// service.
+///
+/// The gateway may end, die, start again and reload at any time.
 final class BridgeWalk {
     private let loop = EmbeddedEventLoop()
     private let mutant: BridgeMutant?
@@ -31,24 +33,24 @@ final class BridgeWalk {
     private let jitter: NIOLockedValueBox<SplitMix64>
     private var connecting: [ConnectionNumber] = []
     private var connections: [ConnectionNumber: WalkConnection] = [:]
-    /// Those whose provider is gone, which may still deliver.
+    /// Connections whose provider has gone, which may still deliver.
     private var abandoned: [WalkConnection] = []
     private var settlements: [Settlement] = []
     private var ending: ProviderEnding?
-    /// When a gateway that was told to end is gone at the latest.
+    /// The time limit of a gateway that was asked to end.
     private var endsAt: Duration?
     private var lastConnection: UInt64 = 0
 
     private let token: DeviceToken
     private let notificationCount: UInt64
-    /// How many different contents there are; the service and the gateway cannot tell notifications of one apart.
+    /// The number of distinct contents; the service and the gateway cannot distinguish notifications with the same one.
     private let contentCount: Int
     private var cutBudget: Int
     private var restartBudget: Int
 
-    /// How often the gateway was told to end, was killed, and was told to reload.
+    /// How often the gateway was asked to end, was killed, and was asked to reload.
     private(set) var (terminationCount, killCount, reloadCount) = (0, 0, 0)
-    /// How many resends were known again.
+    /// The number of recognized resends.
     private(set) var resendCount = 0
 
     private static let roundCountMax = 400_000
@@ -65,7 +67,7 @@ final class BridgeWalk {
         limits.invalidTokenRunCountMax = 0
         limits.fruitlessConnectionCountMax = 200
         limits.refusedConnectionCountMax = 200
-        // A probe without an answer is a fault, so the walk must not end without it.
+        // A probe without a response is an error, so the walk must not end without one.
         limits.answerDelayMax = .seconds(100_000_000)
         self.session = ProviderSession(limits: limits)
         self.notificationCount = UInt64(1 + self.random.below(self.random.chance(80) ? 30 : 120))
@@ -116,7 +118,7 @@ final class BridgeWalk {
         return bridge
     }
 
-    /// Walks to the end, and says what went wrong, or `nil`.
+    /// Runs the walk, and returns the error, or `nil`.
     func run() throws -> String? {
         for _ in 0..<Self.roundCountMax {
             if self.ending == nil {
@@ -281,9 +283,9 @@ extension BridgeWalk {
         self.loop.run()
     }
 
-    /// The process is gone, with all that is only in its memory.
+    /// The process died, with everything that was only in its memory.
     private func end(_ process: WalkProcess) {
-        // The disk may have more than the process learned of.
+        // The disk may have more than was reported to the process.
         while process.store.count > 0, self.random.chance(50) { process.store.write(tells: false) }
         self.resendCount += process.resendCount
         process.kill()

@@ -7,11 +7,11 @@ import Testing
 
 @testable import APNSGateway
 
-/// Goal: each line of the answer mapping holds (8.3 of the protocol's reference).
+/// Goal: each line of the response mapping is implemented (8.3 of the protocol's reference).
 @Suite struct DeliveryCauseTests {
     private static let date: UInt32 = 1_800_000_000
 
-    /// A delivery with its request, and a clock that goes on by what it waits.
+    /// A delivery with its request, and a clock that advances by its waits.
     private struct Scene {
         var retries = RetryState()
         var request: PushRequest
@@ -27,7 +27,7 @@ import Testing
             self.receive(.answered(status: status, reason: reason, timestamp: timestamp))
         }
 
-        /// Takes an answer: `nil` where the request is sent again.
+        /// Processes a response: `nil` if the request is retried.
         mutating func receive(_ answer: DeliveryOutcome) -> Ending? {
             let meaning = ResponseMeaning(answer, topic: self.request.topic, now: date)
             switch self.retries.receive(meaning, RetryRules(), elapsed: self.elapsed, jitter: 1) {
@@ -40,7 +40,7 @@ import Testing
             }
         }
 
-        /// Gives the same answer until the delivery ends.
+        /// Repeats a response until the delivery ends.
         mutating func end(_ answer: DeliveryOutcome) -> (tries: Int, ending: Ending)? {
             for tries in 1...1000 {
                 if let ending = self.receive(answer) { return (tries, ending) }
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// How the tries ended.
+    /// How the attempts ended.
     struct Ending: Equatable, Sendable {
         var outcome: DeliveryOutcome
         var cause: DeliveryCause
@@ -120,12 +120,12 @@ import Testing
         Line(499, nil, .rejected(1, .rejected)),
     ]
 
-    @Test(arguments: Self.finalLines) func `a final answer`(_ line: Line) throws {
+    @Test(arguments: Self.finalLines) func `a final response`(_ line: Line) throws {
         var scene = try Scene()
         #expect(scene.answer(line.status, line.reason) == line.ending)
     }
 
-    @Test func `a bad topic that is absurdly long is of the wrong size`() throws {
+    @Test func `a bad topic of excessive length has the status for its size`() throws {
         var scene = try Scene(topic: String(repeating: "a", count: 256))
         #expect(scene.answer(400, "BadTopic") == Ending.rejected(6, .misconfigured))
     }
@@ -136,13 +136,13 @@ import Testing
             (UInt64.max, 1_800_000_000), (0, 0),
         ] as [(UInt64, UInt32)]
     )
-    func `milliseconds become seconds, and no time is later than now`(timestamp: UInt64, seconds: UInt32) throws {
+    func `milliseconds become seconds, and a time is never in the future`(timestamp: UInt64, seconds: UInt32) throws {
         var scene = try Scene()
         let ending = Ending(.rejected(.unregistered(at: seconds)), .dead)
         #expect(scene.answer(410, "Unregistered", timestamp: timestamp) == ending)
     }
 
-    @Test func `a client that is not let in is a fault of the credentials`() throws {
+    @Test func `a refused client is a fault of the credentials`() throws {
         var scene = try Scene()
         let expired = ConnectionFailure(.identity, "certificate expired")
         #expect(scene.receive(.unsent(.notPermitted(expired))) == Self.credentials)
@@ -163,7 +163,7 @@ import Testing
         (.answered(status: 403, reason: "ExpiredProviderToken", timestamp: nil), Self.credentials),
     ]
 
-    @Test(arguments: Self.spent) func `what is answered again and again is told in the end`(
+    @Test(arguments: Self.spent) func `a repeated response determines the outcome in the end`(
         _ answer: DeliveryOutcome,
         _ expected: Ending
     ) throws {
@@ -175,13 +175,13 @@ import Testing
     }
 
     @Test(arguments: [.unsent(nil), .answered(status: 503, reason: nil, timestamp: nil), Self.throttled])
-    func `what nobody knew of once is told as unknown, whatever came later`(_ answer: DeliveryOutcome) throws {
+    func `an unknown outcome stays unknown after any later response`(_ answer: DeliveryOutcome) throws {
         var scene = try Scene()
         #expect(scene.receive(.indeterminate(nil)) == nil)
         #expect(scene.end(answer)?.ending == .unknown)
     }
 
-    @Test func `trouble that passes is nothing`() throws {
+    @Test func `a temporary failure has no effect`() throws {
         var scene = try Scene()
         _ = scene.answer(503, "ServiceUnavailable")
         _ = scene.receive(.indeterminate(nil))
@@ -191,7 +191,9 @@ import Testing
     static let throttled = DeliveryOutcome.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
 
     @Test(arguments: [nil, 0, Self.date + 1] as [UInt32?])
-    func `a throttled token is tried until the budget is spent, then told as not taken`(expiration: UInt32?) throws {
+    func `a throttled token is retried until the budget is spent, then reported as not accepted`(expiration: UInt32?)
+        throws
+    {
         var scene = try Scene(expiration: expiration)
         let result = scene.end(Self.throttled)
         let end = try #require(result)
@@ -199,12 +201,12 @@ import Testing
         #expect(end.ending == Ending(.unsent(.deadline), .throttled))
     }
 
-    @Test(arguments: [201, 204, 299, 302]) func `no status but 200 is an acceptance`(status: Int) throws {
+    @Test(arguments: [201, 204, 299, 302]) func `only status 200 is an acceptance`(status: Int) throws {
         var scene = try Scene()
         #expect(scene.answer(status) == nil)
     }
 
-    @Test(arguments: [400, 403, 500]) func `a token is dead with status 410 alone`(status: Int) throws {
+    @Test(arguments: [400, 403, 500]) func `only status 410 marks a token as dead`(status: Int) throws {
         var scene = try Scene()
         if let ending = scene.answer(status, "Unregistered", timestamp: 1_700_000_000_000) {
             #expect(![.accepted, .dead].contains(ending.cause))

@@ -13,7 +13,7 @@ import Testing
 
 @testable import APNSGateway
 
-/// The binary listener with the backend, over TLS, before a service that a test plays.
+/// The binary listener with the backend, over TLS, with a scripted service.
 @Suite(.timeLimit(.minutes(2))) struct HTTP2BackendTests {
     typealias Fixture = ListenerFixture
 
@@ -49,7 +49,7 @@ import Testing
         return try await ScriptedProvider.withConnection(port: port, tls: tls, body)
     }
 
-    @Test func `what is sent goes out as requests for the certificate's topic`() async throws {
+    @Test func `notifications become requests for the certificate's topic`() async throws {
         let upstream = ScriptedUpstream()
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port) {
@@ -68,7 +68,7 @@ import Testing
         #expect(request.payload == ByteBuffer(string: "{\"aps\":{\"alert\":\"number 1\"}}"))
     }
 
-    @Test func `what was delivered behind a rejection is not delivered again, and the log says so`() async throws {
+    @Test func `what was delivered after a rejection is not delivered again, which is logged`() async throws {
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
             try await Self.connect(port) {
@@ -76,7 +76,7 @@ import Testing
                 try await upstream.wait(count: 5)
                 for number in [5, 4, 1] { upstream.answer(number, ScriptedUpstream.accepted) }
                 upstream.answer(2, ScriptedUpstream.badToken)
-                // The provider is not told while the service may still take the third.
+                // No error response is sent while the service may still accept the third one.
                 upstream.answer(3, ScriptedUpstream.accepted)
                 #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 2))
             }
@@ -94,18 +94,18 @@ import Testing
         #expect(resent.allSatisfy { $0.level == .info })
     }
 
-    @Test func `the provider is not told while the service may take what is behind the rejection`() async throws {
+    @Test func `no error response is sent while the service may accept what follows the rejection`() async throws {
         let upstream = ScriptedUpstream { _ in nil }
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
                 try await upstream.wait(count: 3)
                 upstream.answer(1, ScriptedUpstream.badToken)
-                // Its answer is lost with the connection to the service, so that the same request goes out once more.
+                // Its response is lost with the connection to the service, so the same request is sent again.
                 upstream.answer(2, .indeterminate(nil))
                 try await upstream.wait(count: 4)
                 upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
-                // It only waits for another attempt, which its resend is.
+                // It only waits for a retry, which its resend replaces.
                 upstream.answer(3, .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
                 #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 1))
             }
@@ -120,7 +120,7 @@ import Testing
         #expect(upstream.tokens == [1, 2, 3, 2, 3])
     }
 
-    @Test(arguments: [1, 2]) func `what nobody knows of is told neither as taken nor as not taken`(
+    @Test(arguments: [1, 2]) func `an unknown outcome is reported neither as accepted nor as not accepted`(
         lost: Int
     ) async throws {
         let lines = LogLines()
@@ -141,7 +141,7 @@ import Testing
         #expect(lines.of("not delivered").contains { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" })
     }
 
-    @Test func `without room to remember the provider is told nothing`() async throws {
+    @Test func `without room for expected resends no error response is sent`() async throws {
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
@@ -157,7 +157,7 @@ import Testing
         #expect(lines.of(line).count == 1)
     }
 
-    @Test func `rejections are ignored where the provider never listens`() async throws {
+    @Test func `rejections are ignored if configured`() async throws {
         let (upstream, recorder) = (
             ScriptedUpstream {
                 ScriptedUpstream.number($0.token) == 2 ? ScriptedUpstream.badToken : ScriptedUpstream.accepted
@@ -195,7 +195,8 @@ import Testing
         #expect(recorder.recorded.map(\.tuple.token) == [try Fixture.token(2)])
     }
 
-    @Test func `what has no identifier is not remembered, since nobody can be told to send it again`() async throws {
+    @Test func `notifications without identifiers are not remembered, since no response can ask for them`() async throws
+    {
         let upstream = ScriptedUpstream { _ in nil }
         try await Self.withGateway(upstream) { port in
             for round in 0..<2 {
@@ -213,7 +214,7 @@ import Testing
         #expect(upstream.tokens == Array(1...5) + Array(1...5))
     }
 
-    @Test func `a dead device goes to the feedback list, and a delivery takes it off`() async throws {
+    @Test func `a dead device is added to the feedback list, and a delivery removes it`() async throws {
         let (upstream, recorder) = (
             ScriptedUpstream {
                 let isDead = ScriptedUpstream.number($0.token) == 2
@@ -234,7 +235,7 @@ import Testing
     }
 
     @Test(arguments: [Logger.Level.debug, .info])
-    func `at debug level each delivery is logged with its apns-id and its number, else none`(
+    func `at debug level each delivery is logged with its apns-id and its number, otherwise none`(
         level: Logger.Level
     ) async throws {
         let (upstream, lines) = (ScriptedUpstream(), LogLines())
@@ -259,7 +260,7 @@ import Testing
         #expect(!"\(delivered)".contains(try Fixture.token(1).hexadecimal))
     }
 
-    @Test func `trouble is waited out, under the same identifier`() async throws {
+    @Test func `temporary failures are retried with the same identifier`() async throws {
         let upstream = ScriptedUpstream { _ in nil }
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port) {
@@ -277,7 +278,7 @@ import Testing
         #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
     }
 
-    @Test func `a header that the service does not like is left out of the attempts that follow`() async throws {
+    @Test func `a header that the service rejects is omitted from later attempts`() async throws {
         let upstream = ScriptedUpstream {
             if $0.priority != nil { return .answered(status: 400, reason: "BadPriority", timestamp: nil) }
             guard $0.pushType != nil else { return ScriptedUpstream.accepted }
@@ -295,7 +296,7 @@ import Testing
         #expect(Set(requests.map(\.identifier)).count == 1)
     }
 
-    @Test func `a spent budget is a shutdown that names the last one accepted, and what comes then has to wait`()
+    @Test func `a spent budget is a shutdown that names the last accepted one, and delays the next connection`()
         async throws
     {
         let upstream = ScriptedUpstream {
@@ -316,10 +317,10 @@ import Testing
             }
         }
         #expect(upstream.tokens.filter { $0 == 1 } == [1, 1])
-        #expect(lines.of("provider has to wait").count == 1)
+        #expect(lines.of("provider delayed after a fault").count == 1)
     }
 
-    @Test func `a throttled token is never told as taken`() async throws {
+    @Test func `a throttled token is never reported as accepted`() async throws {
         let upstream = ScriptedUpstream {
             let isThrottled = ScriptedUpstream.number($0.token) == 3
             let throttled = DeliveryOutcome.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
@@ -333,7 +334,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong topic is told, and makes that certificate wait alone`() async throws {
+    @Test func `a wrong topic is reported, and delays only that certificate`() async throws {
         let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
         let upstream = ScriptedUpstream {
             let isWrong = $0.topic == "com.example.other"
@@ -351,17 +352,17 @@ import Testing
                 try await $0.send(try Fixture.probe(3))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 3))
             }
-            #expect(lines.of("provider has to wait").isEmpty)
+            #expect(lines.of("provider delayed after a fault").isEmpty)
             try await Self.connect(port, other.identity) {
                 try await $0.send(try Fixture.frames(1...1))
                 #expect(try await $0.end().bytes == Fixture.response(.missingTopic, 1))
             }
-            #expect(lines.of("provider has to wait").count == 1)
+            #expect(lines.of("provider delayed after a fault").count == 1)
         }
     }
 
     @Test(arguments: [0, 2])
-    func `credentials that the service refuses are a shutdown behind what was taken, else nothing`(
+    func `credentials that the service refuses are a shutdown after the accepted notifications, if any`(
         takenCount: Int
     ) async throws {
         let upstream = ScriptedUpstream {
@@ -376,7 +377,7 @@ import Testing
                 #expect(ending.bytes == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
                 #expect(ending.hasCloseNotify)
             }
-            // Whoever comes back at once has to wait, and is told the same.
+            // A provider that reconnects immediately is delayed, and receives the same response.
             let bytes = try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(5...5))
                 return try await $0.end().bytes
@@ -385,7 +386,7 @@ import Testing
         }
     }
 
-    @Test func `without room the provider is not read from, and nothing is lost`() async throws {
+    @Test func `a full queue stops reading from the provider, and nothing is lost`() async throws {
         let upstream = ScriptedUpstream { _ in nil }
         upstream.hasRoom = false
         try await Self.withGateway(upstream) { port in
@@ -403,7 +404,7 @@ import Testing
         #expect(upstream.tokens == Array(1...20))
     }
 
-    @Test func `a payload over the provider's limit is refused here`() async throws {
+    @Test func `a payload over the provider's limit is rejected by the gateway`() async throws {
         let upstream = ScriptedUpstream()
         try await Self.withGateway(upstream, change: { $0.payloadByteCountMax = 10 }) { port in
             try await Self.connect(port) {
@@ -414,7 +415,7 @@ import Testing
         #expect(upstream.asked.isEmpty)
     }
 
-    @Test func `nobody is let in who is not configured`() async throws {
+    @Test func `only configured providers are admitted`() async throws {
         let upstream = ScriptedUpstream()
         let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
         try await Self.withGateway(upstream) { port in
@@ -426,7 +427,7 @@ import Testing
         #expect(upstream.asked.isEmpty)
     }
 
-    @Test func `a pinned certificate is let in, whoever issued it`() async throws {
+    @Test func `a pinned certificate is admitted regardless of its issuer`() async throws {
         let upstream = ScriptedUpstream()
         let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: "com.example.other")
         let pin = AdmissionRule.Pin(fingerprint: foreign.identity.certificate.fingerprint)

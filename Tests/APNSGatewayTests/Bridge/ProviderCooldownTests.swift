@@ -7,7 +7,7 @@ import Testing
 @Suite struct ProviderCooldownTests {
     private static let key = ProviderCooldown.Key(fingerprint: "aa", topic: "com.example.app")
 
-    @Test func `a fault makes the provider wait, each further one longer`() {
+    @Test func `a fault delays the provider, each further one for longer`() {
         var cooldown = ProviderCooldown()
         #expect(cooldown.delay(of: Self.key, now: .zero) == nil)
         cooldown.fault(of: Self.key, now: .zero, jitter: 1)
@@ -19,19 +19,19 @@ import Testing
         #expect(cooldown.delay(of: Self.key, now: .seconds(3)) == .seconds(2))
     }
 
-    @Test func `faults at the same time count as one`() {
+    @Test func `simultaneous faults count as one`() {
         var cooldown = ProviderCooldown()
         for _ in 0..<1000 { cooldown.fault(of: Self.key, now: .zero, jitter: 1) }
         #expect(cooldown.delay(of: Self.key, now: .zero) == .seconds(1))
     }
 
-    @Test func `no fault makes the provider wait for longer than five minutes`() {
+    @Test func `no fault delays the provider for longer than five minutes`() {
         var cooldown = ProviderCooldown()
         for hour in 1...200 { cooldown.fault(of: Self.key, now: .seconds(3600 * hour), jitter: 1) }
         #expect(cooldown.delay(of: Self.key, now: .seconds(3600 * 200)) == .seconds(300))
     }
 
-    @Test func `an answer as it should be forgives all`() {
+    @Test func `a successful response resets the delay`() {
         var cooldown = ProviderCooldown()
         cooldown.fault(of: Self.key, now: .zero, jitter: 1)
         cooldown.fault(of: Self.key, now: .seconds(5), jitter: 1)
@@ -41,7 +41,7 @@ import Testing
         #expect(cooldown.delay(of: Self.key, now: .seconds(6)) == .seconds(1))
     }
 
-    @Test func `another certificate and another topic do not wait`() {
+    @Test func `another certificate and another topic are not delayed`() {
         var cooldown = ProviderCooldown()
         cooldown.fault(of: Self.key, now: .zero, jitter: 1)
         let others = [("bb", "com.example.app"), ("aa", "com.example.other")]
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `no more certificates are remembered than there may be`() {
+    @Test func `the number of remembered certificates is limited`() {
         var cooldown = ProviderCooldown()
         for number in 0..<ProviderCooldown.countMax + 100 {
             let key = ProviderCooldown.Key(fingerprint: "\(number)", topic: "a")

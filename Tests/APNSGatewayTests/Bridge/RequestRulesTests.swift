@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNSGateway
 
-/// Goal: each line of the request mapping holds (8.1 of the protocol's reference).
+/// Goal: each line of the request mapping is implemented (8.1 of the protocol's reference).
 @Suite struct RequestRulesTests {
     private static let now: UInt32 = 1_800_000_000
     private static let alert = "{\"aps\":{\"alert\":\"hello\"}}"
@@ -75,7 +75,7 @@ import Testing
         #expect(request.expiry.wireValue == fixture.expiration)
     }
 
-    @Test func `a late clock overflows nothing`() throws {
+    @Test func `a clock far in the future causes no overflow`() throws {
         let request = RequestRules(topic: nil).request(
             token: try DeviceToken(bytes: [1]),
             payload: ByteBuffer(),
@@ -86,7 +86,7 @@ import Testing
         #expect(request.expiry.wireValue == .max)
     }
 
-    @Test func `priority is 10 unless said otherwise`() throws {
+    @Test func `priority is 10 by default`() throws {
         #expect(try Self.request().priority == 10)
         #expect(try Self.request(priority: 5).priority == 5)
         #expect(try Self.request(priority: 10).priority == 10)
@@ -153,7 +153,8 @@ import Testing
         PushTypeCase(topic: "web.com.example", payload: Self.alert, pushType: nil),
     ]
 
-    @Test(arguments: Self.pushTypes) func `the push type is found by topic and payload`(_ fixture: PushTypeCase) throws
+    @Test(arguments: Self.pushTypes) func `the push type is inferred from topic and payload`(_ fixture: PushTypeCase)
+        throws
     {
         let request = try Self.request(fixture.payload, topic: fixture.topic)
         #expect(request.pushType == fixture.pushType)
@@ -166,7 +167,7 @@ import Testing
         #expect(try Self.request(payload, priority: 10) { $0.priority = 10 }.priority == 5)
     }
 
-    @Test func `the push type can be laid down`() throws {
+    @Test func `the push type can be configured`() throws {
         #expect(try Self.request { $0.pushType = .fixed(.voip) }.pushType == .voip)
         #expect(try Self.request { $0.pushType = .omitted }.pushType == nil)
         let pass = try Self.request(topic: "pass.com.example") { $0.passPushType = .background }
@@ -177,7 +178,7 @@ import Testing
     @Test func `a request's description has neither token nor payload`() throws {
         let requests = try [Self.request(), Self.request()]
         var text = "\(requests[0])" + String(reflecting: requests[1])
-        // Four digits are in one random name of a request of two thousand.
+        // Four digits occur in about one of two thousand random identifiers.
         for request in requests { text = text.replacing("\(request.identifier)", with: "") }
         #expect(!text.contains("abcd"))
         #expect(!text.contains("hello"))

@@ -22,7 +22,7 @@ import Testing
         ResendDeduplicator(countMax: countMax, duration: .seconds(120))
     }
 
-    @Test func `token, payload, expiry and priority tell notifications apart`() throws {
+    @Test func `token, payload, expiry and priority distinguish notifications`() throws {
         let key = try Self.key()
         let others = [
             try Self.key("{ }"), try Self.key(expiry: nil), try Self.key(expiry: 1), try Self.key(priority: 5),
@@ -37,7 +37,7 @@ import Testing
         #expect(try Self.key(priority: 10) == key)
     }
 
-    @Test func `a key is the same in each run of the program`() throws {
+    @Test func `a key is stable across runs of the program`() throws {
         // printf '\003\001\002\003\012\001\000\000\000\000{}' | sha256sum
         #expect(try Self.key().bytes == Self.expected)
         #expect(try ResendKey(bytes: Self.key().bytes) == Self.key())
@@ -49,7 +49,7 @@ import Testing
         79, 83, 111, 248, 64, 46, 214, 157, 49, 40, 123, 115, 68, 43, 15, 250,
     ]
 
-    @Test func `one that is remembered stands for one resend`() throws {
+    @Test func `each key matches one resend`() throws {
         var deduplicator = Self.deduplicator()
         let found1 = try deduplicator.insert([Self.key(), Self.key("{ }"), Self.key()], now: .zero)
         #expect(found1)
@@ -65,7 +65,7 @@ import Testing
         #expect(deduplicator.isEmpty)
     }
 
-    @Test func `what is too old is forgotten`() throws {
+    @Test func `expired keys are removed`() throws {
         var deduplicator = Self.deduplicator()
         let found6 = try deduplicator.insert([Self.key()], now: .zero)
         #expect(found6)
@@ -78,7 +78,7 @@ import Testing
         #expect(deduplicator.expiredCount == 1)
     }
 
-    @Test func `beyond the bound nothing is remembered of those that come together`() throws {
+    @Test func `beyond the limit none of a batch is remembered`() throws {
         var deduplicator = Self.deduplicator(countMax: 2)
         let found10 = try deduplicator.insert([Self.key("1")], now: .zero)
         #expect(found10)
@@ -90,12 +90,12 @@ import Testing
         #expect(found13)
         let found14 = deduplicator.insert([], now: .zero)
         #expect(found14)
-        // When the others are too old there is room again.
+        // When the others have expired, there is room again.
         let found15 = try deduplicator.insert([Self.key("4"), Self.key("5")], now: .seconds(120))
         #expect(found15)
     }
 
-    @Test func `it agrees with a list that is searched from end to end`() throws {
+    @Test func `it agrees with a linear search`() throws {
         let keys = try (0..<5).map { try Self.key("\($0)") }
         for seed in 0..<300 as Range<UInt64> {
             var random = SplitMix64(seed: seed)

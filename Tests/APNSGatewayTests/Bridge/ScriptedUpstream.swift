@@ -7,7 +7,7 @@ import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// A service that answers as a test decides, and notes what it was asked.
+/// A service whose responses a test decides, and which records its requests.
 final class ScriptedUpstream: Upstream {
     struct Asked: Sendable {
         var request: PushRequest
@@ -19,7 +19,7 @@ final class ScriptedUpstream: Upstream {
 
     private struct Record: Sendable {
         var asked: [Asked] = []
-        /// How many of them have had the answer that is given at once.
+        /// How many of them received the immediate response.
         var decidedCount = 0
     }
 
@@ -29,7 +29,7 @@ final class ScriptedUpstream: Upstream {
     private let room = NIOLockedValueBox(true)
     private let answer: @Sendable (PushRequest) -> DeliveryOutcome?
 
-    /// - Parameter answer: what is answered at once; `nil` for later.
+    /// - Parameter answer: the immediate response; `nil` for a later one.
     init(answer: @escaping @Sendable (PushRequest) -> DeliveryOutcome? = { _ in ScriptedUpstream.accepted }) {
         self.answer = answer
     }
@@ -41,7 +41,7 @@ final class ScriptedUpstream: Upstream {
 
     var asked: [Asked] { self.record.current.asked }
 
-    /// The last byte of each token that was asked for, in order.
+    /// The last byte of the token of each request, in order.
     var tokens: [Int] { self.asked.map { ScriptedUpstream.number($0.request.token) } }
 
     static func number(_ token: DeviceToken) -> Int { Int(token.hexadecimal.suffix(4), radix: 16) ?? -1 }
@@ -56,18 +56,18 @@ final class ScriptedUpstream: Upstream {
         self.record.change { $0.decidedCount += 1 }
     }
 
-    /// Waits until so many requests have come, 20 seconds at most.
+    /// Waits until this many requests have arrived, for at most 20 seconds.
     func wait(count: Int) async throws {
         try await self.record.wait(until: { $0.decidedCount >= count }) { _ in Overdue() }
     }
 
-    /// Answers the requests for a token, in the order in which they came.
+    /// Answers the requests for a token in the order of arrival.
     func answer(_ number: Int, _ answer: DeliveryOutcome) {
         for asked in self.asked where Self.number(asked.request.token) == number { asked.onAnswer(answer) }
     }
 }
 
-/// Keeps tuples in memory.
+/// Stores tuples in memory.
 final class MemoryRecorder: FeedbackRecorder {
     private let tuples = NIOLockedValueBox<[(FeedbackTuple, TokenScope)]>([])
 
@@ -84,7 +84,7 @@ final class MemoryRecorder: FeedbackRecorder {
 }
 
 extension DeliveryOutcome {
-    /// What a client reports of an answer.
+    /// The outcome that a client reports for a response.
     static func answered(status: Int, reason: String?, timestamp: UInt64?) -> DeliveryOutcome {
         if status == 200 { return .accepted }
         return .rejected(

@@ -5,29 +5,29 @@ import TestSupport
 @testable import APNSGateway
 import APNSWire
 
-/// The HTTP/2 service of one walk: the truth that the provider's outcomes are held against.
+/// The HTTP/2 service of a walk: the truth for the provider's outcomes.
 struct UpstreamModel {
-    /// What becomes of all notifications of one content.
+    /// The outcome of all notifications with one content.
     enum Fate { case delivered, dead, bad }
 
-    /// How the service misbehaves in one walk.
+    /// The faults of the service in a walk.
     struct Faults {
         var badPercent = 0
         var deadPercent = 0
-        /// How many contents are throttled for a while.
+        /// The number of contents that are throttled for a while.
         var throttledPercent = 0
-        /// How many faults happen at most; then all goes well.
+        /// The maximum number of faults, after which all requests succeed.
         var budget = 0
     }
 
     var faults: Faults
     var random: SplitMix64
     private var fates: [Int: Fate] = [:]
-    /// How often a request for a content is still answered that too much goes to its token.
+    /// How often a request for a content is still throttled.
     private var throttles: [Int: Int] = [:]
     /// How often each content was processed.
     private(set) var processed: [Int: Int] = [:]
-    /// Contents of which a request was lost on its way or its answer was.
+    /// Contents with a lost request or response.
     private(set) var unknown: Set<Int> = []
 
     init(faults: Faults, random: SplitMix64) {
@@ -79,7 +79,7 @@ struct UpstreamModel {
         }
     }
 
-    /// Does what a request for a content asks for; nobody hears of it.
+    /// Processes a request for a content without a response.
     mutating func process(unanswered content: Int) { _ = self.process(content) }
 
     private mutating func process(_ content: Int) -> DeliveryOutcome {

@@ -10,14 +10,14 @@ import OpenSSLTLS
 @testable import APNSGateway
 @testable import APNSServer
 
-/// The socket of a walk's connection: notes what the listener does to it, and lets the walk decide what it reads.
+/// The socket of a walk's connection: records the listener's actions, and lets the walk control reads.
 final class WalkSocket: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
     private(set) var isReadWanted = false
     private(set) var isOutputClosed = false
-    /// What the listener wrote.
+    /// The bytes that the listener wrote.
     private(set) var output = ByteBuffer()
 
     func read(context: ChannelHandlerContext) { self.isReadWanted = true }
@@ -47,7 +47,7 @@ final class WalkSocket: ChannelDuplexHandler {
     }
 }
 
-/// What the listener asks TLS for, without TLS.
+/// The TLS properties for the listener, without TLS.
 final class WalkTLS: TLSFacts {
     let peerCertificate: TLSCertificate?
     let peerIntermediates: [TLSCertificate] = []
@@ -57,14 +57,14 @@ final class WalkTLS: TLSFacts {
     init(_ certificate: TLSCertificate) { self.peerCertificate = certificate }
 }
 
-/// One connection of a walk's provider, with the real handler of the gateway at its other end.
+/// A connection of a walk's provider to the gateway's real handler.
 final class WalkConnection {
-    /// The number by which the provider's machine knows it.
+    /// The number of the connection at the provider.
     let number: UInt64
     let channel: EmbeddedChannel
     let socket = WalkSocket()
     private let tls: WalkTLS
-    /// What the provider wrote and the gateway has not read.
+    /// The bytes that the gateway has not read.
     private(set) var unread = ByteBuffer()
     /// The provider's number of the last notification on it.
     private(set) var last: UInt64?
@@ -93,7 +93,7 @@ final class WalkConnection {
         if let number { self.last = number }
     }
 
-    /// The gateway reads so many of the bytes that are there, where it wants to.
+    /// The gateway reads available bytes, if it wants to.
     func read(byteCountMax: Int) {
         guard self.channel.isActive, self.socket.isReadWanted, self.unread.readableBytes > 0,
             let bytes = self.unread.readSlice(length: min(byteCountMax, self.unread.readableBytes))
@@ -102,14 +102,14 @@ final class WalkConnection {
         self.channel.pipeline.fireChannelRead(bytes)
         self.channel.pipeline.fireChannelReadComplete()
         self.channel.embeddedEventLoop.run()
-        // As automatic reading does.
+        // Like automatic reading.
         self.channel.pipeline.read()
     }
 
-    /// Whether the provider finds its connection at its end.
+    /// Whether the provider sees the end of its connection.
     var isEndDue: Bool { self.socket.isOutputClosed || !self.channel.isActive }
 
-    /// What the provider reads at the end.
+    /// The bytes that the provider reads at the end.
     func answer() throws -> ErrorResponse? {
         var output = self.socket.output
         return try ErrorResponse(parsing: &output)
@@ -130,7 +130,7 @@ final class WalkConnection {
         }
     }
 
-    /// The process of the gateway is gone.
+    /// The process of the gateway died.
     func kill() {
         guard self.channel.isActive else { return }
         self.channel.close(promise: nil)

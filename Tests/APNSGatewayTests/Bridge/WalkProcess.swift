@@ -10,7 +10,7 @@ import NIOEmbedded
 
 @testable import APNSGateway
 
-/// One run of a walk's gateway: the real backend with all its bridges, before a service and a disk that the walk plays.
+/// A run of a walk's gateway: the real backend with all its bridges, with a service and a disk controlled by the walk.
 final class WalkProcess {
     let backend: HTTP2Backend
     let upstream: WalkUpstream
@@ -42,13 +42,13 @@ final class WalkProcess {
         )
     }
 
-    /// It is gone: nothing that it had begun happens any more.
+    /// The process died: none of its pending actions happens.
     func kill() {
         self.upstream.close()
         self.store.close()
     }
 
-    /// How many resends were known again.
+    /// The number of recognized resends.
     var resendCount: Int { self.store.removedCount }
 
     var isIdle: Bool { self.backend.inFlightCounts.values.reduce(0, +) == 0 }
@@ -101,7 +101,7 @@ final class WalkDisk: Sendable {
     }
 }
 
-/// Writes to the disk when the walk says so, in order.
+/// Writes to the disk when the walk decides, in order.
 final class WalkResendStore: ResendStore {
     private struct Change: Sendable {
         var carryOut: @Sendable (WalkDisk) -> Void
@@ -143,7 +143,7 @@ final class WalkResendStore: ResendStore {
 
     var removedCount: Int { self.state.withLockedValue(\.removedCount) }
 
-    /// The disk has the oldest change; its writer learns of it unless the process dies first.
+    /// The oldest change reaches the disk; its writer is notified unless the process dies first.
     func write(tells: Bool = true) {
         guard let change = self.state.withLockedValue({ $0.changes.isEmpty ? nil : $0.changes.removeFirst() }) else {
             return

@@ -36,9 +36,10 @@ import Testing
         program.send(signal)
         let ending = try await program.end()
         let error = self.scene.read("err")
-        #expect(ending.code == 75 && error.contains("Signal \(signal) stopped the command in batch 2"), "\(error)")
+        #expect(ending.code == 75 && error.contains("signal \(signal) stopped the command in batch 2"), "\(error)")
         #expect(error.contains("tokens 11 to 20"))
-        #expect(self.scene.read("out").contains("10 tokens handed over in 1 batch"))
+        #expect(error.contains("Stopping: the command gets the signal; a second signal kills it."))
+        #expect(self.scene.read("out").contains("10 tokens passed to the command in 1 batch"))
         #expect(kill(hook, 0) != 0 && errno == ESRCH)
     }
 

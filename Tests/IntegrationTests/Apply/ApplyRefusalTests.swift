@@ -36,9 +36,9 @@ import Testing
         try await self.refuse(["--action", "deactivate", "--active-column", "on"], 64, ["\"on\"", "\"active\""])
         try await self.refuse(["--database", self.scene.path("none.db")], 66, ["none.db"])
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("none.db")))
-        try await self.refuse(["--database", self.scene.folder], 66, ["is a folder"])
+        try await self.refuse(["--database", self.scene.folder], 66, ["is not a regular file"])
         try await self.refuse(["--purge-list", self.scene.path("none.db")], 66, ["none.db"])
-        try await self.refuse(["--table", ""], 64, ["cannot be the name"])
+        try await self.refuse(["--table", ""], 64, ["is not a valid name"])
     }
 
     @Test func `views, virtual tables and computed columns are refused`() async throws {
@@ -54,12 +54,12 @@ import Testing
     }
 
     @Test func `a table of nonsense is refused`() async throws {
-        try await self.refuse(["--token-column", "id"], 65, ["None of the 10 rows", "another column"])
+        try await self.refuse(["--token-column", "id"], 65, ["none of the 10 rows", "another column"])
     }
 
     @Test func `a column of registrations without a time is refused`() async throws {
         try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'com.example.app'") }
-        let texts = ["None of the 10 rows", "\"bundle_id\"", "time"]
+        let texts = ["none of the 10 rows", "\"bundle_id\"", "time"]
         try await self.refuse(["--registered-column", "bundle_id"], 65, texts)
     }
 
@@ -68,7 +68,7 @@ import Testing
             try await self.refuse(["--action", "deactivate", "--active-column", column], 64, ["--active-column"])
         }
         let active = ["--action", "deactivate", "--active-column", "bundle_id"]
-        try await self.refuse(active, 65, ["\"bundle_id\"", "holds text"])
+        try await self.refuse(active, 65, ["\"bundle_id\"", "contains text"])
     }
 
     @Test func `an SQLite database is not overwritten`() async throws {
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `a list that has nothing of the kind is told, and quiet runs say nothing else`() async throws {
-        let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet"])
+        let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet", "--summary", "text"])
         #expect(wrong.code == 0 && wrong.output.isEmpty, "\(wrong)")
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
@@ -90,7 +90,7 @@ import Testing
         try self.scene.list.addScope(TokenScope(topic: "com.example.other", environment: .production))
         let alive = try await self.scene.apply(["--topic", "com.example.other"])
         #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
-        let right = try await self.scene.apply(["--quiet"])
+        let right = try await self.scene.apply(["--quiet", "--summary", "text"])
         #expect(right.code == 0 && right.output.isEmpty && right.error.isEmpty, "\(right)")
         #expect(try self.scene.left() == Array(4...10))
     }
@@ -157,7 +157,7 @@ import Testing
         try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         for wait in ["0s", "1s"] {
             let run = try await scene.apply(["--lock-wait", wait])
-            #expect(run.code == 75 && run.error.contains("holds the lock") && run.error.contains("Run again"), "\(run)")
+            #expect(run.code == 75 && run.error.contains("is locked by") && run.error.contains("run again"), "\(run)")
             try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
         }
         let count = try await queue.writeWithoutTransaction { database in

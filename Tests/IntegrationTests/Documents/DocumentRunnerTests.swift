@@ -14,7 +14,7 @@ import Testing
 
     @Test func `blocks share one shell, one folder and its files, in order`() async throws {
         let document =
-            "<!-- file: data/names.txt -->\n" + Self.block("text", "b\na")
+            "Save this as `data/names.txt`:\n\n<!-- file: data/names.txt -->\n" + Self.block("text", "b\na")
             + Self.block("sh", "name=x\nsort data/names.txt > sorted.txt")
             + "1. A list:\n\n   ```console\n   $ cat sorted.txt\n   a\n   b\n   ```\n"
             + Self.block("console", "$ echo $name \\\n>   y\nx y\n$ cat <<'END'\n> $name\n> END\n$name")
@@ -55,6 +55,7 @@ import Testing
     @Test(arguments: [
         "```\necho one\n```\n", "```shell\necho one\n```\n", "```sh\necho one\n", "```console\necho one\n```\n",
         "```console\n$ echo \\\none\n```\n", "<!-- not run: -->\n```sh\nfalse\n```\n",
+        "Text:\n<!-- file: a.txt -->\n```text\na\n```\n",
     ])
     func `a block that would escape is an error`(_ document: String) async throws {
         await #expect(throws: DocumentProblem.self) { try await Self.problems(document) }
@@ -96,8 +97,20 @@ import Testing
         #expect(try !OutputMask(source: "").matches([shown], [shown, printed]))
     }
 
+    @Test func `an update keeps a gap, also where it stands for one line`() throws {
+        let mask = OutputMask(source: "")
+        #expect(try mask.updated(["...", "old"], ["a", "new"]) == ["...", "new"])
+        #expect(try mask.updated(["...", "old"], ["new"]) == ["new"])
+    }
+
     @Test func `digits that the document's own commands contain are compared`() throws {
         #expect(try !OutputMask(source: "send 740f4707").matches(["740f4707"], ["16a1ff9b"]))
+    }
+
+    @Test func `a port is chance also where a token of the document contains its digits`() throws {
+        let mask = OutputMask(source: "send ab33589cd --port 12495")
+        #expect(try mask.matches(["port 33589"], ["port 44395"]))
+        #expect(try !mask.matches(["port 12495"], ["port 44395"]))
     }
 
     @Test func `three points stand for any lines`() throws {

@@ -68,6 +68,14 @@ struct MarkdownBlock {
             try block.take(mark: lines[before], line: before + 1)
             before -= 1
         }
+        if let file = block.file, words.count == 1,
+            !lines[min(before + 1, max(0, start - 9))..<before + 1].contains(where: { $0.contains(file) })
+        {
+            throw DocumentProblem(
+                line: start + 1,
+                text: "the text before does not tell the reader to save it as \(file)"
+            )
+        }
         return block
     }
 

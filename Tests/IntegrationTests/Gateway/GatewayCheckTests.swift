@@ -5,13 +5,12 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// Goal: what will keep notifications from being delivered is found by `gateway check`, and in the log of a gateway
-/// that runs with it.
+/// Goal: problems that prevent delivery are found by `gateway check`, and logged by a gateway that starts with them.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCheckTests {
     struct Problem: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var make: @Sendable (GatewayProgram.Folder) throws -> Void
-        /// What the line has to say.
+        /// The expected parts of the line.
         var words: [String]
     }
 
@@ -58,7 +57,7 @@ import Testing
                 let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
                 try $0.write("ca.pem", authority.certificatePEM)
             },
-            words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "let in"]
+            words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "admitted"]
         ),
         Problem(
             testDescription: "an expired upstream certificate",
@@ -86,14 +85,14 @@ import Testing
             words: ["admin.host: 192.0.2.1: ", "no network interface"]
         ),
         Problem(
-            testDescription: "a feedback database that is a link to nothing",
+            testDescription: "a feedback database that is a dangling link",
             make: {
                 try FileManager.default.createSymbolicLink(
                     atPath: $0.path("database/feedback.sqlite"),
                     withDestinationPath: "nowhere"
                 )
             },
-            words: ["feedback: ", "/feedback.sqlite: ", "link to nothing"]
+            words: ["feedback: ", "/feedback.sqlite: ", "dangling link"]
         ),
         Problem(
             testDescription: "a missing feedback folder",
@@ -135,14 +134,14 @@ import Testing
         )
         let expected = [
             "server certificate \(folder.path("server.pem")): for localhost, 127.0.0.1, ::1; 0 days left",
-            "provider shop: the topic of its certificate, sandbox; lets in certificates that "
+            "provider shop: the topic of its certificate, sandbox; admits certificates that "
                 + "\(folder.path("ca.pem")) issued",
             "sends to localhost:1 with certificate \(folder.path("upstream.pem")); 0 days left, until 20",
         ]
         for line in expected { #expect(lines.contains { $0.hasPrefix(line) }, "\(line): \(lines)") }
     }
 
-    @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(
+    @Test(arguments: problems) func `a problem is reported in one line, and the exit code is 78`(
         _ problem: Problem
     ) async throws {
         let folder = try GatewayProgram.Folder()
@@ -156,7 +155,7 @@ import Testing
         }
     }
 
-    @Test func `all problems are told, each in its line`() async throws {
+    @Test func `all problems are reported, one per line`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
         try folder.write("server.pem", try folder.authority.issueServer(names: [], validity: .expired).pem)
@@ -189,7 +188,7 @@ import Testing
         let gateway = try await GatewayProgram(folder)
         gateway.child.send(SIGHUP)
         try await gateway.lines("configuration reloaded")
-        #expect(gateway.lines(["needs a restart"]).isEmpty)
+        #expect(gateway.lines(["require a restart"]).isEmpty)
         try Self.edit(
             folder,
             "listen: {port: 0, feedbackPort: 0}",
@@ -200,7 +199,7 @@ import Testing
         try Self.edit(folder, "database/feedback", "database/other")
         try Self.edit(folder, "environment: sandbox", "environment: sandbox\n    limits: {remembered: 7}")
         gateway.child.send(SIGHUP)
-        let lines = try await gateway.lines("needs a restart")
+        let lines = try await gateway.lines("require a restart")
         let keys = "admin, feedback, limits.connections, limits.shutdown, listen.port, listen.tlsMinimum, log"
         #expect(lines.count == 1 && lines[0].contains("\"push.configuration.unapplied\":\"\(keys)\""), "\(lines)")
         #expect(lines.first?.contains("\"level\":\"warning\"") == true)

@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-/// What signals do, and the progress bar on a terminal.
+/// What signals do.
 @Suite(.timeLimit(.minutes(2))) struct SendSignalTests {
     let scene: SendScene
 
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM])
-    func `the first signal sends and proves what was read, and says that input was left`(_ signal: CInt) async throws {
+    func `the first signal verifies what was read, and reports that input was left`(_ signal: CInt) async throws {
         let path = try self.writeBatch()
         let pace = TransferPace(byteCount: 16_384, interval: .milliseconds(10))
         let start = NIOLockedValueBox(ContinuousClock.now)
@@ -56,10 +56,10 @@ import Testing
         }
         #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(10))
         #expect(run.ending.code == 75, "\(run.ending) \(run.error)")
-        #expect(run.error.contains("Stopped before the input was read to its end."))
+        #expect(run.error.contains("Stopped early, after line "))
         let summary = try SummaryObject.last(of: run.output)
         #expect(summary.interrupted && summary.addsUp && summary.accepted > 0 && summary.accepted < Self.count)
-        #expect(summary.accepted == summary.total, "All that was read is proved.")
+        #expect(summary.accepted == summary.total, "All that was read is verified.")
         #expect(try self.scene.results().map(\.line).sorted() == Array(1...summary.total))
     }
 
@@ -75,7 +75,7 @@ import Testing
         ) { child in
             start.withLockedValue { $0 = .now }
             child.send(SIGINT)
-            try await eventually("the signal is told") { scene.read("err").contains("Stopping") }
+            try await eventually("the signal is reported") { scene.read("err").contains("Stopping") }
             #expect(!child.hasEnded)
             child.send(SIGINT)
         }
@@ -86,7 +86,7 @@ import Testing
         #expect(try scene.results().map(\.line).sorted() == Array(1...summary.total))
     }
 
-    @Test func `a stopped batch goes on with its journal and sends nothing twice`() async throws {
+    @Test func `a stopped batch resumes with its journal and sends nothing twice`() async throws {
         let path = try self.writeBatch()
         let arguments = [
             path, "--results", self.scene.path("results.jsonl"), "--journal", self.scene.path("journal"), "--window",
@@ -123,76 +123,21 @@ import Testing
             let ending = try await child.end()
             #expect(ending.code == 75 && ending.seconds < 15, "\(ending) \(scene.read("err"))")
             #expect(scene.read("err").contains("1 accepted"), "\(scene.read("err"))")
+            #expect(scene.read("err").contains("Stopped early, after line 1 of standard input; "))
             close(ends.writing)
         }
     }
 
-    @Test func `a signal ends waiting for a gateway that nobody runs`() async throws {
+    @Test func `a signal ends waiting for a gateway that is not running`() async throws {
         let path = try self.writeBatch()
         let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
         // No port 1 on any machine of ours.
         let arguments = ["send", path] + self.scene.endpoint(1) + ["--give-up-after", "1000"]
         let child = try Child(arguments, streams, deadline: 30)
-        try await eventually("the failure is told") { self.scene.read("err").contains("A connection failed") }
+        try await eventually("the failure is reported") { self.scene.read("err").contains("Retrying: ") }
         child.send(SIGINT)
         let ending = try await child.end()
         #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(self.scene.read("err"))")
-        #expect(self.scene.read("err").contains("Stopped before the input was read to its end."))
-    }
-
-    @Test func `a progress bar is shown on a terminal and wiped out`() async throws {
-        let path = try self.writeBatch()
-        var (main, other) = (CInt(0), CInt(0))
-        try #require(openpty(&main, &other, nil, nil, nil) == 0)
-        defer { close(main) }
-        var name = [CChar](repeating: 0, count: 128)
-        try #require(ttyname_r(other, &name, name.count) == 0)
-        let terminal = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        let scene = self.scene
-        let reader = TerminalReader(main)
-        let pace = TransferPace(byteCount: 65_536, interval: .milliseconds(20))
-        let faults = [Fault(at: .always, .slowReading(pace))]
-        try await SendScene.withGateway(faults: faults) { simulator in
-            let streams = Child.Streams(output: scene.path("out"), error: terminal)
-            let child = try Child(["send", path] + scene.endpoint(simulator.gatewayPort), streams)
-            let ending = try await child.end()
-            #expect(ending.code == 0)
-        }
-        close(other)
-        let text = await reader.text()
-        let wipe = "\r\u{1B}[K"
-        #expect(text.contains(wipe + "[#") || text.contains(wipe + "[."), "\(text)")
-        #expect(text.contains("% read") && text.contains("/s"))
-        let last = try #require(text.range(of: wipe, options: .backwards))
-        #expect(text[last.upperBound...].hasPrefix("20,000 notifications"), "The summary takes the bar's place.")
-        #expect(!text[last.upperBound...].contains("% read"))
-    }
-}
-
-/// Reads what is written to a terminal, on a thread of its own.
-final class TerminalReader: Sendable {
-    private let stream: AsyncStream<[UInt8]>
-
-    init(_ descriptor: CInt) {
-        let (stream, continuation) = AsyncStream<[UInt8]>.makeStream()
-        self.stream = stream
-        Thread.detachNewThread {
-            var portion = [UInt8](repeating: 0, count: 4096)
-            while true {
-                // Fails when nobody has the other side open.
-                let count = read(descriptor, &portion, portion.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { break }
-                continuation.yield(Array(portion[..<count]))
-            }
-            continuation.finish()
-        }
-    }
-
-    /// All that was written, when the other side is closed.
-    func text() async -> String {
-        var bytes: [UInt8] = []
-        for await portion in self.stream { bytes += portion }
-        return String(decoding: bytes, as: UTF8.self).replacing("\r\n", with: "\n")
+        #expect(self.scene.read("err").contains("Stopped early, before the first line of "))
     }
 }

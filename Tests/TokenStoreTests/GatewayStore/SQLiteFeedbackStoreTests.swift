@@ -17,7 +17,7 @@ import Testing
     private static let list = TokenScope(topic: "com.example.app", environment: .sandbox)
     private static let other = TokenScope(topic: "com.example.app", environment: .production)
 
-    /// Lends the path of a database in a folder of its own.
+    /// Runs a closure with the path of a database in its own folder.
     private static func withPath(_ body: (String) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -48,8 +48,8 @@ import Testing
         return tokens
     }
 
-    /// Goal: a long list is delivered whole and once, page by page, while it changes; what leaves was delivered.
-    @Test func `a long list is read in pages of a bounded length while tokens come and go`() async throws {
+    /// Goal: a long list is delivered completely and once, page by page, while it changes.
+    @Test func `a long list is read in pages of limited length while tokens are added and removed`() async throws {
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path)
             func token(_ number: Int) throws -> DeviceToken {
@@ -64,7 +64,7 @@ import Testing
             while case let tuples = list.next(1000), !tuples.isEmpty {
                 #expect(tuples.count <= 1000)
                 for tuple in tuples { #expect(seen.insert(tuple.token).inserted) }
-                // One that is heard of again, later, stays; one that comes new stays, whether it was read or not.
+                // A token with a newer failure stays, and so does a new one, whether or not it was read.
                 if seen.count == count / 3 {
                     store.record(FeedbackTuple(token: try #require(seen.first), failedAt: 101), in: Self.list) {}
                 }
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `a page that was read does not change, and is longer than asked for by a part at most`() throws {
+    @Test func `a page does not change, and is at most one bucket longer than requested`() throws {
         var buckets = FeedbackBuckets()
         var tokens: Set<DeviceToken> = []
         for number in 0..<20_000 {
@@ -106,7 +106,7 @@ import Testing
         #expect(buckets.page(from: index, countMin: 1).nextIndex == FeedbackBuckets.bucketCount)
     }
 
-    @Test func `what is kept is there after a restart, each list by itself, the newest time`() async throws {
+    @Test func `stored tokens survive a restart, per list and with the newest time`() async throws {
         try await Self.withPath { path in
             do {
                 let store = try SQLiteFeedbackStore(path: path)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `a list leaves only when it is acknowledged, and what is newer than that stays`() async throws {
+    @Test func `a list is removed only when it is acknowledged, and newer entries stay`() async throws {
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path)
             for number in 1...5 { try await Self.keep(number, 100, in: Self.list, store) }
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `a delivery takes a token off its list only`() async throws {
+    @Test func `a delivery removes a token only from its list`() async throws {
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func `beyond its bound it takes no more, and says so at once`() async throws {
+    @Test func `beyond its limit it drops tokens, and reports so immediately`() async throws {
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path, countMax: 2)
             for number in 1...3 { try await Self.keep(number, 100, in: Self.list, store) }
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test func `beyond its bound it does not fill the log`() async throws {
+    @Test func `beyond its limit it does not fill the log`() async throws {
         try await Self.withPath { path in
             let lines = LogLines()
             let store = try SQLiteFeedbackStore(path: path, countMax: 1, logger: lines.logger(.info))
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `what cannot be written is kept back, told, and written when it can be`() async throws {
+    @Test func `unwritable changes are kept, reported, and written when possible`() async throws {
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
@@ -194,7 +194,7 @@ import Testing
             try await eventually("the problem") { store.problem != nil }
             #expect(store.problem?.contains("no space") == true)
             #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
-            // Changes meanwhile count as well.
+            // Changes meanwhile are included.
             store.forget(try Self.token(1), in: Self.list)
             store.record(FeedbackTuple(token: try Self.token(2), failedAt: 300), in: Self.list) {}
             try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
@@ -207,7 +207,7 @@ import Testing
         }
     }
 
-    @Test func `a file whose folder is removed is a problem until there is one, then it is made anew`() async throws {
+    @Test func `a missing folder is reported until it exists again, then the file is created again`() async throws {
         try await Self.withPath { path in
             let folder = URL(filePath: path).deletingLastPathComponent()
             let store = try SQLiteFeedbackStore(path: path)
@@ -227,7 +227,7 @@ import Testing
         }
     }
 
-    @Test func `a file of a newer version is left alone`() async throws {
+    @Test func `a file of a newer version is not changed`() async throws {
         try await Self.withPath { path in
             let queue = try DatabaseQueue(path: path)
             try await queue.write { try $0.execute(sql: "PRAGMA user_version = 2") }

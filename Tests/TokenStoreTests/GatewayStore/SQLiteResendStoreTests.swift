@@ -11,7 +11,7 @@ import Testing
 
 @testable import TokenStore
 
-/// Goal: what a provider will send again is known after the process died at any instant, once for each resend.
+/// Goal: expected resends are known after the process died at any time, once per resend.
 @Suite(.timeLimit(.minutes(1))) struct SQLiteResendStoreTests {
     private final class Clock: Sendable {
         private let seconds = NIOLockedValueBox<Int64>(1_800_000_000)
@@ -51,20 +51,20 @@ import Testing
         }
     }
 
-    @Test func `what was kept is there for another process, each as often as it is expected`() async throws {
+    @Test func `stored resends are read by another process, each as often as expected`() async throws {
         let store = try self.open()
         try await Self.insert([1, 2, 2, 3], store)
         try await Self.insert([9], of: "other", store)
         try await Self.remove(2, store)
         try await Self.remove(7, store)
-        // The first is not closed, as with a process that was killed.
+        // The first store is not closed, like that of a killed process.
         let other = try self.open()
         #expect(other.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2), try Self.key(3)])
         #expect(other.keys(of: "other", for: .seconds(120)) == [try Self.key(9)])
         #expect(other.keys(of: "none", for: .seconds(120)) == [])
     }
 
-    @Test func `what was due until the gateway stopped is expected by the next one, for a while`() async throws {
+    @Test func `resends valid at the stop of a gateway are expected by the next one for a while`() async throws {
         try await Self.insert([1], self.open())
         self.clock.advance(120 + 600)
         self.clock.advance(1)
@@ -73,7 +73,7 @@ import Testing
         #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
-    @Test func `what is too old leaves the file with the next change`() async throws {
+    @Test func `expired resends are removed with the next change`() async throws {
         let store = try self.open()
         try await Self.insert([1], store)
         self.clock.advance(121)
@@ -90,7 +90,7 @@ import Testing
         #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
-    @Test func `what cannot be written is said not to be kept, and is written when it can be`() async throws {
+    @Test func `unwritable changes are not reported as stored, and are written when possible`() async throws {
         let store = try self.open()
         let other = try DatabaseQueue(path: self.path)
         try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }
@@ -110,7 +110,7 @@ import Testing
         #expect(store.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
-    @Test func `a file that was removed is made anew`() async throws {
+    @Test func `a removed file is created again`() async throws {
         let store = try self.open()
         try await Self.insert([1], store)
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: self.path + suffix) }
@@ -118,11 +118,11 @@ import Testing
         #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
-    @Test func `where another file is in its place, the next change puts all there`() async throws {
+    @Test func `after a replacement of the file, the next change writes everything`() async throws {
         let store = try self.open()
         try await Self.insert([1, 1, 2], store)
         for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: self.path + suffix) }
-        // Another one makes the file anew before it is needed.
+        // Another process creates the file again before it is needed.
         let feedback = try SQLiteFeedbackStore(path: self.path)
         try await Self.insert([3], store)
         try await Self.remove(2, store)
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test(arguments: [["-wal", "-shm"], [""]])
-    func `where a part of the file was removed, nothing is said to be kept`(suffixes: [String]) async throws {
+    func `after a partial removal of the file, nothing is reported as stored`(suffixes: [String]) async throws {
         let store = try self.open()
         try await Self.insert([1], store)
         for suffix in suffixes { try FileManager.default.removeItem(atPath: self.path + suffix) }
@@ -143,18 +143,18 @@ import Testing
         #expect(self.lines.of("expected resends not written, retrying").count == 1)
     }
 
-    @Test func `what is expected after a start is expected as long by the start after that`() async throws {
+    @Test func `resends expected after a start are expected for the same time after the next start`() async throws {
         try await Self.insert([1, 2], self.open())
         self.clock.advance(100)
         let second = try self.open()
         #expect(second.keys(of: "shop", for: .seconds(120)).count == 2)
         self.clock.advance(100)
-        // Any change takes out what is too old.
+        // Any change removes expired entries.
         try await Self.remove(2, second)
         #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
-    @Test func `no more waits for the disk than is allowed`() async throws {
+    @Test func `the number of pending keys is limited`() async throws {
         let store = try self.open()
         let other = try DatabaseQueue(path: self.path)
         try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }

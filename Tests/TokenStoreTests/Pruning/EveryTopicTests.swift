@@ -5,7 +5,7 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// Goal: a token that must be dead in several topics is kept where it is alive in one, as in a topic without entries.
+/// Goal: a token that must be dead in several topics is kept if it is alive in one, such as a topic without entries.
 @Suite(.timeLimit(.minutes(1))) struct EveryTopicTests {
     let folder: TemporaryFolder
     let list: PurgeList
@@ -19,7 +19,7 @@ import Testing
         try self.list.record(tokens.map { PurgeListTests.entry([$0], topic: topic, environment: environment) })
     }
 
-    /// The tokens that are dead in each of the topics, or in all that the list knows.
+    /// The tokens that are dead in each of the topics, or in all topics of the list.
     private func dead(in topics: [String] = []) throws -> [UInt8] {
         let rules = TokenTableRules(registration: .ignored, topic: .everyTopic(of: topics))
         var tokens: [UInt8] = []
@@ -27,7 +27,7 @@ import Testing
         return tokens
     }
 
-    @Test func `one topic alone is refused`() throws {
+    @Test func `a single topic is rejected`() throws {
         #expect(throws: TokenTableError.fewTopics([], .production)) { try self.dead() }
         try self.record([1], topic: "com.store")
         try self.record([1], topic: "com.ent", environment: .sandbox)
@@ -37,7 +37,7 @@ import Testing
         #expect(throws: TokenTableError.fewTopics(["com.store"], .production)) { try self.dead(in: topics) }
     }
 
-    @Test func `a topic whose last entry was forgotten still counts`() throws {
+    @Test func `a topic whose last entry was removed still counts`() throws {
         try self.record([1, 2], topic: "com.store")
         try self.record([1], topic: "com.ent")
         #expect(try self.dead() == [1])
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `of named topics, others do not count, and one that nobody heard of is refused`() throws {
+    @Test func `only named topics count, and an unknown one is rejected`() throws {
         try self.record([1, 2], topic: "com.store")
         try self.record([1], topic: "com.ent")
         try self.list.addScope(TokenScope(topic: "com.old", environment: .production))

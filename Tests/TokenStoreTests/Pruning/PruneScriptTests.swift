@@ -6,7 +6,7 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// Goal: nothing of the list or of a name ends a literal or an identifier, and each token keeps its own time.
+/// Goal: no value of the list and no name ends a literal or an identifier, and each token keeps its own time.
 @Suite(.timeLimit(.minutes(2))) struct PruneScriptTests {
     let folder: TemporaryFolder
     let list: PurgeList
@@ -32,7 +32,7 @@ import Testing
         return (text, counts)
     }
 
-    @Test func `tokens that failed at the same time stand together, others by themselves`() throws {
+    @Test func `tokens with the same time of failure are grouped`() throws {
         try self.record(1, failedAt: 1_767_608_430)
         try self.record(2, failedAt: 1_767_608_431)
         try self.record(3, failedAt: 1_767_608_430)
@@ -49,7 +49,7 @@ import Testing
         #expect(try self.text(self.script(.postgresql, table: "app.devices")).text == expected)
     }
 
-    @Test(arguments: [Int64.min, Int64.max]) func `a time that no list holds is damage, and no script`(
+    @Test(arguments: [Int64.min, Int64.max]) func `an invalid time is an error, without a script`(
         _ time: Int64
     ) throws {
         try self.record(1, failedAt: 1_767_608_430)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `each option of a script shows`() throws {
+    @Test func `each option changes the script`() throws {
         try self.record(0xAB, failedAt: 1_767_608_430)
         var script = self.script(.mysql)
         script.rules.graceSecondCount = 30
@@ -93,7 +93,7 @@ import Testing
         #expect(try self.text(script).text.hasPrefix("SET time_zone = '+00:00';\nSTART TRANSACTION;\n"))
     }
 
-    @Test func `batches are bounded`() throws {
+    @Test func `batches are limited`() throws {
         for token in 1...25 as ClosedRange<UInt8> { try self.record(token, failedAt: 1_767_608_430 + Int64(token)) }
         var script = self.script(.ansi)
         script.batchTokenCount = 10
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `a topic that could end a literal is left out and counted`() throws {
+    @Test func `a topic that could end a literal is omitted and counted`() throws {
         let attacks = ["x'); DROP TABLE devices; --", "x\\", "x\\' OR 1=1 --", "ｘ＇", "x`", "x\" OR \"\"=\"", "a b"]
         for (index, topic) in attacks.enumerated() {
             try self.record(UInt8(index + 1), failedAt: 1_767_608_430, topic: topic)
@@ -152,7 +152,7 @@ import Testing
         script.tokenColumn = name
         script.rules.registration = .registered(column: "r" + name)
         script.clock = .seconds
-        // SQLite takes it, and finds just the one table.
+        // SQLite accepts it, and finds exactly one table.
         let queue = try DatabaseQueue()
         try queue.inDatabase { database in
             let quoted = "\"" + name.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a\u{0}b", "a\nb", "a..b", String(repeating: "x", count: 513)])
-    func `a name that cannot stand in quotes is refused`(_ name: String) throws {
+    func `a name that cannot be quoted is rejected`(_ name: String) throws {
         try self.record(1, failedAt: 1_767_608_430)
         #expect(throws: TokenTableError.self) { try self.text(self.script(.ansi, table: name)) }
     }
@@ -191,7 +191,7 @@ import Testing
         #expect(try self.text(script).counts.tokenCount == 2)
     }
 
-    @Test func `what a hook gets is JSON that shows no token in its description`() throws {
+    @Test func `the input of a hook is JSON, and its description shows no token`() throws {
         try self.record(7, failedAt: 1000, topic: "a\"b\\c")
         var lines: [String] = []
         try self.list.deadTokens(TokenTableRules(registration: .ignored)) {

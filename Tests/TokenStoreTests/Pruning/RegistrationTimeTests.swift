@@ -4,7 +4,7 @@ import Testing
 
 @testable import TokenStore
 
-/// Goal: a time is read as the latest second that it can mean, and what may be something else is not read.
+/// Goal: a time is interpreted as the latest possible second, and ambiguous values are rejected.
 struct RegistrationTimeTests {
     private func read(_ text: String) -> RegistrationTime? {
         Array(text.utf8).withUnsafeBytes { RegistrationTime(text: $0) }
@@ -25,7 +25,7 @@ struct RegistrationTimeTests {
             ("1767608430.25", moment, .fractionalSeconds), ("2024-02-29", 1_709_251_199, .date),
         ] as [(String, Int64, RegistrationTimeKind)]
     )
-    func `a text is read`(_ text: String, _ seconds: Int64, _ kind: RegistrationTimeKind) {
+    func `a text is interpreted`(_ text: String, _ seconds: Int64, _ kind: RegistrationTimeKind) {
         let time = self.read(text)
         #expect(time?.seconds == seconds && time?.kind == kind)
     }
@@ -36,11 +36,11 @@ struct RegistrationTimeTests {
         "2026-01-05 10:20:30 CET", "2026-01-05 10:20:30.", "20260105", "05.01.2026", "1e9", "nan", "inf", "0x69",
         "1970-01-01", "9999-12-31", "17676084300000000", "2026-01-05 10:20:30 +01:0",
     ])
-    func `what is no moment is not read`(_ text: String) {
+    func `other texts are rejected`(_ text: String) {
         #expect(self.read(text) == nil)
     }
 
-    @Test func `numbers are read by how large they are`() {
+    @Test func `numbers are interpreted by their size`() {
         #expect(RegistrationTime(Self.moment)?.kind == .seconds)
         #expect(RegistrationTime(Self.moment * 1000 + 999)?.seconds == Self.moment)
         #expect(RegistrationTime(Double(Self.moment) + 0.75)?.seconds == Self.moment)
@@ -49,7 +49,7 @@ struct RegistrationTimeTests {
         let julianDay = Double(Self.moment) / 86_400 + 2_440_587.5
         let time = RegistrationTime(julianDay)
         #expect(time?.kind == .julianDay && abs((time?.seconds ?? 0) - Self.moment) <= 1)
-        // Seconds since 2001, zero for never, days, counters, and whole Julian days, which may be counters too.
+        // Seconds since 2001, zero for never, days, counters, and whole Julian days, which may be counters.
         for number in [0, 1, -1, 789_300_000, 2_461_046, 20_458, 1_767_608_430_000_000, .max, .min] as [Int64] {
             #expect(RegistrationTime(number) == nil, "\(number)")
         }

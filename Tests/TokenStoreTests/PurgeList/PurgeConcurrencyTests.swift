@@ -5,13 +5,13 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// Readers and writers of one file at a time.
+/// Concurrent readers and writers of one file.
 @Suite("Purge list at the same time", .timeLimit(.minutes(2)))
 struct PurgeConcurrencyTests {
     private static let portionCount = 500
     private static let portions = 0..<20
 
-    /// Entries of one portion, told by their failure time.
+    /// The entries of a portion, identified by their time of failure.
     private static func portion(_ number: Int, writer: UInt8 = 0) -> [PurgeEntry] {
         (0..<Self.portionCount).map { index in
             PurgeListTests.entry(
@@ -21,7 +21,7 @@ struct PurgeConcurrencyTests {
         }
     }
 
-    /// Runs what blocks on a thread of its own: on those of tasks, readers would keep the writer from running.
+    /// Runs blocking work on its own thread, since readers on the threads of tasks would block the writer.
     private static func onThread<Value: Sendable>(
         _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
@@ -32,9 +32,9 @@ struct PurgeConcurrencyTests {
 
     private static let deadline = Duration.seconds(60)
 
-    /// Reads the list again and again until all is there.
+    /// Reads the list repeatedly until it is complete.
     ///
-    /// - Returns: how much was seen last, or -1 for a part of a transaction.
+    /// - Returns: the last count, or -1 for a partial transaction.
     private static func readAll(_ reader: PurgeList) throws -> Int {
         let start = ContinuousClock.now
         var last = 0
@@ -70,7 +70,7 @@ struct PurgeConcurrencyTests {
         }
     }
 
-    @Test("Lists that are made at the same time in one place are one list")
+    @Test("Lists that are created concurrently at one path are one list")
     func madeTogether() async throws {
         for _ in 0..<10 {
             let folder = try TemporaryFolder()

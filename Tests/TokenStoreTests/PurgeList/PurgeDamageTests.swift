@@ -7,21 +7,21 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// A list whose schema was changed or damaged is said to be damaged, whatever is done with it.
+/// A changed or damaged schema is reported as damage by each operation.
 @Suite(.timeLimit(.minutes(2))) struct PurgeDamageTests {
     private let folder: TemporaryFolder
     private var path: String { self.folder.path + "/purge.db" }
 
     init() throws { self.folder = try TemporaryFolder() }
 
-    /// Makes a list with an entry, in one file.
+    /// Creates a list with an entry, in one file.
     private func makeList() throws {
         let list = try PurgeList(path: self.path)
         try list.record([PurgeListTests.entry([1, 2, 3])])
         list.close()
     }
 
-    /// All that is done with a list.
+    /// All operations of a list.
     private func use() throws {
         let list = try PurgeList(path: self.path, isMade: false)
         defer { list.close() }
@@ -44,7 +44,7 @@ import Testing
             "DROP TABLE registration; CREATE TABLE registration (scope, token, registered_at)",
         ]
     )
-    func `a changed schema is damage`(_ sql: String) throws {
+    func `a changed schema is reported as damage`(_ sql: String) throws {
         try self.makeList()
         let queue = try DatabaseQueue(path: self.path)
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA foreign_keys = OFF; \(sql)") }
@@ -59,7 +59,7 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: self.path)) == before)
     }
 
-    @Test func `an index that somebody added is no damage`() throws {
+    @Test func `an added index is not damage`() throws {
         try self.makeList()
         let queue = try DatabaseQueue(path: self.path)
         try queue.writeWithoutTransaction { try $0.execute(sql: "CREATE INDEX mine ON dead (failed_at)") }
@@ -67,11 +67,11 @@ import Testing
         try self.use()
     }
 
-    /// Goal: no flipped bit in the schema or in the head of the file is called a fault of this program.
+    /// Goal: no flipped bit in the schema or in the header of the file causes an unclassified error.
     ///
-    /// Method: flip one bit of each byte of the first page, of each fifth outside the long run, and use the list in
+    /// Method: flip one bit of each byte of the first page, or of each fifth byte without --long, and use the list in
     /// each way.
-    @Test func `no flipped bit of the first page is an error without a name`() throws {
+    @Test func `no flipped bit of the first page causes an unclassified error`() throws {
         try self.makeList()
         let whole = try Data(contentsOf: URL(filePath: self.path))
         let bytes = (0..<4096).filter { $0 < 100 || whole[$0] != 0 }

@@ -20,12 +20,12 @@ struct PurgeExportTests {
 
     private static let nasty = #"import:a"b,c\d'); DROP TABLE purge_list; --"#
 
-    @Test("Text is one token a line")
+    @Test("Text has one token per line")
     func text() {
         #expect(self.export(.text, [PurgeListTests.entry([0xAB, 1]), PurgeListTests.entry([2])]) == "ab01\n02\n")
     }
 
-    @Test("CSV has a header, and quotes as RFC 4180 says")
+    @Test("CSV has a header and quoting by RFC 4180")
     func csv() {
         let expected =
             "token,topic,environment,failed_at,first_seen,source\r\n"
@@ -37,7 +37,7 @@ struct PurgeExportTests {
         #expect(self.export(.csv, entries) == expected)
     }
 
-    @Test("JSON lines escape what JSON says")
+    @Test("JSON lines are escaped")
     func jsonLines() {
         let expected =
             #"{"token":"cd","topic":"com.example.app","environment":"production","failedAt":1000,"firstSeen":2000,"#
@@ -45,7 +45,7 @@ struct PurgeExportTests {
         #expect(self.export(.jsonLines, [PurgeListTests.entry([0xCD], source: Self.nasty)]) == expected)
     }
 
-    @Test("SQL makes the same rows in a database, and no name ends a literal")
+    @Test("SQL creates the same rows in a database, and no name ends a literal")
     func sql() throws {
         let entries =
             (0..<1234).map { PurgeListTests.entry([UInt8($0 >> 8), UInt8($0 & 255)], failedAt: Int64($0)) }

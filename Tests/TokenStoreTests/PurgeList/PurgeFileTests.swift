@@ -6,7 +6,7 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// What becomes of files that are old, new, foreign, damaged or out of room.
+/// Old, new, foreign and damaged files, and full disks.
 @Suite("Purge list files", .timeLimit(.minutes(2)))
 struct PurgeFileTests {
     let folder: TemporaryFolder
@@ -30,14 +30,14 @@ struct PurgeFileTests {
         return count
     }
 
-    /// Runs SQL in the file with nothing of ours.
+    /// Runs SQL in the file without a `PurgeList`.
     private func execute(_ sql: String) throws {
         let queue = try DatabaseQueue(path: self.path)
         try queue.writeWithoutTransaction { try $0.execute(sql: sql) }
         try queue.close()
     }
 
-    /// The first version's tables, as its release made them.
+    /// The tables of the first version.
     private static let versionOne = """
         CREATE TABLE scope (
             id INTEGER PRIMARY KEY,
@@ -61,20 +61,20 @@ struct PurgeFileTests {
         PRAGMA user_version = 1;
         """
 
-    @Test("A file of the first version is brought to this one, with all that is in it")
+    @Test("A file of the first version is upgraded with all its content")
     func migrates() throws {
         try self.execute(Self.versionOne)
         let list = try PurgeList(path: self.path)
         var found: [PurgeEntry] = []
         try list.entries { found.append($0) }
         #expect(found == [PurgeListTests.entry([1, 2, 3])])
-        // What the second version brought.
+        // Added by the second version.
         try list.forget([PurgeRegistration(token: [1, 2, 3], registeredAt: 1001)])
         #expect(try list.record([PurgeListTests.entry([1, 2, 3])]).supersededCount == 1)
         try list.checkIntegrity()
     }
 
-    @Test("A file of a newer version is refused by name and left as it is")
+    @Test("A file of a newer version is rejected by name and not changed")
     func newerVersion() throws {
         _ = try PurgeList(path: self.path)
         try self.execute("PRAGMA user_version = 99")
@@ -85,7 +85,7 @@ struct PurgeFileTests {
         #expect(try Data(contentsOf: URL(filePath: self.path)) == before)
     }
 
-    @Test("The database of another program is refused and left as it is, journal mode included")
+    @Test("The database of another program is rejected and not changed, including its journal mode")
     func foreign() throws {
         try self.execute("CREATE TABLE device (token TEXT)")
         let before = try Data(contentsOf: URL(filePath: self.path))
@@ -94,7 +94,7 @@ struct PurgeFileTests {
         #expect(!FileManager.default.fileExists(atPath: self.path + "-wal"))
     }
 
-    @Test("A file that is no database is refused and left as it is")
+    @Test("A file that is not a database is rejected and not changed")
     func noDatabase() throws {
         let text = Data(String(repeating: "token,topic\n", count: 100).utf8)
         try text.write(to: URL(filePath: self.path))
@@ -102,7 +102,7 @@ struct PurgeFileTests {
         #expect(try Data(contentsOf: URL(filePath: self.path)) == text)
     }
 
-    @Test("A list that is not there is an error where it must be, and a folder that is not there always")
+    @Test("A missing list is an error if it has to exist, and a missing folder always is")
     func missing() throws {
         #expect(throws: PurgeListError.missing(path: self.path)) { try PurgeList(path: self.path, isMade: false) }
         #expect(!FileManager.default.fileExists(atPath: self.path))
@@ -110,7 +110,7 @@ struct PurgeFileTests {
         #expect(throws: PurgeListError.cannotOpen(path: path)) { try PurgeList(path: path) }
     }
 
-    @Test("An empty file becomes a list only where one may be made")
+    @Test("An empty file becomes a list only if that is permitted")
     func empty() throws {
         #expect(FileManager.default.createFile(atPath: self.path, contents: nil))
         #expect(throws: PurgeListError.empty(path: self.path)) { try PurgeList(path: self.path, isMade: false) }
@@ -119,14 +119,14 @@ struct PurgeFileTests {
         _ = try PurgeList(path: self.path)
     }
 
-    @Test("A folder or a device is no list", arguments: [true, false])
+    @Test("A folder or a device is not a list", arguments: [true, false])
     func notAFile(isMade: Bool) {
         for path in [self.folder.path, "/dev/null"] {
             #expect(throws: PurgeListError.notAFile(path: path)) { try PurgeList(path: path, isMade: isMade) }
         }
     }
 
-    @Test("A list that is closed is one file, once nobody has it open")
+    @Test("A closed list is a single file")
     func closing() throws {
         func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: self.folder.path) }
         let (list, other) = (try PurgeList(path: self.path), try PurgeList(path: self.path))
@@ -140,7 +140,7 @@ struct PurgeFileTests {
         #expect(try PurgeList(path: self.path).statistics().count == 100)
     }
 
-    @Test("A new list is for its owner's eyes only, and so are the files beside it")
+    @Test("A new list and the files next to it are readable only by their owner")
     func permissions() throws {
         let list = try PurgeList(path: self.path)
         try list.record(self.entries(1))
@@ -151,7 +151,7 @@ struct PurgeFileTests {
         }
     }
 
-    @Test("Pages that were overwritten make a clear error, and no token in it")
+    @Test("Overwritten pages cause a clear error without tokens")
     func corrupted() throws {
         do {
             let list = try PurgeList(path: self.path)
@@ -174,7 +174,7 @@ struct PurgeFileTests {
         #expect("\(try #require(error))".contains("damaged"))
     }
 
-    @Test("An entry that cannot be is refused, and with it the whole call")
+    @Test("An invalid entry is rejected with the whole call")
     func impossibleEntries() throws {
         let list = try PurgeList(path: self.path)
         let good = PurgeListTests.entry([1])
@@ -202,7 +202,7 @@ struct PurgeFileTests {
     }
 
     @Test(arguments: ["'a'", "x'00'", "-9223372036854775808", "9223372036854775807", "1e300", "253402300800", "-1"])
-    func `a time that no list holds is damage`(_ time: String) throws {
+    func `an invalid time is reported as damage`(_ time: String) throws {
         let list = try PurgeList(path: self.path)
         try list.record(self.entries(3))
         list.close()

@@ -39,7 +39,7 @@ struct PurgeListTests {
         return entries
     }
 
-    @Test("The newest failure stays, with its source, and the earliest time of being seen")
+    @Test("The newest failure with its source and the earliest first-seen time are kept")
     func newestFailureStays() throws {
         let first = Self.entry([1, 2, 3])
         #expect(try self.list.record([first]).addedCount == 1)
@@ -53,7 +53,7 @@ struct PurgeListTests {
         )
     }
 
-    @Test("Batches that wait in a file all come back, in order, of equal keys the first first")
+    @Test("Batches in a file are merged in order, of equal keys the first one first")
     func batchesInAFile() throws {
         var random = SplitMix64(seed: 1)
         var entries: [PurgeEntry] = (0..<9000).map { _ in
@@ -61,7 +61,7 @@ struct PurgeListTests {
             let token = (0..<byteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
             return Self.entry(token, failedAt: .random(in: 0..<1 << 33, using: &random))
         }
-        // Of one that comes again at the same time, the first source stays.
+        // Of entries with the same time, the first source is kept.
         entries += entries.prefix(300).map { entry in
             Self.entry(entry.token, failedAt: entry.failedAt, source: "later")
         }
@@ -71,7 +71,7 @@ struct PurgeListTests {
         #expect(try self.all() == newest.values.sorted { $0.token.lexicographicallyPrecedes($1.token) })
     }
 
-    @Test("Topic, environment and token together are the key, and the order")
+    @Test("Topic, environment and token are the key and the order")
     func keyAndOrder() throws {
         let entries = [
             Self.entry([1], topic: "a"), Self.entry([1, 0], topic: "a"), Self.entry([2], topic: "a"),
@@ -85,7 +85,7 @@ struct PurgeListTests {
         #expect(try self.list.scopes().map(\.topic) == ["a", "a", "b"])
     }
 
-    @Test("Names that differ only by Unicode normalisation are two, also within one call")
+    @Test("Names that differ only in Unicode normalization are different, also within one call")
     func normalisation() throws {
         let names = ["caf\u{e9}", "cafe\u{301}"]
         try self.list.record(names.map { Self.entry([1], topic: $0, source: $0) })
@@ -104,7 +104,7 @@ struct PurgeListTests {
         #expect(try lookup.tokenCount == 0 && self.all().count == 1)
     }
 
-    @Test("An entry goes when it registered after its failure, and stays else")
+    @Test("An entry is removed if it registered after its failure")
     func registration() throws {
         try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([3])])
         let result = try self.list.forget([
@@ -115,7 +115,7 @@ struct PurgeListTests {
         #expect(try self.all().map(\.token) == [[2]])
     }
 
-    @Test("A registration is remembered before its failure is heard of, in the topics that are known or named")
+    @Test("A registration is remembered before its failure arrives, in known or named topics")
     func earlyRegistration() throws {
         let early = [1001, nil].enumerated().map { PurgeRegistration(token: [UInt8($0 + 1)], registeredAt: $1) }
         let nowhere = try self.list.forget(early)
@@ -125,7 +125,7 @@ struct PurgeListTests {
         let change = try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([1], topic: "other")])
         #expect(change.supersededCount == 1 && change.addedCount == 2)
         #expect(try self.list.record([Self.entry([1], failedAt: 1001)]).addedCount == 1)
-        // Naming both makes a topic known, and a word without a time does not.
+        // Naming both adds a topic; a registration without a time does not.
         try self.list.forget([early[1]], topic: "never", environment: .sandbox)
         #expect(try self.list.knownScopes().map(\.topic) == ["com.example.app", "other"])
         let named = try self.list.forget(early, topic: "named", environment: .sandbox)
@@ -134,7 +134,7 @@ struct PurgeListTests {
         #expect(throws: PurgeListError.self) { try self.list.forget(early, topic: "", environment: .sandbox) }
     }
 
-    @Test("What is remembered of registrations expires by their time")
+    @Test("Registrations expire by their time")
     func registrationsExpire() throws {
         let scope = TokenScope(topic: "com.example.app", environment: .production)
         try self.list.addScope(scope)

@@ -11,7 +11,7 @@ private final class SmallDisk {
     let folder: TemporaryFolder
     var path: String { self.folder.path }
 
-    /// `nil` where this user may not mount.
+    /// `nil` if this user may not mount.
     init?(kibibyteCount: Int) throws {
         self.folder = try TemporaryFolder()
         guard mount("tmpfs", self.folder.path, "tmpfs", 0, "size=\(kibibyteCount)k") == 0 else { return nil }
@@ -22,7 +22,7 @@ private final class SmallDisk {
     static var canMount: Bool { (try? SmallDisk(kibibyteCount: 1024)) != nil }
 }
 
-/// What happens when there is no room.
+/// Full disks.
 @Suite("Purge list without room", .timeLimit(.minutes(2)), .serialized)
 struct PurgeRoomTests {
     private func entries(_ count: Int, seed: UInt64) -> [PurgeEntry] {
@@ -33,7 +33,7 @@ struct PurgeRoomTests {
     }
 
     @Test(
-        "A full disk is a clear error, what was there stays, and with room it goes on",
+        "A full disk is a clear error, the list is unchanged, and recording works again with space",
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root")
     )
     func fullDisk() throws {
@@ -52,7 +52,7 @@ struct PurgeRoomTests {
     }
 
     @Test(
-        "Batches wait in a file only while the list has room beside it",
+        "Batches are stored in a file only while the disk has space for it and the list",
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root"),
         arguments: TestEffort.isLong ? [5000, 5500, 6000, 8000] : [5500]
     )
@@ -61,7 +61,7 @@ struct PurgeRoomTests {
         let path = disk.path + "/purge.db"
         let list = try PurgeList(path: path)
         let entries = self.entries(80_000, seed: 3)
-        // What fits with one batch in memory, fits with many in a file.
+        // What fits with one batch in memory also fits with many in a file.
         let isFitting: Bool
         do {
             try list.record(entries)

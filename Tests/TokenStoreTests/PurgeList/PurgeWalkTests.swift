@@ -5,9 +5,9 @@ import TokenStore
 import TestSupport
 import Testing
 
-/// Goal: no order of records, registrations and expiries makes the list differ from what the rules say.
+/// Goal: no order of records, registrations and expiries makes the list differ from the rules.
 ///
-/// Method: walk at random from a seed that a failure names, beside a dictionary.
+/// Method: a random walk compared with a dictionary. A failure reports its seed.
 @Suite("Purge list at random", .timeLimit(.minutes(2)))
 struct PurgeWalkTests {
     struct Key: Hashable {
@@ -21,7 +21,7 @@ struct PurgeWalkTests {
         var source: String
     }
 
-    /// The rules, written down once more.
+    /// The rules, implemented a second time.
     struct Model {
         var dead: [Key: Value] = [:]
         var registered: [Key: Int64] = [:]
@@ -178,7 +178,7 @@ struct PurgeWalkTests {
                 let entries = Self.entries(&random)
                 let batchEntryCount = [1, 3, 50, 1000].randomElement(using: &random) ?? 1
                 let change = try list.record(entries, batchEntryCount: batchEntryCount)
-                // Within one call the entries are sorted, so of equal keys the counts depend on the order.
+                // Within a call, the entries are sorted, so the counts of equal keys depend on the order.
                 let expected = model.record(entries)
                 #expect(change.addedCount == expected.addedCount, "seed \(seed), step \(step)")
                 #expect(change.supersededCount == expected.supersededCount, "seed \(seed), step \(step)")

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import Synchronization
+
+/// Clears a progress bar before a signal ends the process.
+///
+/// Signals that do something else, because the command listens to them or because they are ignored, stay as they are.
+enum ProgressBarSignals {
+    private static let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
+
+    /// The terminal with the bar, for the handler, which may do next to nothing; -1 where no bar is shown.
+    private static let terminal = Atomic<CInt>(-1)
+
+    /// Clears bars on a terminal from now on.
+    static func begin(_ descriptor: CInt) {
+        Self.terminal.store(descriptor, ordering: .sequentiallyConsistent)
+        for signal in Self.signals where Self.handler(signal) == Self.address(SIG_DFL) {
+            var action = sigaction()
+            unsafe action.__sigaction_handler.sa_handler = Self.clear
+            // The signal then does what it did before.
+            action.sa_flags = CInt(bitPattern: UInt32(SA_RESETHAND))
+            unsafe sigaction(signal, &action, nil)
+        }
+    }
+
+    /// Clears nothing any more.
+    static func end() {
+        for signal in Self.signals where Self.handler(signal) == Self.address(Self.clear) {
+            _ = Glibc.signal(signal, SIG_DFL)
+        }
+        Self.terminal.store(-1, ordering: .sequentiallyConsistent)
+    }
+
+    private static let clear: @convention(c) (CInt) -> Void = { signal in
+        let terminal = ProgressBarSignals.terminal.load(ordering: .sequentiallyConsistent)
+        var (first, second, third, fourth) = (UInt8(0x0D), UInt8(0x1B), UInt8(0x5B), UInt8(0x4B))
+        if terminal >= 0 {
+            _ = unsafe write(terminal, &first, 1)
+            _ = unsafe write(terminal, &second, 1)
+            _ = unsafe write(terminal, &third, 1)
+            _ = unsafe write(terminal, &fourth, 1)
+        }
+        raise(signal)
+    }
+
+    private static func handler(_ signal: CInt) -> Int {
+        var action = sigaction()
+        unsafe sigaction(signal, nil, &action)
+        return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+    }
+
+    private static func address(_ handler: __sighandler_t?) -> Int { unsafe unsafeBitCast(handler, to: Int.self) }
+}

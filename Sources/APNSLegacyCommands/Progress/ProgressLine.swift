@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import BatchFiles
+
+/// Makes the line that shows how far a command is, without I/O or a clock.
+///
+/// The line has ASCII characters only, so that each takes one column. It never fills a terminal's last column, where
+/// some terminals begin the next line.
+struct ProgressLine: Sendable {
+    /// What was done at a time.
+    private struct Sample: Sendable {
+        var elapsed: Duration
+        var count: UInt64
+    }
+
+    /// What a line shows; the first line of these that fits is shown.
+    private struct Style {
+        var barWidth = 0
+        var isCompact = true
+        var hasActivity = true
+        var hasTotal = true
+        var hasTimeLeft = true
+        var hasRate = true
+        var hasCount = true
+
+        static let all = [
+            Style(barWidth: 20, isCompact: false), Style(barWidth: 10, isCompact: false), Style(isCompact: false),
+            Style(barWidth: 10), Style(), Style(hasActivity: false), Style(hasActivity: false, hasTotal: false),
+            Style(hasActivity: false, hasTotal: false, hasTimeLeft: false),
+            Style(hasActivity: false, hasTotal: false, hasTimeLeft: false, hasRate: false),
+            Style(hasActivity: false, hasTotal: false, hasTimeLeft: false, hasRate: false, hasCount: false),
+        ]
+    }
+
+    /// The widest line, in columns.
+    static let columnCountMax = 79
+    /// The rate is that of so much time.
+    private static let window = Duration.seconds(5)
+
+    private var samples: [Sample] = []
+    private var snapshot = ProgressSnapshot()
+
+    /// Takes how far the command is.
+    ///
+    /// - Parameters:
+    ///   - snapshot: how far it is.
+    ///   - elapsed: the time since it began, never less than in an earlier call.
+    mutating func update(_ snapshot: ProgressSnapshot, elapsed: Duration) {
+        if snapshot.activity != self.snapshot.activity { self.samples = [] }
+        self.snapshot = snapshot
+        self.samples.append(Sample(elapsed: elapsed, count: snapshot.count))
+        // One sample is kept that is as old as the window, or older.
+        let outdatedCount = self.samples.prefix { elapsed - $0.elapsed >= Self.window }.count
+        self.samples.removeFirst(max(0, outdatedCount - 1))
+    }
+
+    /// What was done a second lately; `nil` before that can be known.
+    private var rate: Double? {
+        guard let first = self.samples.first, let last = self.samples.last else { return nil }
+        let seconds = (last.elapsed - first.elapsed) / .seconds(1)
+        guard seconds > 0 else { return nil }
+        // What an earlier run did may be counted in between.
+        return last.count > first.count ? Double(last.count - first.count) / seconds : 0
+    }
+
+    // MARK: Text
+
+    /// The line for a terminal.
+    ///
+    /// - Parameter columnCount: the width of the terminal.
+    /// - Returns: at most as many characters as fit, and ``columnCountMax``.
+    func text(columnCount: Int) -> String {
+        let countMax = max(0, min(columnCount - 1, Self.columnCountMax))
+        var text = ""
+        for style in Style.all {
+            text = self.parts(style).joined(separator: "  ")
+            if text.utf8.count <= countMax { return text }
+        }
+        return String(text.prefix(countMax))
+    }
+
+    /// The line for a log.
+    var plainText: String { self.parts(Style(isCompact: false)).joined(separator: ", ") }
+
+    private func parts(_ style: Style) -> [String] {
+        let snapshot = self.snapshot
+        var parts: [String] = []
+        if style.hasActivity, let activity = snapshot.activity { parts.append(activity) }
+        if let fraction = snapshot.fraction {
+            let part = fraction > 0 ? min(1, fraction) : 0
+            let filledCount = Int(part * Double(style.barWidth))
+            let bar =
+                String(repeating: "#", count: filledCount)
+                + String(repeating: ".", count: style.barWidth - filledCount)
+            parts.append((style.barWidth > 0 ? "[\(bar)] " : "") + "\(Int(part * 100))%")
+        }
+        if style.hasCount { parts.append(self.countText(style)) }
+        let isConnected = snapshot.connection == .connected || snapshot.connection == .idle
+        if style.hasRate, isConnected, let rate = self.rate { parts.append(Self.text(rate: rate, style.isCompact)) }
+        if style.hasTimeLeft, isConnected, let left = self.secondsLeft { parts.append(Self.text(secondsLeft: left)) }
+        if snapshot.rejectedCount > 0 {
+            parts.append("\(Self.text(snapshot.rejectedCount, style.isCompact)) rejected")
+        }
+        if let state = Self.text(snapshot.connection) { parts.append(state) }
+        return parts
+    }
+
+    private func countText(_ style: Style) -> String {
+        var text = Self.text(self.snapshot.count, style.isCompact)
+        if style.hasTotal, let total = self.snapshot.total {
+            let sign = if case .estimated = total { "~" } else { "" }
+            text += " of " + sign + Self.text(total.count, style.isCompact)
+        }
+        if let unit = self.snapshot.unit { text += " " + unit }
+        return text
+    }
+
+    private var secondsLeft: Double? {
+        guard let rate = self.rate, rate > 0, let fraction = self.snapshot.fraction, fraction > 0 else { return nil }
+        let count = Double(self.snapshot.count)
+        let total = self.snapshot.total.map { Double($0.count) } ?? count / min(1, fraction)
+        return max(0, total - count) / rate
+    }
+
+    private static func text(_ connection: ConnectionMonitor.State) -> String? {
+        switch connection {
+        case .idle, .connected: nil
+        case .connecting(nil): "connecting"
+        case .connecting(let retry?): "connecting, \(Self.text(retry))"
+        case .waiting(let retry, let delay): "connecting, \(Self.text(retry)) in \(Self.text(delay)) s"
+        }
+    }
+
+    private static func text(_ retry: ConnectionMonitor.Retry) -> String {
+        let number = "retry \(Self.text(UInt64(clamping: retry.number), true))"
+        return retry.countMax.map { "\(number) of \(Self.text(UInt64(clamping: $0), true))" } ?? number
+    }
+
+    private static func text(_ delay: Duration) -> String {
+        Self.text(UInt64(saturating: (delay / .seconds(1)).rounded(.up)), true)
+    }
+
+    private static func text(rate: Double, _ isCompact: Bool) -> String {
+        if rate < 10 { return "\((rate * 10).rounded(.down) / 10)/s" }
+        return Self.text(UInt64(saturating: rate), isCompact) + "/s"
+    }
+
+    private static func text(secondsLeft: Double) -> String {
+        let seconds = UInt64(saturating: secondsLeft.rounded(.up))
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60)
+        if hours >= 100 { return "\(Self.text(seconds / 86_400, true)) days left" }
+        let tail = Self.twoDigits(seconds % 60)
+        return (hours > 0 ? "\(hours):\(Self.twoDigits(minutes)):\(tail)" : "\(minutes):\(tail)") + " left"
+    }
+
+    private static func twoDigits(_ number: UInt64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+
+    /// The number with commas, or, where it is short of room, with three digits and a unit.
+    private static func text(_ number: UInt64, _ isCompact: Bool) -> String {
+        guard isCompact, number >= 10_000 else { return number.grouped }
+        var (value, rest, unit) = (number, UInt64(0), -1)
+        let units = ["k", "M", "G", "T", "P", "E"]
+        while value >= 1000, unit + 1 < units.count {
+            (value, rest, unit) = (value / 1000, value % 1000, unit + 1)
+        }
+        return (value < 100 ? "\(value).\(rest / 100)" : "\(value)") + units[unit]
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BatchFiles
+import Dispatch
+import UnixSignals
+
+extension CommandEnvironment {
+    /// Runs work that blocks its thread, and lets signals stop it: the first asks it to end in order, the second ends
+    /// the process.
+    ///
+    /// - Parameters:
+    ///   - words: the command, as in `purge apply`.
+    ///   - reaction: what is reported when the first signal comes.
+    ///   - work: is given the signals, at which it looks from time to time.
+    /// - Returns: what the work returns.
+    /// - Throws: what the work throws.
+    func stoppable<Value: Sendable>(
+        _ words: String,
+        _ reaction: String,
+        _ work: @escaping @Sendable (StopSignals) throws -> Value
+    ) async throws -> Value {
+        let stops = StopSignals()
+        let signals = await self.signals([.sigint, .sigterm])
+        let (console, exit) = (self.console, self.exit)
+        let reacting = Task {
+            for await signal in signals {
+                stops.note(signal.rawValue)
+                guard stops.count > 1 else {
+                    console.say(reaction)
+                    continue
+                }
+                console.endBar()
+                console.say("apns-legacy \(words): stopped at once; run the same command again")
+                exit(ExitStatus.tryAgain.rawValue)
+            }
+        }
+        defer { reacting.cancel() }
+        return try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue(label: "apns-legacy.work").async {
+                continuation.resume(with: Result { try work(stops) })
+            }
+        }
+    }
+}

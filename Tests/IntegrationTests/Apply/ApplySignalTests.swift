@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+import TokenStore
+
+/// Goal: a prune that is asked to stop leaves whole transactions, and the same command does the rest.
+@Suite(.timeLimit(.minutes(1))) struct ApplySignalTests {
+    let scene: ApplyScene
+
+    init() throws { self.scene = try ApplyScene() }
+
+    private var arguments: [String] {
+        ["purge", "apply", "--purge-list", self.scene.list.path] + self.scene.registered + ["--batch", "1"]
+    }
+
+    @Test func `a signal stops it behind a transaction`() async throws {
+        let scene = self.scene
+        try scene.record(1...10)
+        try scene.makeTable(1...10)
+        let application = try scene.secondConnection()
+        try application.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let terminal = try Terminal()
+        let child = try Child(self.arguments, terminal.streams(output: scene.path("out")))
+        // It waits for the application now, and shows that.
+        try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
+        child.send(SIGTERM)
+        try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
+        try application.inDatabase { try $0.execute(sql: "COMMIT") }
+        let ending = try await child.end()
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
+        #expect(ending.code == 75 && !screen.contains("pruning"), "\(ending) \(screen)")
+        #expect(screen.contains("Stopped early, after 1 row was deleted; to continue, run the same command again."))
+        #expect(try scene.left() == Array(2...10))
+        let rest = try await scene.run(scene.registered)
+        #expect(try rest.code == 0 && scene.left().isEmpty, "\(rest)")
+    }
+
+    @Test func `a second signal ends it at once, and the transaction with it`() async throws {
+        let scene = self.scene
+        try scene.record(1...10)
+        try scene.makeTable(1...10)
+        let application = try scene.secondConnection()
+        try application.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let terminal = try Terminal()
+        let child = try Child(self.arguments, terminal.streams(output: scene.path("out")))
+        try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
+        child.send(SIGINT)
+        try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
+        child.send(SIGINT)
+        let ending = try await child.end()
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
+        #expect(ending.code == 75 && screen.contains("purge apply: stopped at once; run the same command again"))
+        try application.inDatabase { try $0.execute(sql: "COMMIT") }
+        #expect(try scene.left() == Array(1...10))
+    }
+}

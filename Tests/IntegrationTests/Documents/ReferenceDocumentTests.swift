@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import APNSWire
+import Foundation
+import Testing
+
+/// Goal: the tables of docs/ that list something list all of it, and nothing else.
+struct ReferenceDocumentTests {
+    private static func rows(of document: String, under heading: String) throws -> [[String]] {
+        let file = GatewayTests.repository.appending(path: "docs/\(document)")
+        let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        let start = try #require(lines.firstIndex { $0 == heading })
+        let section = lines[(start + 1)...].prefix { !$0.hasPrefix("## ") }
+        let rows = section.filter { $0.hasPrefix("| ") }.map { line in
+            line.split(separator: "|").map(\.trimmingSpaces)
+        }
+        return Array(rows.dropFirst())
+    }
+
+    @Test func `exit-codes.md has each exit code`() throws {
+        let codes = try Self.rows(of: "exit-codes.md", under: "# Exit codes").map { Int32($0[0]) }
+        #expect(codes == (0...255).filter { ExitStatus(rawValue: $0) != nil })
+    }
+
+    @Test func `status-codes.md has each status by its name`() throws {
+        let rows = try Self.rows(of: "status-codes.md", under: "## Binary statuses")
+        let names = try rows.map { "\(try #require(UInt8($0[0]))) (\($0[1]))" }
+        let known = (UInt8.min...UInt8.max).map { "\(ErrorResponse.Status(rawValue: $0))" }
+        #expect(names == known.filter { !$0.contains("undocumented") })
+    }
+
+    @Test func `status-codes.md has each reason with its status`() throws {
+        let rows = try Self.rows(of: "status-codes.md", under: "## HTTP/2 reasons").map { $0[0] }
+        #expect(rows.count == Set(rows).count)
+        #expect(Set(rows) == Set(PushReason.allDocumented.map { "\($0.status ?? 0) \($0.text)" }))
+    }
+
+    @Test func `guarantees.md names tests that exist`() throws {
+        let rows = try Self.rows(of: "guarantees.md", under: "# Guarantees")
+        #expect(rows.count > 10)
+        let tests = GatewayTests.repository.appending(path: "Tests")
+        let paths = FileManager.default.enumerator(atPath: tests.path)?.compactMap { $0 as? String } ?? []
+        let files = Set(paths.map { URL(filePath: $0).lastPathComponent })
+        for row in rows {
+            let names = row[2].matches(of: #/`(\w+Tests)`/#).map { String($0.1) }
+            #expect(!names.isEmpty, "\(row[0])")
+            for name in names { #expect(files.contains("\(name).swift") || paths.contains(name), "\(name)") }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+import Foundation
+import TestSupport
+import Testing
+
+/// Goal: the command that a stopped run prints continues the batch, as it is printed.
+@Suite(.timeLimit(.minutes(3))) struct SendContinueTests {
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    static let count = 3000
+
+    enum Form: CaseIterable {
+        case jsonLines, csv, tokens
+    }
+
+    /// Writes a batch with blank lines, and in CSV with rows of several lines.
+    ///
+    /// - Returns: the arguments that name it.
+    private func writeBatch(_ form: Form) throws -> [String] {
+        let devices = 1...Self.count
+        switch form {
+        case .jsonLines:
+            let text = devices.map { SendScene.line($0) + ($0.isMultiple(of: 7) ? "\n" : "") }.joined()
+            return [try self.scene.write("a batch.jsonl", text)]
+        case .csv:
+            let rows = devices.map { device in
+                let payload = device.isMultiple(of: 5) ? "{\n\"\"aps\"\":\n{}}" : "{\"\"aps\"\":{}}"
+                return "\(SendScene.token(device)),\"\(payload)\"\n"
+            }
+            return [try self.scene.write("it's.csv", "\ntoken,payload\n" + rows.joined())]
+        case .tokens:
+            let text = "# devices\n" + devices.map { SendScene.token($0) + "\n" }.joined()
+            return ["--tokens", try self.scene.write("t.txt", text), "--alert", "it's $HOME"]
+        }
+    }
+
+    /// The command behind `to continue: `.
+    private static func command(in text: String) -> String? {
+        text.split(separator: "\n").compactMap { line in
+            line.firstRange(of: "to continue: ").map { String(line[$0.upperBound...]) }
+        }.first
+    }
+
+    /// Runs the program, and interrupts it when the gateway has taken so many.
+    private func interrupt(_ arguments: [String], at count: Int, _ simulator: Simulator) async throws -> SendScene.Run {
+        let scene = self.scene
+        let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+        let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+        try await eventually("the gateway has taken \(count)", within: .seconds(60)) {
+            simulator.statistics.processedCount >= count || child.hasEnded
+        }
+        child.send(SIGINT)
+        let ending = try await child.end()
+        return SendScene.Run(ending: ending, output: scene.read("out"), error: scene.read("err"))
+    }
+
+    private func runShell(_ command: String) async throws -> SendScene.Run {
+        let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
+        let ending = try await Child(["-c", command], streams, program: "/bin/sh").end()
+        return SendScene.Run(ending: ending, output: self.scene.read("out"), error: self.scene.read("err"))
+    }
+
+    @Test(arguments: Form.allCases)
+    func `without a journal, the printed command sends the rest, and nothing twice`(_ form: Form) async throws {
+        let seed = UInt64.random(in: 0 ... .max)
+        var random = SplitMix64(seed: seed)
+        let results = self.scene.path("results.jsonl")
+        let options = ["--results", results, "--window", "300", "--connections", "\(1 + random.next() % 2)"]
+        let arguments = try self.writeBatch(form) + options
+        let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
+        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
+            simulator in
+            let first = try await test.interrupt(arguments, at: stopCount, simulator)
+            #expect(first.ending.code == 75, "\(first), seed \(seed)")
+            #expect(first.error.contains("Stopping: "), "\(first.error)")
+            #expect(first.error.contains("With --journal FILE, the same command continues where it stopped."))
+            let command = try #require(Self.command(in: first.error), "\(first.error), seed \(seed)")
+            let second = try await test.runShell(command)
+            #expect(second.ending.code == 0, "\(command): \(second), seed \(seed)")
+            for device in 1...Self.count {
+                let count = try simulator.count(device)
+                #expect(count == 1, "Device \(device) got \(count), seed \(seed)")
+            }
+            let parts = [try test.scene.results(), try test.scene.results("results.jsonl.2")]
+            #expect(parts.allSatisfy { $0.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged } })
+            #expect(parts.reduce(0) { $0 + $1.count } == Self.count && !parts[0].isEmpty)
+        }
+    }
+
+    @Test func `with a journal, the printed command resumes, again and again`() async throws {
+        let seed = UInt64.random(in: 0 ... .max)
+        var random = SplitMix64(seed: seed)
+        let scene = self.scene
+        let arguments =
+            try self.writeBatch(.jsonLines) + [
+                "--journal", scene.path("j'1"), "--results", scene.path("results.jsonl"),
+            ]
+        let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
+        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
+            simulator in
+            let options = arguments + ["--window", "300"]
+            let first = try await test.interrupt(options, at: stopCount, simulator)
+            #expect(first.ending.code == 75 && !first.error.contains("--journal FILE"), "\(first), seed \(seed)")
+            let command = try #require(Self.command(in: first.error), "\(first.error), seed \(seed)")
+            let second = try await test.runShell(command)
+            #expect(second.ending.code == 0 && second.error.contains("Resuming: "), "\(second), seed \(seed)")
+            for device in 1...Self.count { #expect(try simulator.count(device) == 1, "\(device), seed \(seed)") }
+            #expect(try scene.results().map(\.line).count == Self.count)
+        }
+    }
+
+    @Test func `at the second signal, what may have arrived is counted, and the next run resolves it`() async throws {
+        let scene = self.scene
+        let journal = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
+        let arguments = try self.writeBatch(.jsonLines) + journal
+        // So slow that a drain would take minutes.
+        let faults = [
+            Fault(at: .always, .slowReading(TransferPace(byteCount: 2048, interval: .milliseconds(200))))
+        ]
+        let first = try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            try await eventually("some arrive") { simulator.statistics.processedCount > 0 }
+            child.send(SIGINT)
+            try await eventually("the signal is reported") { scene.read("err").contains("Stopping: ") }
+            child.send(SIGINT)
+            let ending = try await child.end()
+            return SendScene.Run(ending: ending, output: "", error: scene.read("err"))
+        }
+        #expect(first.ending.code == 75, "\(first)")
+        let line = try #require(first.error.split(separator: "\n").first { $0.hasPrefix("Stopped at once: ") })
+        #expect(line.hasSuffix("the next run sends them again, as possible duplicates."), "\(line)")
+        try await SendScene.withGateway(deviceCount: Self.count) { simulator in
+            let second = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(second.ending.code == 0, "\(second)")
+        }
+        #expect(try scene.results().map(\.line).count == Self.count)
+    }
+
+    @Test func `after a second signal, the printed command sends what cannot have arrived, and the rest is counted`()
+        async throws
+    {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        let arguments = try self.writeBatch(.jsonLines) + ["--results", results]
+        // The first connection is so slow that a drain would take minutes, and the next ones are not.
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
+        let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            try await eventually("some arrive") { simulator.statistics.processedCount > 0 }
+            child.send(SIGINT)
+            try await eventually("the signal is reported") { scene.read("err").contains("Stopping: ") }
+            child.send(SIGINT)
+            let ending = try await child.end()
+            let said = scene.read("err")
+            #expect(ending.code == 75 && said.contains("Stopped at once: "), "\(ending) \(said)")
+            #expect(said.contains("the outcome is unknown; their results are in \(results)."), "\(said)")
+            let command = try #require(Self.command(in: said), "\(said)")
+            let second = try await test.runShell(command)
+            #expect(second.ending.code == 0, "\(command): \(second)")
+            let first = try scene.results()
+            let rest = try scene.results("results.jsonl.2")
+            let open = Set(first.filter { ["indeterminate", "unsent"].contains($0.outcome) }.compactMap(\.token))
+                .subtracting(rest.compactMap(\.token))
+            #expect(!open.isEmpty && said.contains("Not continued, up to line "), "\(said)")
+            for device in 1...Self.count {
+                let count = try simulator.count(device)
+                let isOpen = open.contains(SendScene.token(device))
+                #expect(isOpen ? count <= 1 : count == 1, "Device \(device) got \(count)")
+            }
+        }
+    }
+
+    @Test func `where nothing was sent, the same command starts again`() async throws {
+        let arguments = try self.writeBatch(.csv) + ["--give-up-after", "1"]
+        // Connections to port 1 are refused.
+        let run = try await self.scene.send(arguments, port: 1)
+        #expect(run.ending.code == 69, "\(run)")
+        #expect(run.error.contains("Stopped early, before the first line of "), "\(run.error)")
+        #expect(run.error.contains("to start again, run the same command."), "\(run.error)")
+    }
+}
