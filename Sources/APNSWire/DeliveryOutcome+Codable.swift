@@ -52,8 +52,8 @@ extension DeliveryOutcome: Encodable {
         case reason
     }
 
-    /// Encodes `outcome` (the ``name``); for a rejection `status` and `statusText`; for status 410 the service's `timestamp`; and
-    /// `reason`, a readable text, if there is one.
+    /// Encodes `outcome` (the ``name``); for a rejection `status` and `statusText`; for status 410 the
+    /// service's `timestamp`; and `reason`, a readable text, if there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.kind, forKey: .outcome)

@@ -32,6 +32,7 @@ public enum Rejection: Hashable, Sendable {
     /// Codes up to 255 are those of error responses, others those of HTTP.
     ///
     /// - Parameter code: as in ``statusCode``.
+    /// - Returns: the name.
     public static func statusText(_ code: UInt16) -> String? { Self.staticStatusText(code)?.description }
 
     /// ``statusText(_:)`` without an allocation.

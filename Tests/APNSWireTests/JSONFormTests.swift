@@ -45,7 +45,8 @@ import Testing
             (.rejected(.binary(.init(rawValue: 9))), #"{"outcome":"rejected","status":9}"#),
             (
                 .rejected(.unregistered(at: 3)),
-                #"{"outcome":"rejected","reason":"Unregistered","status":410,"statusText":"unregistered","timestamp":3000}"#
+                #"{"outcome":"rejected","reason":"Unregistered","status":410,"#
+                    + #""statusText":"unregistered","timestamp":3000}"#
             ),
             (.indeterminate(nil), #"{"outcome":"indeterminate"}"#),
             (

@@ -28,8 +28,8 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
             guard let bytes = try source.readAll(byteCountMax: Self.byteCountMax) else {
                 throw CommandFailure(
                     .dataError,
-                    "\(source.name): more than \(Self.byteCountMax.counted("byte")), expected one payload; if there is one "
-                        + "per line, add --jsonl"
+                    "\(source.name): more than \(Self.byteCountMax.counted("byte")), expected one payload; if there is "
+                        + "one per line, add --jsonl"
                 )
             }
             return try body(PayloadInput(alone: bytes, name: source.name))
@@ -51,8 +51,8 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
 
     /// Prints each payload after `change`, in its line if it has one.
     ///
-    /// A line whose payload cannot be changed is printed unchanged, so that it remains in the batch. Only a line that is
-    /// too long is omitted.
+    /// A line whose payload cannot be changed is printed unchanged, so that it remains in the batch. Only a line that
+    /// is too long is omitted.
     func rewrite(
         _ environment: CommandEnvironment,
         _ change: (Payload) throws(PayloadProblem) -> Payload

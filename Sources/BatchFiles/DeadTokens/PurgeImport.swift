@@ -113,8 +113,8 @@ package struct PurgeImport {
             let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): no column \"\(found)\" in the header; if the tokens are in another one, add "
-                    + "--column token=NAME"
+                "\(name), line \(lineNumber): no column \"\(found)\" in the header; if the tokens are in another "
+                    + "one, add --column token=NAME"
             )
         }
         guard !self.lacksTimes else {

@@ -132,12 +132,13 @@
     /// The bytes that may separate columns; the first one is the default.
     private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), 0x09]
 
-    /// Reads a header, with the separator that gives the most known columns, and then the most columns.
+    /// Reads a header; `nil` if a quote is misplaced or unbalanced.
+    ///
+    /// The separator is the one that gives the most known columns, and then the most columns.
     ///
     /// - Parameters:
     ///   - row: the first row.
     ///   - isKnown: whether a text is the name of a column.
-    /// - Returns: `nil` if a quote is misplaced or unbalanced.
     init?(_ row: UnsafeRawBufferPointer, isKnown: (UnsafeRawBufferPointer) -> Bool) {
         var best: (separator: UInt8, names: [UnsafeRawBufferPointer], knownCount: Int)?
         for separator in Self.separators {

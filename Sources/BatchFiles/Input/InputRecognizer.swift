@@ -10,7 +10,7 @@ package enum InputExpectation: Hashable, Sendable {
 
 /// A kind of content that is not a batch, by its first bytes.
 ///
-/// A file that is not a batch would otherwise produce one error for each of its lines, none of which says what is wrong.
+/// A file that is not a batch would otherwise produce an error for each line, none of which describes the mistake.
 enum UnexpectedContent: Hashable {
     case utf16(byteOrder: String)
     case utf32
@@ -52,12 +52,11 @@ enum UnexpectedContent: Hashable {
     /// The number of bytes of the longest signature.
     private static let signatureByteCount = 16
 
-    /// Recognizes content.
+    /// Recognizes content; `nil` if the command may be able to read it.
     ///
     /// - Parameters:
     ///   - bytes: the beginning of the content, after decompression.
     ///   - expectation: what the command expects.
-    /// - Returns: `nil` for what the command may be able to read.
     init?(_ bytes: UnsafeRawBufferPointer, expecting expectation: InputExpectation) {
         let prefix = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.prefixByteCount))
         if let binary = unsafe Self.binary(prefix) {
@@ -163,6 +162,7 @@ enum UnexpectedContent: Hashable {
     /// What it is, and what to do about it.
     ///
     /// - Parameter name: the name of the file for a command line; `nil` for standard input.
+    /// - Returns: a part of an error.
     func advice(file name: String?) -> String {
         switch self {
         case .utf16(let order):
@@ -198,6 +198,7 @@ enum UnexpectedContent: Hashable {
     ///   - name: the file; `nil` for standard input.
     ///   - command: the program that converts it, with its options.
     ///   - suffix: the extension of the result; `nil` for that of the file.
+    /// - Returns: the advice.
     private static func convert(_ name: String?, _ command: String, to suffix: String? = nil) -> String {
         guard let name, self.isPlain(name), !name.hasPrefix("-") else { return "convert it with: \(command)" }
         let folder = name.lastIndex(of: "/").map { name[...$0] } ?? ""

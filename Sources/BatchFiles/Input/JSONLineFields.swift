@@ -36,6 +36,7 @@ import APNSWire
     ///   - record: the record.
     ///   - options: which keys there are.
     /// - Returns: what is wrong; `nil` if the line is valid.
+    /// - Throws: `ScanFailure` if the line is not JSON.
     mutating func scan(
         into record: inout BatchRecord,
         _ options: borrowing BatchOptions

@@ -4,8 +4,8 @@ import Glibc
 
 /// Splits input of any length into lines, in constant memory and without I/O.
 ///
-/// Call ``next()`` until it returns ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF, and a
-/// last line without an end are accepted.
+/// Call ``next()`` until it returns ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF, and
+/// a last line without an end are accepted.
 @safe struct LineReader: ~Copyable {
     /// The longest line, in bytes without its end; a longer one is skipped without buffering it.
     let lineByteCountMax: Int

@@ -236,7 +236,9 @@ package final class SendInput: Sendable {
     /// The length limit of a line, in bytes without its end.
     private static let lineByteCountMax = 65_536
 
-    /// Calls `body` with each line and its number from 1. Blank lines and lines that begin with `#` are skipped.
+    /// Calls `body` with each line and its number from 1.
+    ///
+    /// Blank lines and lines that begin with `#` are skipped.
     ///
     /// - Parameters:
     ///   - keepsTabs: whether tabs at the ends of a line remain, because they may separate empty columns; all other

@@ -140,14 +140,14 @@ struct SendJournalReader {
         guard number > 1 || fault != .noRecord else {
             return BatchFileError(
                 .badData,
-                "\(self.path) is not a journal of apns-legacy, or its first line is damaged; nothing was sent; choose another "
-                    + "file for --journal, or restore it"
+                "\(self.path) is not a journal of apns-legacy, or its first line is damaged; nothing was sent; choose "
+                    + "another file for --journal, or restore it"
             )
         }
         return BatchFileError(
             .badData,
-            "\(self.path), line \(number): damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete it and "
-                + "the results to send everything again"
+            "\(self.path), line \(number): damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete "
+                + "it and the results to send everything again"
         )
     }
 
@@ -168,8 +168,8 @@ struct SendJournalReader {
         guard text == title + self.input else {
             throw BatchFileError(
                 .badData,
-                "\(self.path) is the journal of another batch: the input or the payload changed; choose another file for "
-                    + "--journal, or delete this one to send everything"
+                "\(self.path) is the journal of another batch: the input or the payload changed; choose another file "
+                    + "for --journal, or delete this one to send everything"
             )
         }
     }

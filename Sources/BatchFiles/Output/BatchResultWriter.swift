@@ -64,8 +64,8 @@ package import APNSWire
     ///   - attempts: how many times the notification was written.
     ///   - isPossibleDuplicate: whether it may arrive twice.
     ///   - reason: an explanation.
-    /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A line
-    ///   that does not fit in an empty writer is written without its reason, or without its reason and id.
+    /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A
+    ///   line that does not fit in an empty writer is written without its reason, or without its reason and id.
     package mutating func append(
         lineNumber: Int,
         id: UnsafeRawBufferPointer,

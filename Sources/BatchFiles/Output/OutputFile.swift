@@ -162,8 +162,8 @@ package final class OutputFile {
         } catch FileLock.Failure.system(_, let code) {
             throw BatchFileError(
                 .unwritable,
-                "cannot lock \(self.name): \(Errno(rawValue: code)); put the journal on a file system with locks, so that "
-                    + "two runs cannot send the same batch"
+                "cannot lock \(self.name): \(Errno(rawValue: code)); put the journal on a file system with locks, so "
+                    + "that two runs cannot send the same batch"
             )
         }
         throw self.inUse

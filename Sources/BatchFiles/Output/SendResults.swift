@@ -5,8 +5,8 @@ import Glibc
 
 /// The outcomes of the lines of a batch, in memory: results, records of the journal, and counts, which belong together.
 ///
-/// Nothing here waits for a disk: ``takePortion()`` returns what ``SendFiles`` writes next, and ``complete(_:)`` takes the
-/// memory back.
+/// Nothing here waits for a disk: ``takePortion()`` returns what ``SendFiles`` writes next, and ``complete(_:)`` takes
+/// the memory back.
 package struct SendResults: ~Copyable {
     /// The files that are written.
     let files: SendFiles
@@ -27,8 +27,9 @@ package struct SendResults: ~Copyable {
     /// The number of bytes of results that are being written, or wait for it.
     private var waitingByteCount = 0
     private var entries = JournalEntries()
-    /// Results of lines that another run with the same journal will send again. They are written after all others, so
-    /// that the next run can remove them.
+    /// Results of lines that another run with the same journal will send again.
+    ///
+    /// They are written after all others, so that the next run can remove them.
     private var provisional: [UInt8] = []
 
     private var groupCount: UInt64 = SendResults.groupCountMin
@@ -44,8 +45,8 @@ package struct SendResults: ~Copyable {
     /// The state that an earlier run with the same journal left.
     package let past: SendJournal.Past
 
-    /// The number of lines of one intent: more for fast input, so that waiting for the disk costs little; fewer for slow
-    /// input, so that few lines are in doubt after a crash.
+    /// The number of lines of one intent: more for fast input, so that waiting for the disk costs little; fewer for
+    /// slow input, so that few lines are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
     package static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
@@ -110,8 +111,8 @@ package struct SendResults: ~Copyable {
         guard byteCount < past.resultByteCount else { return }
         throw BatchFileError(
             .badData,
-            "\(path) is shorter than the journal records (\(byteCount) of \(past.resultByteCount) bytes); nothing was sent; "
-                + "restore it, or delete both files to send everything again"
+            "\(path) is shorter than the journal records (\(byteCount) of \(past.resultByteCount) bytes); nothing was "
+                + "sent; restore it, or delete both files to send everything again"
         )
     }
 

@@ -53,8 +53,8 @@ import Testing
         ),
         (
             "token;push token;payload",
-            "line 1: unknown column \"push token\" in the header; to read it as token, add --column \"token=push token\"; "
-                + Self.skip
+            "line 1: unknown column \"push token\" in the header; to read it as token, add "
+                + "--column \"token=push token\"; \(Self.skip)"
         ),
         ("token,payload,{SECRET}", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
         ("token,payload,\u{1B}[2J", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),

@@ -49,8 +49,8 @@ import Testing
         #expect(
             String(decoding: writer.bytes, as: UTF8.self) == #"""
                 {"line":1234567890,"id":{"a":[1, 2]},"token":"0aff","outcome":"accepted","attempts":1}
-                {"line":1,"id":0,"token":"0aff","outcome":"rejected","status":255,"statusText":"unknown","attempts":100,\#
-                "possibleDuplicate":true,"reason":"a \"b\" \\ \u0001\u007fé"}
+                {"line":1,"id":0,"token":"0aff","outcome":"rejected","status":255,"statusText":"unknown",\#
+                "attempts":100,"possibleDuplicate":true,"reason":"a \"b\" \\ \u0001\u007fé"}
 
                 """#
         )

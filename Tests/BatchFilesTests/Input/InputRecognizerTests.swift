@@ -108,7 +108,8 @@ import Testing
         #expect(try Self.advice(Array("{\n}".utf8), .document) == nil)
         #expect(try Self.advice(Self.der, .document) != nil)
         #expect(
-            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .lines(.tokens))?.contains("jq -r .token batch.json > batch.tokens") == true
+            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .lines(.tokens))?
+                .contains("jq -r .token batch.json > batch.tokens") == true
         )
     }
 

@@ -171,10 +171,11 @@ import Testing
             let run = try await scene.start(arguments + mapping + [path])
             #expect(run.ending.code == 0, "\(run.error)")
             #expect(
-                run.output.split(separator: "\n").sorted() == [
-                    "{\"line\":2,\"id\":\"7\",\"token\":\"\(SendScene.token(1))\",\"outcome\":\"accepted\",\"attempts\":1}",
-                    "{\"line\":3,\"id\":\"8\",\"token\":\"\(SendScene.token(2))\",\"outcome\":\"accepted\",\"attempts\":1}",
-                ]
+                run.output.split(separator: "\n").sorted()
+                    == [(2, 7), (3, 8)].map { line, id in
+                        "{\"line\":\(line),\"id\":\"\(id)\",\"token\":\"\(SendScene.token(line - 1))\","
+                            + "\"outcome\":\"accepted\",\"attempts\":1}"
+                    }
             )
             #expect(SendInputTests.payloads(simulator) == ["{\"aps\":{\"alert\":\"a;b\"}}", "{}"])
             let tabs = try await scene.start(arguments + ["--alert", "x", tsv])
