@@ -56,7 +56,7 @@ import Testing
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
             try await eventually("all is sent") { simulator.statistics.processedCount == count }
             child.send(SIGTERM)
-            try await eventually("the first signal is reported") { scene.read("err").contains("a second signal stops at once") }
+            try await eventually("the first signal is reported") { scene.read("err").contains("Stopping: ") }
             child.send(SIGTERM)
             let ending = try await child.end()
             #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(scene.read("err"))")
