@@ -261,7 +261,8 @@ struct SendRun {
                         self.endSoon()
                         throw CancellationError()
                     }
-                    self.say(Self.stopping(source.progress))
+                    // Without asking the source, which may wait for the reader of the results.
+                    self.say("Stopping: waiting for the outcome of what was sent; a second signal stops at once.")
                     source.end()
                 }
                 return .other
@@ -276,13 +277,6 @@ struct SendRun {
             }
             return (nil, nil)
         }
-    }
-
-    /// The reaction to the first signal.
-    private static func stopping(_ progress: SendProgress) -> String {
-        let left = progress.openCount
-        let wait = left > 0 ? "waiting for the outcome of \(left.counted("notification"))" : "nothing is in flight"
-        return "Stopping: \(wait); a second signal stops at once."
     }
 
     /// Ends the process if it cannot end by itself because the reader of its output does not read.

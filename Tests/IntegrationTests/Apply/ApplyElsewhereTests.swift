@@ -55,7 +55,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("dry.sql")))
         let timestamps = ["--sql", "ansi", "--registered-kind", "timestamp"]
         let bad = try await self.scene.run(Self.columns + timestamps + ["--sql-file", "/nowhere/x"])
-        #expect(bad.code == 73 && bad.error.contains("must be in UTC"), "\(bad)")
+        #expect(bad.code == 73 && bad.error.contains("must use UTC"), "\(bad)")
     }
 
     @Test(.enabled(if: PostgreSQLServer.isInstalled, "Debian's package postgresql is not installed."))

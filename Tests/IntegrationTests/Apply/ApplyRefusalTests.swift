@@ -86,7 +86,7 @@ import Testing
         #expect(wrong.code == 0 && wrong.output.isEmpty, "\(wrong)")
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
-        #expect(topic.error.contains("has nothing for com.example.typo (production)"), "\(topic)")
+        #expect(topic.error.contains("has no tokens for com.example.typo (production)"), "\(topic)")
         try self.scene.list.addScope(TokenScope(topic: "com.example.other", environment: .production))
         let alive = try await self.scene.apply(["--topic", "com.example.other"])
         #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
@@ -99,7 +99,7 @@ import Testing
     func `a list without matching entries is reported for other databases too`(_ way: [String]) async throws {
         let table = way.contains("--exec") ? [] : ["--table", "devices", "--token-column", "token"]
         let wrong = try await self.scene.run(table + way + ["--topic", "com.example.typo", "--quiet"])
-        #expect(wrong.code == 0 && wrong.error.contains("has nothing for com.example.typo (production)"), "\(wrong)")
+        #expect(wrong.code == 0 && wrong.error.contains("has no tokens for com.example.typo (production)"), "\(wrong)")
         let sandbox = try await self.scene.run(table + way + ["--environment", "sandbox", "--dry-run"])
         #expect(sandbox.code == 0 && sandbox.error.contains("it has \(ApplyScene.topic) (production)"), "\(sandbox)")
     }

@@ -56,11 +56,11 @@ import Testing
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
             try await eventually("all is sent") { simulator.statistics.processedCount == count }
             child.send(SIGTERM)
-            try await eventually("the first signal is heard") { scene.read("err").contains("The next signal stops") }
+            try await eventually("the first signal is reported") { scene.read("err").contains("Stopping: ") }
             child.send(SIGTERM)
             let ending = try await child.end()
             #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(scene.read("err"))")
-            #expect(scene.read("err").contains("what is written is not taken"), "\(scene.read("err"))")
+            #expect(scene.read("err").contains("stopped without a summary"), "\(scene.read("err"))")
         }
     }
 }
