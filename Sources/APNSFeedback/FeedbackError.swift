@@ -16,8 +16,7 @@ public enum FeedbackError: Error {
     case unavailable(Endpoint, underlying: any Error)
     /// TLS or the certificate does not permit it, and trying again would not help.
     case notPermitted(Endpoint, underlying: any Error)
-    /// The service ended the connection soon after the handshake, without a word; most likely it refuses the
-    /// certificate.
+    /// The service closed the connection soon after the handshake; most likely it refuses the certificate.
     case refused(Endpoint)
     /// The spool cannot be used.
     case spool(SpoolError)

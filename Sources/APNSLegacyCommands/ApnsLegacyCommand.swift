@@ -29,7 +29,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     /// Ends the process with exit code 71 and one line where the system does not even allow what the runtime of Swift
     /// needs, which would be ended by a signal.
     ///
-    /// Has to be called before anything is awaited. Commands ask for more of their own accord.
+    /// Must be called before the first `await`. Commands check for more resources themselves.
     public static func requireSystemResources() {
         ProcessResources.reserveStandardDescriptors()
         do {

@@ -21,7 +21,7 @@ package struct CommandEnvironment: Sendable {
     package var metrics: @Sendable () -> GatewayMetrics = { GatewayMetrics() }
     /// The environment variables.
     package var variables: [String: String] = [:]
-    /// Finds out whether a command can start that opens so many connections of its own accord.
+    /// Checks whether a command that opens this number of connections can start.
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
     /// What the command did, for `--summary json`.
     package var summary = CommandSummary()

@@ -21,7 +21,7 @@ package struct Console: Sendable {
     var hasColors = false
     private let bar = NIOLockedValueBox(Bar())
 
-    /// What is known of the progress bar.
+    /// The state of the progress line.
     private struct Bar: Sendable {
         /// Whether it may be drawn.
         var isBegun = false

@@ -33,11 +33,11 @@ package struct ConnectionOpener: Sendable {
     /// - Parameters:
     ///   - endpoint: where connections lead.
     ///   - role: what the endpoint is, for the texts of failures.
-    ///   - serverName: the name that the service's certificate must bear; `nil` for the endpoint's host.
+    ///   - serverName: the expected name in the service's certificate; `nil` for the endpoint's host.
     ///   - proxy: what they go through; `nil` for nothing.
     ///   - tls: identity, trust and versions of TLS.
     ///   - connectDurationMax: how long opening a TCP connection may take, proxy included.
-    ///   - keepaliveDelay: after how long without traffic TCP asks whether the other end is there; `nil` for never.
+    ///   - keepaliveDelay: the time without traffic before TCP sends keepalive probes; `nil` for none.
     /// - Throws: `TLSError` for certificates and keys that cannot be used.
     package init(
         endpoint: Endpoint,

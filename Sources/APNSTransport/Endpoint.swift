@@ -4,7 +4,7 @@ public import APNSWire
 
 /// Where a service listens.
 public struct Endpoint: Hashable, Sendable {
-    /// The host's name, which its certificate must bear, or its IP address.
+    /// The host's name, which its certificate must contain, or its IP address.
     public var host: String
 
     /// The TCP port, 1 to 65535.

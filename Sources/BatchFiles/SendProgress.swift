@@ -53,7 +53,7 @@ struct UnsentTail {
         if isUnsent { self.unsent.insert(lines) } else { self.lastOther = max(self.lastOther, lines.upperBound - 1) }
     }
 
-    /// The first line of the tail; `nil` where there is none.
+    /// The first line of the tail; `nil` if there is none.
     var firstLine: UInt64? {
         self.unsent.ranges.first { $0.upperBound > self.lastOther + 1 }.map { max($0.lowerBound, self.lastOther + 1) }
     }

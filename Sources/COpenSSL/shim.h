@@ -75,7 +75,7 @@ static inline PKCS7 *shim_sk_PKCS7_value(const STACK_OF(PKCS7) *stack, int index
 static inline void shim_sk_PKCS7_pop_free(STACK_OF(PKCS7) *stack) { sk_PKCS7_pop_free(stack, PKCS7_free); }
 static inline int shim_PKCS7_is_data(PKCS7 *part) { return PKCS7_type_is_data(part); }
 static inline int shim_PKCS7_is_encrypted(PKCS7 *part) { return PKCS7_type_is_encrypted(part); }
-// The algorithm that an encrypted part is under; NULL where there is none.
+// The algorithm that an encrypted part is under; NULL if there is none.
 static inline const X509_ALGOR *shim_PKCS7_get0_encryption(const PKCS7 *part) {
     if (!PKCS7_type_is_encrypted(part) || part->d.encrypted == NULL) return NULL;
     return part->d.encrypted->enc_data == NULL ? NULL : part->d.encrypted->enc_data->algorithm;

@@ -17,11 +17,11 @@ public struct TLSConfiguration: Sendable {
     /// Whether a server asks its clients for certificates.
     @frozen
     public enum ClientCertificates: Hashable, Sendable {
-        /// No certificate is asked for.
+        /// No certificate is requested.
         case none
-        /// A certificate is asked for, and clients without one are let in.
+        /// A certificate is requested; clients without one are accepted.
         case optional
-        /// A certificate is asked for, and clients without one are refused.
+        /// A certificate is requested; clients without one are refused.
         case required
     }
 
@@ -32,7 +32,7 @@ public struct TLSConfiguration: Sendable {
 
     let role: Role
 
-    /// The own certificate and its key.
+    /// The certificate of this side, with its key.
     ///
     /// Default for clients: none. Servers need one.
     public var identity: TLSIdentity?
@@ -74,8 +74,8 @@ public struct TLSConfiguration: Sendable {
     ///
     /// Default: none.
     ///
-    /// Each has 1 to 255 bytes. A server with a list refuses a client that offers only others; a client that
-    /// offers none is let in.
+    /// Each has 1 to 255 bytes. A server with a list refuses a client that offers only others, and accepts a client
+    /// that offers none.
     public var applicationProtocols: [String] = []
 
     /// The ciphers of TLS 1.2 and older, in OpenSSL's notation.
@@ -115,7 +115,7 @@ public struct TLSConfiguration: Sendable {
     /// A client that verifies the server's chain and host name and speaks TLS 1.2 and 1.3.
     ///
     /// - Parameters:
-    ///   - identity: The own certificate and key, for servers that ask for one.
+    ///   - identity: the client's certificate and key, for servers that request one.
     ///   - trust: The authorities the server's chain must lead to.
     ///   - verification: How much of the server's identity is verified.
     /// - Returns: The configuration, to be changed further.
@@ -132,7 +132,7 @@ public struct TLSConfiguration: Sendable {
     /// A server that speaks TLS 1.2.
     ///
     /// - Parameters:
-    ///   - identity: The own certificate and key.
+    ///   - identity: the server's certificate and key.
     ///   - clientCertificates: Whether clients are asked for a certificate.
     ///   - trust: The authorities a client's chain must lead to; their names are sent to clients.
     /// - Returns: The configuration, to be changed further.

@@ -91,7 +91,7 @@ def validate(key, line, run):
         return problem(f"{run}: not JSON ({key}): {line[:200]}")
     errors = list(validators[key].iter_errors(value))
     if errors:
-        # What is said of one of many commands is about that command.
+        # A message about one of many commands names that command.
         name = str(value.get("command", "")).replace(" ", "-") if isinstance(value, dict) else ""
         if key == "summary" and name in schemas[key]["$defs"]:
             part = {"$ref": f"summary.schema.json#/$defs/{name}"}

@@ -259,8 +259,8 @@ struct CertificateChecker {
                 self.add(
                     .critical,
                     .weak,
-                    "\(named.prefix)it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have "
-                        + "it issued anew, with SHA-256"
+                    "\(named.prefix)it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; get "
+                        + "a new one issued, with SHA-256"
                 )
             }
         }

@@ -33,7 +33,7 @@ struct CertificateNewCommand: ParsableCommand {
     )
 }
 
-/// What is said of every new certificate.
+/// The properties of every new certificate.
 struct NewCertificateOptions: ParsableArguments, Sendable {
     @Option(help: .value("kind", "The kind of the key; many old clients support only rsa."))
     var keyType = SimulatorCertificateOptions.KeyType.rsa

@@ -69,7 +69,7 @@ struct UsageError: Error, Equatable {
     /// Longer values are cut.
     private static let valueCharacterCountMax = 64
 
-    /// What is said of a value that an option does not accept.
+    /// The message about an invalid value of an option.
     static func invalid(_ value: String, for name: String, valueName: String?, _ values: [String]?) -> String {
         // A device token is private, also a misspelled one.
         let isPrivate = valueName == "token"

@@ -102,7 +102,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         }
     }
 
-    /// What became of the rows of a table, for a metrics file.
+    /// The counts of the rows of a table, for a metrics file.
     private static func samples(_ report: TokenTableReport) -> [GatewayMetrics.Sample] {
         var isBrake = false
         if case .brake = report.ending { isBrake = true }

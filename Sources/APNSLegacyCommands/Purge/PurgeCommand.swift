@@ -15,8 +15,8 @@ public struct PurgeCommand: ParsableCommand {
                   --table devices --token-column token --registered-column updated_at
 
             A token is dead if its device no longer has the app. The list is one SQLite file, with one entry for each \
-            topic, environment and token: the time of the newest failure, when the list first heard of it, and from \
-            where.
+            topic, environment and token: the time of the newest failure, when the entry was first recorded, and its \
+            source.
 
             A time is seconds since 1970 or ISO 8601, such as 2025-01-31 or 2025-01-31T12:00:00Z, in UTC if it has no \
             zone. Options also accept now, and an age such as 30d.

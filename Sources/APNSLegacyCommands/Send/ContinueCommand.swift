@@ -12,7 +12,7 @@ struct ContinueCommand {
     var isTokens: Bool
     /// Whether the file is compressed.
     var isCompressed = false
-    /// The results file; `nil` where there is none to keep.
+    /// The results file to keep; `nil` if there is none.
     var results: String?
     /// Finds out whether a file is there.
     var exists: (String) -> Bool

@@ -74,7 +74,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
         }
     }
 
-    /// What became of a batch, for a metrics file.
+    /// The outcomes of a batch, for a metrics file.
     private static func samples(_ summary: SendSummary) -> [GatewayMetrics.Sample] {
         let counts = summary.outcomeCounts
         let outcomes = DeliveryOutcome.Kind.allCases.map { outcome in

@@ -6,14 +6,12 @@ import NIOConcurrencyHelpers
 /// Tells the service manager that started this process how it is, as sd_notify(3) of systemd does.
 ///
 /// A message is a datagram to the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent. No caller
-/// waits for a message, and one that is not taken is no failure of this process. Where the service manager is busy and
-/// its socket is full, the last state is sent again and again, as it would take a start that it is not told of for a
-/// failure.
+/// waits for a message, and a lost message is not a failure of this process. If the service manager is busy and its
+/// socket is full, the last state is sent repeatedly, since the manager treats a start without a message as a failure.
 ///
-/// This is written here, since libsystemd would be loaded at each start of each command for a call of a few lines, and
-/// a static program could not have it.
+/// libsystemd is not used: it would be loaded at each start of each command, and a static program cannot link it.
 final class ServiceManager: Sendable {
-    /// What is told.
+    /// The reported states.
     enum State: Hashable, Sendable {
         /// It serves.
         case ready(status: String)
@@ -103,7 +101,7 @@ final class ServiceManager: Sendable {
         "STATUS=\(status.split { $0.isNewline }.joined(separator: " "))\n"
     }
 
-    /// The time by which systemd knows whether it was told of a reload before or behind its signal.
+    /// The monotonic time, by which systemd orders the message about a reload and its signal.
     private static var microseconds: Int64 {
         var now = timespec()
         unsafe clock_gettime(CLOCK_MONOTONIC, &now)

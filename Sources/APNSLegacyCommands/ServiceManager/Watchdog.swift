@@ -4,9 +4,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Tells the service manager that this process works, as long as it does: each event loop has to take part each time.
+/// Reports to the service manager that this process works, in rounds in which each event loop takes part.
 ///
-/// One that hangs keeps its place in a round for ever, so that there is no other round and nothing more is told.
+/// An event loop that hangs never completes its round, so that no further report is sent.
 final class Watchdog: Sendable {
     private let manager: ServiceManager
     private let loops: [any EventLoop]
@@ -14,8 +14,8 @@ final class Watchdog: Sendable {
     private let hasRound = NIOLockedValueBox(false)
 
     /// - Parameters:
-    ///   - manager: is told.
-    ///   - group: the event loops that have to work.
+    ///   - manager: receives the reports.
+    ///   - group: the event loops to check.
     ///   - isWorking: whether the rest works; called on an event loop.
     init(
         _ manager: ServiceManager,

@@ -22,7 +22,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             Examples:
               apns-legacy simulator --gateway-port 2195 --feedback-port 2196
               apns-legacy simulator --device TOKEN --dead-device TOKEN
-              apns-legacy simulator --folder certs --announce ports.json --faults faults.yaml
+              apns-legacy simulator --folder certs --announce p.json --faults faults.yaml
 
             When it listens, it prints one line of JSON with the ports. It runs until SIGTERM or SIGINT. Its \
             certificates and keys are in a folder, for the next start too. It creates those that are missing or end \

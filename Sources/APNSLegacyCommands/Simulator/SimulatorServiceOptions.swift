@@ -24,7 +24,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         }
     }
 
-    /// What becomes of tokens that nobody has.
+    /// The answer to unknown tokens.
     enum UnknownTokens: String, ExpressibleByArgument, CaseIterable {
         case accept
         case refuse

@@ -67,7 +67,7 @@ package final class PurgeListSink: Sendable {
         }
     }
 
-    /// Goes on where the task is cancelled, since what was read is to be recorded then, too.
+    /// Continues if the task is cancelled, since entries that were read must be recorded.
     private func blocking(_ body: @escaping @Sendable () throws -> Void) async throws {
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         try await NIOThreadPool.singleton.runIfActive(eventLoop: eventLoop, body).get()

@@ -89,7 +89,7 @@ package struct SendPurge {
     /// - Parameters:
     ///   - list: the list.
     ///   - scope: the topic and environment of the tokens.
-    ///   - results: the results file; `nil` where there is none.
+    ///   - results: the results file; `nil` if there is none.
     ///   - count: how many notifications were rejected.
     ///   - acceptedCount: how many were accepted; if none was, the rejections are in doubt.
     ///   - beganAt: when the first run began: devices that registered later are alive.

@@ -11,7 +11,7 @@ package final class SendRejections: @unchecked Sendable {
     private let file: FileDescriptor
     private let folder: String
     private var bytes: [UInt8] = []
-    /// How many tokens were rejected without a word of when their apps were gone.
+    /// The number of tokens that were rejected without the time at which the app was removed.
     package private(set) var doubtfulCount: UInt64 = 0
     /// How many tokens there are.
     package private(set) var count: UInt64 = 0
@@ -45,7 +45,7 @@ package final class SendRejections: @unchecked Sendable {
 
     /// Takes a token, and when its app was gone, where that is known, in seconds since 1970 (UTC).
     ///
-    /// That the disk is full is told at the end.
+    /// A full disk is reported at the end.
     package var take: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
         { token, deadSince in self.append(token, deadSince: deadSince) }
     }

@@ -57,7 +57,7 @@ package final class SendJournal {
     /// The file.
     package var path: String { self.file.name }
 
-    /// Opens a journal, or begins one where there is none.
+    /// Opens a journal, or creates it if missing.
     ///
     /// - Parameters:
     ///   - path: the file.
@@ -102,7 +102,7 @@ package final class SendJournal {
         }
     }
 
-    /// Opens the journal of a batch, or begins one where there is none.
+    /// Opens the journal of a batch, or creates it if missing.
     ///
     /// - Parameters:
     ///   - path: the file.

@@ -196,7 +196,7 @@ struct SendJournalReader {
 
     private mutating func takeRecord(_ text: String) throws(Fault) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
-        // The end of a batch; only what became of the purge list may follow.
+        // The end of a batch; only the outcome of the purge list may follow.
         guard !self.past.isComplete || words.first == "listed" else { throw .order }
         switch (words.first, words.count) {
         case ("complete", 1): self.past.isComplete = true
@@ -232,7 +232,7 @@ struct SendJournalReader {
         guard lines.upperBound - 1 <= self.lineCountMax else { throw .beyondInput }
         guard self.isIntended(lines, outcome) else { throw .unintended }
         guard !self.past.settled.overlaps(lines) else { throw .settled }
-        // Those of format 1 began anew where the results went to no file.
+        // In format 1, the counts started again if the results went to no file.
         guard resultByteCount >= self.past.resultByteCount || !self.hasChecksums else { throw .order }
         // No sum overflows: no line counts twice, and the input has them all.
         self.past.settled.insert(lines)

@@ -14,7 +14,7 @@ struct embedded_file {
     unsigned long byte_count;
 };
 
-/// The file with this index, from 0; `NULL` where there is none.
+/// The file with this index, from 0; `NULL` if there is none.
 const struct embedded_file *embedded_file(unsigned long index);
 
 #endif

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 /// Safe to share: the dictionary is guarded by a lock, and OpenSSL counts references to sessions atomically.
 @safe
 final class SessionStore: @unchecked Sendable {
-    /// How many servers are remembered; a client with more starts anew with some of them.
+    /// The maximum number of remembered servers; a client with more repeats full handshakes with some.
     static let serverCountMax = 256
 
     private let sessions = unsafe NIOLockedValueBox<[String: OpaquePointer]>([:])

@@ -21,7 +21,7 @@ final class IdentityMaterial: @unchecked Sendable {
         guard let leaf = unsafe leaf else { throw .keyMismatch }
         var chain: [OpaquePointer] = unsafe []
         var current = unsafe leaf
-        // A root is not sent: whoever trusts it has it.
+        // A root is not sent: a side that trusts it already has it.
         while let issuer = unsafe certificates.first(where: {
             unsafe X509_check_issued($0, current) == X509_V_OK && X509_check_issued($0, $0) != X509_V_OK
         }), unsafe issuer != leaf, unsafe !chain.contains(issuer) {

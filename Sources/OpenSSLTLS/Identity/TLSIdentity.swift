@@ -4,7 +4,7 @@ import COpenSSL
 
 /// A certificate with its private key and the intermediate certificates that go with it.
 ///
-/// PEM, PKCS#12 and DER are told apart by their bytes, not by the file's name.
+/// PEM, PKCS#12 and DER are detected by their bytes, not by the file's name.
 public struct TLSIdentity: Sendable {
     /// The facts of the certificate itself.
     public let certificate: TLSCertificate
@@ -12,7 +12,7 @@ public struct TLSIdentity: Sendable {
     /// The facts of the intermediate certificates that are sent with it, from the issuer upwards.
     public let chain: [TLSCertificate]
 
-    /// The file that it was loaded from, for texts; `nil` where there is none.
+    /// The file that it was loaded from, for texts; `nil` if there is none.
     package var path: String?
 
     let material: IdentityMaterial

@@ -17,7 +17,7 @@ enum ES256 {
 
     static func failure() -> TLSError { .identityMalformed(detail: OpenSSLQueue.take().text) }
 
-    /// Both numbers of a DER signature, one behind the other.
+    /// The concatenated numbers of a DER signature.
     static func raw(_ encoded: ArraySlice<UInt8>) throws(TLSError) -> [UInt8] {
         let signature = unsafe encoded.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress

@@ -20,7 +20,7 @@ struct MistakeScene {
         let authority = try SendScene.authority.get()
         let provider = try SendScene.provider.get()
         let other = try Self.otherAuthority.get()
-        let stranger = try other.issueClient(topic: SendScene.topic)
+        let foreign = try other.issueClient(topic: SendScene.topic)
         // Keys of one kind are shared between certificates of a test.
         let otherKey = try authority.issueClient(topic: SendScene.topic, keyKind: .rsa2048).keyPEM
         let expired = try authority.issueClient(topic: SendScene.topic, validity: .expired)
@@ -31,13 +31,17 @@ struct MistakeScene {
             ("cert.pem", provider.certificatePEM), ("provider.key.pem", provider.keyPEM),
             ("locked.key.pem", try provider.encryptedKeyPEM(passphrase: "right")),
             ("provider.p12", try provider.pkcs12(passphrase: "right")),
-            ("aps.cer", provider.certificateDER), ("other.key.pem", otherKey), ("other.pem", stranger.pem),
+            ("aps.cer", provider.certificateDER), ("other.key.pem", otherKey), ("other.pem", foreign.pem),
             ("other-ca.pem", other.certificatePEM), ("expired.pem", expired.pem), ("early.pem", early.pem),
             ("AuthKey_ABC123DEFG.p8", try ES256Key.pem()), ("passphrase.txt", Array("wrong\n".utf8)),
             ("empty.txt", []), ("empty.pem", []), ("page.pem", Array("<!DOCTYPE html>\n<html>Sign in</html>\n".utf8)),
             ("keystore.jks", [0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2, 0, 0, 0, 0]), ("notes.txt", Array("hello\n".utf8)),
             ("request.pem", Self.pem("CERTIFICATE REQUEST")), ("public.pem", Self.pem("PUBLIC KEY")),
             ("gateway.yaml", Array("listn:\n  port: 2195\n".utf8)),
+            ("array.json", Array("[{\"token\":\"\(SendScene.token(1))\",\"payload\":{\"aps\":{}}}]\n".utf8)),
+            ("pretty.json", Array("{\n  \"token\": \"\(SendScene.token(1))\",\n  \"payload\": {}\n}\n".utf8)),
+            ("names.csv", Array("device_token,payload\n\(SendScene.token(1)),{}\n".utf8)),
+            ("cut.jsonl.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 0xAB]),
         ]
         for (name, bytes) in files { try self.folder.write(name, bytes) }
         let table = try ApplyScene()

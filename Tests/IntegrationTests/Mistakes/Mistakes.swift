@@ -154,6 +154,11 @@ extension MistakeTests {
     private static let files: [Mistake] = [
         Mistake("No such input", "send bach.jsonl {to}"),
         Mistake("A folder as input", "send . {to}"),
+        Mistake("A JSON array as input", "send array.json {to}"),
+        Mistake("JSON over several lines as input", "send pretty.json {to}"),
+        Mistake("A certificate as input", "send provider.p12 {to}"),
+        Mistake("A column of another name", "send names.csv {to}"),
+        Mistake("A compressed file that is cut off", "send cut.jsonl.gz {to}"),
         Mistake("Results in a folder that does not exist", "send batch.jsonl {to} --results out/results.jsonl"),
         Mistake("A full disk", "send batch.jsonl {to} --results /dev/full", .gateway),
     ]

@@ -125,7 +125,7 @@ import Testing
         #expect(ending.code == 66 && isSaid, "\(ending) \(text)")
     }
 
-    @Test func `69 says in less than half a minute that nobody listens`() async throws {
+    @Test func `69 reports a refused connection in less than half a minute`() async throws {
         let run = try await self.scene.send([self.scene.path("good.jsonl"), "--results", "-"], port: 1)
         #expect(run.ending.code == 69 && run.ending.seconds < 30, "\(run.ending) \(run.error)")
         #expect(run.error.contains("connection to localhost:1 refused; is the gateway running there?"))
