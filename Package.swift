@@ -484,10 +484,11 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc",
-                "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService", "TestCertificates",
-                "TokenStore",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc", "CNGHTTP2",
+                "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService",
+                "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
+                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -504,8 +505,10 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: strict
+            swiftSettings: strict,
+            plugins: ["CommitPlugin"]
         ),
+        .plugin(name: "CommitPlugin", capability: .buildTool()),
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [

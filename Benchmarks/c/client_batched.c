@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The batched ceiling: one write(2) sends the records of 64 KiB of frames.
+// The batched client: one write(2) sends the records of 64 KiB of frames.
 
 #include "gatherer.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library has to do, without the library: the batched client, but every frame is kept until it is proved.
-// A window of frames fills the memory they are kept in; a replacement is opened, with session resumption, a probe is
-// sent and its answer read; the next window goes to the replacement.
+// The work of the library in C: the batched client, but every frame is kept until it is verified. When a window of
+// frames is full, the client opens a replacement connection with session resumption, sends a probe, reads its response,
+// and sends the next window on the replacement.
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 // The library's distance.
 enum { PREFETCH_BYTES = 1024 };
 
-// Sends one window, whose identifiers begin with 1, and the probe behind it.
+// Sends one window, whose identifiers start with 1, followed by the probe.
 static void send_window(const struct run *run, uint32_t count, uint8_t *kept) {
     for (uint32_t sent = 0; sent < count;) {
         uint32_t frames = count - sent < GATHERED_FRAMES_MAX ? count - sent : GATHERED_FRAMES_MAX;
@@ -45,7 +45,7 @@ int main(int count, char **arguments) {
             run_report(&run);
             break;
         }
-        // close_notify goes into the gatherer, too.
+        // close_notify is gathered as well.
         SSL_shutdown(run.link.ssl);
         gatherer_send(&run.link);
         run_close(&run.link);

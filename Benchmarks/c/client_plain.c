@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plain ceiling: frames are encoded on the way, one SSL_write and so one write(2) for each 16 KiB of them.
+// The plain client: frames are encoded while sending, with one SSL_write, and thus one write(2), per 16 KiB.
 
 #include "run.h"
 

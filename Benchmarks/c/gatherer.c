@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    // What TLS adds to a record is below this for every cipher of TLS 1.2 and 1.3.
+    // An upper limit of the overhead of a TLS record for every cipher suite of TLS 1.2 and 1.3.
     RECORD_OVERHEAD_BYTES_MAX = 2048,
 };
 

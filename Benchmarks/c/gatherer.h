@@ -14,13 +14,13 @@ enum {
     GATHERED_FRAMES_MAX = GATHERED_BYTES_MAX / FRAME_BYTES,
 };
 
-// Has a connection whose handshake is done write to the gatherer; it goes on reading from its socket.
+// Makes a connection write to the gatherer after its handshake; it still reads from its socket.
 void gatherer_attach(const struct link *link);
 
 // Encrypts up to GATHERED_BYTES_MAX bytes, in records of 16 KiB.
 void gatherer_encrypt(const struct link *link, const uint8_t *bytes, size_t count);
 
-// Writes all that was gathered to the socket of the link that gathered it.
+// Writes all gathered records to the socket of the link.
 void gatherer_send(const struct link *link);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a command and writes what it cost as one JSON line. A child's peak memory as wait4(2) tells it is at
-// least that of the process that started it, so it is a small program that does so and not the script.
+// Runs a command and writes its costs as one JSON line. The peak memory of a child in wait4(2) is at least that of its
+// parent process, so this is a small program instead of the script.
 
 #include <errno.h>
 #include <signal.h>

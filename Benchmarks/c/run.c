@@ -19,7 +19,7 @@
 // The library's default.
 enum { WINDOW_FRAMES = 100000 };
 
-// Where the text of the payload begins.
+// The start of the payload text.
 enum { NUMBER_OFFSET = 17 };
 
 static SSL_SESSION *newest_session;
@@ -48,7 +48,7 @@ static double cpu_seconds(void) {
 static uint32_t frame_count(const char *text) {
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 10);
-    // The probe takes the identifier behind the last frame's.
+    // The probe has the identifier after that of the last frame.
     if (*end != '\0' || value == 0 || value >= UINT32_MAX) fail("--count and --window want a number of frames.");
     return (uint32_t)value;
 }
@@ -85,7 +85,7 @@ static void read_options(struct run *run, int count, char **arguments) {
     }
 }
 
-// Fills the table with random tokens, or with the one that was asked for.
+// Fills the table with random tokens, or with the given one.
 static void fill_tokens(struct run *run) {
     if (run->token == NULL) {
         if (RAND_bytes(&run->tokens[0][0], sizeof run->tokens) != 1) fail("No random bytes.");
@@ -126,7 +126,7 @@ static SSL_CTX *make_context(const struct run *run) {
     if (SSL_CTX_use_certificate_chain_file(context, run->certificate) != 1) fail("The certificate is unreadable.");
     if (SSL_CTX_use_PrivateKey_file(context, run->key, SSL_FILETYPE_PEM) != 1) fail("The key is unreadable.");
     if (SSL_CTX_load_verify_locations(context, run->trust, NULL) != 1) fail("The trust file is unreadable.");
-    // For TLS 1.2; the server has its choice.
+    // For TLS 1.2; the server chooses.
     if (run->ciphers && SSL_CTX_set_cipher_list(context, run->ciphers) != 1) fail("The ciphers are unusable.");
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A gateway that parses every frame, answers probes, and counts: what the senders are measured against.
-// One thread per connection; the main thread accepts, and ends the program when all that was expected is there.
+// A gateway that parses every frame, answers probes, and counts: the receiver for measured senders.
+// One thread per connection; the main thread accepts, and ends the program when the expected frames have arrived.
 
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -24,9 +24,9 @@
 #include "socket_reader.h"
 
 enum {
-    // Holds the longest frame and a record behind it, with room to spare.
+    // Large enough for the longest frame followed by a record.
     BUFFER_BYTES = 65536,
-    // How long a closed connection is drained, and how long open ones are waited for at the end.
+    // The time limits for draining a closed connection, and for open ones at the end.
     DRAIN_SECONDS_MAX = 5,
 };
 
@@ -75,7 +75,7 @@ static void wake_main(void) {
     if (eventfd_write(totals.changed, 1) != 0) fail("The main thread cannot be woken.");
 }
 
-// Adds what a connection has parsed since it last did so.
+// Adds the counts of a connection since the last call.
 static void count_frames(uint64_t frames, uint64_t bytes, double first, double last) {
     pthread_mutex_lock(&totals.lock);
     if (totals.first == 0 || first < totals.first) totals.first = first;
@@ -95,14 +95,14 @@ static void answer_probe(const struct connection *connection, uint32_t identifie
     if (SSL_write(connection->ssl, answer, sizeof answer) != sizeof answer) return;
     SSL_shutdown(connection->ssl);
     shutdown(connection->socket, SHUT_WR);
-    // Bytes left unread would make the kernel reset the connection, and the answer could be lost with it.
+    // Unread bytes would make the kernel reset the connection, which could lose the response.
     struct timeval wait = {.tv_sec = DRAIN_SECONDS_MAX};
     setsockopt(connection->socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     double until = now_seconds() + DRAIN_SECONDS_MAX;
     for (uint8_t rest[16384]; now_seconds() < until && read(connection->socket, rest, sizeof rest) > 0;) {}
 }
 
-// Reads until the probe, the peer's end of the connection, or a fault, which ends the program.
+// Reads until the probe, the end of the connection, or an error, which ends the program.
 static void read_frames(const struct connection *connection, uint8_t *buffer) {
     struct parser parser = {.identifier_expected = 1};
     size_t have = 0;
@@ -137,7 +137,7 @@ static void *serve(void *argument) {
         read_frames(connection, buffer);
     } else {
         unsigned long code = ERR_get_error();
-        fprintf(stderr, "sink: a handshake failed: %s\n", code ? ERR_reason_error_string(code) : "the peer went away");
+        fprintf(stderr, "sink: a handshake failed: %s\n", code ? ERR_reason_error_string(code) : "connection closed");
     }
     free(buffer);
     SSL_free(connection->ssl);
@@ -159,7 +159,7 @@ static SSL_CTX *make_context(void) {
     if (SSL_CTX_load_verify_locations(context, options.trust, NULL) != 1) fail("The trust file is unreadable.");
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_max_proto_version(context, options.tls_max);
-    // Every client of a comparison encrypts with the same cipher.
+    // All compared clients use the same cipher suite.
     SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
     if (SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384") != 1 ||
         SSL_CTX_set_cipher_list(context, "ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL") != 1) {
@@ -217,7 +217,7 @@ static void report_and_exit(void) {
     _exit(0);
 }
 
-// Ends the program once the frames are all there and their connections closed, or were given time to be.
+// Ends the program after all frames have arrived and their connections have closed, or after a time limit.
 static void check_for_end(void) {
     static double complete_at;
     pthread_mutex_lock(&totals.lock);
@@ -229,7 +229,7 @@ static void check_for_end(void) {
 }
 
 static void overdue(int signal) {
-    static const char sentence[] = "sink: The deadline passed before the expected frames were there.\n";
+    static const char sentence[] = "sink: the expected frames did not arrive in time\n";
     (void)signal;
     if (write(STDERR_FILENO, sentence, sizeof sentence - 1) < 0) _exit(2);
     _exit(1);

@@ -4,7 +4,7 @@
 
 #include "frame.h"
 
-// What a frame is found to hold, apart from its length.
+// The content of a frame, without its length.
 struct contents {
     uint32_t token_bytes;
     uint32_t payload_bytes;
@@ -17,7 +17,7 @@ static size_t fault(struct parser *parser, const char *sentence) {
     return 0;
 }
 
-// The end of a command-0 or command-1 frame, which begins at its token length; 0 while it is not whole.
+// The end of a command-0 or command-1 frame, from its token length on; 0 if it is incomplete.
 static size_t walk_fields(struct parser *parser, const uint8_t *bytes, size_t count, size_t at,
                           struct contents *contents) {
     if (count < at + 2) return 0;
@@ -52,7 +52,7 @@ static size_t read_item(struct parser *parser, const uint8_t *data, uint8_t item
     return 1;
 }
 
-// The end of a command-2 frame; 0 while it is not whole.
+// The end of a command-2 frame; 0 if it is incomplete.
 static size_t walk_items(struct parser *parser, const uint8_t *bytes, size_t count, struct contents *contents) {
     if (count < 5) return 0;
     uint32_t length = get32(bytes + 1);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A BIO that reads from a socket in big pieces. Of OpenSSL's own ways, a socket BIO makes two read(2) of each
-// record, and read-ahead moves everything that is buffered once per record.
+// A BIO that reads from a socket in large blocks. OpenSSL's socket BIO makes two read(2) calls per record, and its
+// read-ahead moves all buffered bytes once per record.
 
 #ifndef SOCKET_READER_H
 #define SOCKET_READER_H
 
 #include <openssl/bio.h>
 
-// Prepares what all readers share; answers 0 on failure. To be called once, before any other thread runs.
+// Initializes shared state; returns 0 on failure. Call it once, before any other thread runs.
 int socket_reader_prepare(void);
 
-// A reader of `socket`, which stays the caller's to close; NULL on failure.
+// Creates a reader of `socket`, which the caller closes; NULL on failure.
 BIO *socket_reader_new(int socket);
 
 #endif

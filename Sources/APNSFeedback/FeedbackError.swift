@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
+import NIOCore
 import OpenSSLTLS
 
-/// Why a drain did not go to its end, or did not begin.
+/// Why reading the list of dead tokens did not complete, or did not begin.
 ///
-/// Whatever it is, what had been read was taken or is in the spool, unless ``lost(byteCount:underlying:)`` says
-/// otherwise.
+/// What was read before was handed over or is in the spool, except after ``lost(byteCount:underlying:)``.
 ///
 /// Later versions may add cases.
 @nonexhaustive
@@ -53,29 +54,37 @@ extension FeedbackError: CustomStringConvertible {
     /// What happened, and what to do.
     public var description: String {
         switch self {
-        case .unavailable(let endpoint, let error):
-            "The feedback service \(endpoint) cannot be reached, or the connection broke: \(error)"
-        case .notPermitted(let endpoint, let error):
-            "The connection to \(endpoint) is not permitted: \(error)"
+        case .unavailable(let endpoint, let error): Self.text(error, endpoint)
+        case .notPermitted(let endpoint, let error): Self.text(error, endpoint)
         case .refused(let endpoint):
-            "\(endpoint) ended the connection right after the handshake, without a word; a service with an empty list "
-                + "says close_notify. Most likely it refuses this certificate: check that it is the right one and has "
-                + "not expired, and look into the log of the service."
+            "feedback service \(endpoint) closed the connection right after the handshake without close_notify; it "
+                + "probably refuses this certificate: check that it is the right one and has not expired"
         case .spool(let error): "\(error)"
         case .notTaken(let error): "\(error)"
         case .newerSpool(let path, let version):
-            "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
+            "\(path) has version \(version), made by a newer release; run that release, which empties the spool"
         case .held(let endpoint, let holder):
-            "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") reads \(endpoint) with this "
-                + "certificate. Two at a time would share the list between them; run again when it is done."
+            "\(holder.map { "process \($0)" } ?? "another process") is reading \(endpoint) with this certificate; run "
+                + "again when it has ended, because two readers would share the list between them"
         case .lost(let byteCount, let error):
-            "\(byteCount) bytes that were read could not be spooled and were not taken, and are lost, as "
-                + "is what the service sent after them where it forgets what it writes: \(error)"
-        case .topicMissing: "The certificate names no topic. Say which app it is for."
+            "\(byteCount) bytes that were read are lost, because they could not be written to the spool: \(error)"
+        case .topicMissing: "the certificate names no topic; give the app's topic"
         case .topicForeign(let topic, let topics):
-            "The certificate is for \(topics.joined(separator: ", ")), not for \(topic). The service was not asked."
+            "the certificate is for \(topics.joined(separator: ", ")), not for \(topic)"
         case .topicUnusable(let detail): detail
-        case .stopped: "Stopped before the service was asked."
+        case .stopped: "stopped before the service was asked"
+        }
+    }
+
+    /// Describes what ended a connection, or kept it from being opened.
+    private static func text(_ error: any Error, _ endpoint: Endpoint) -> String {
+        let remote = RemoteRole.feedbackService.name(endpoint)
+        switch error {
+        case let error as TLSError: return error.text(TLSErrorNames(remote: remote))
+        case let failure as ConnectionFailure: return "\(failure)"
+        case let error as IOError: return "the connection to \(remote) failed: \(IOError.reason(error))"
+        case ChannelError.eof: return "\(remote) closed the connection"
+        default: return "the connection to \(remote) failed: \(error)"
         }
     }
 }

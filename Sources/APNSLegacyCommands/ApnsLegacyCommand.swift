@@ -8,11 +8,18 @@ public struct ApnsLegacyCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "apns-legacy",
-        abstract: "Keeps certificate-era Apple push providers running.",
+        abstract: "Keep senders that use Apple's legacy push protocol working.",
+        discussion: """
+            Examples:
+              apns-legacy quickstart
+              apns-legacy send --host gateway.example.com --certificate push.pem batch.jsonl
+            """,
         version: "0.1.0",
-        subcommands: [
-            QuickstartCommand.self, SendCommand.self, FeedbackCommand.self, PurgeCommand.self, GatewayCommand.self,
-            SimulatorCommand.self, PayloadCommand.self, CertificateCommand.self,
+        groupedSubcommands: [
+            CommandGroup(name: "Send", subcommands: [SendCommand.self, PayloadCommand.self]),
+            CommandGroup(name: "Dead tokens", subcommands: [FeedbackCommand.self, PurgeCommand.self]),
+            CommandGroup(name: "Servers", subcommands: [GatewayCommand.self, SimulatorCommand.self]),
+            CommandGroup(name: "Setup", subcommands: [QuickstartCommand.self, CertificateCommand.self]),
         ]
     )
 

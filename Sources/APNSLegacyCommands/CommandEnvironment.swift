@@ -23,6 +23,12 @@ package struct CommandEnvironment: Sendable {
     package var variables: [String: String] = [:]
     /// Finds out whether a command can start that opens so many connections of its own accord.
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
+    /// What the command did, for `--summary json`.
+    package var summary = CommandSummary()
+    /// The form of the summary.
+    package var summaryForm = ReportForm.text
+    /// The commit that the program was built from.
+    package var commit = "unknown"
     /// The command line, the name of the program first.
     package var commandLine = ["apns-legacy"]
     /// When progress is shown.
@@ -35,17 +41,25 @@ package struct CommandEnvironment: Sendable {
 
     /// That of this process.
     ///
-    /// - Parameter metrics: makes what counts, and installs it.
+    /// - Parameters:
+    ///   - commit: the commit that the program was built from.
+    ///   - metrics: makes what counts, and installs it.
     /// - Returns: the environment.
-    package static func process(metrics: @escaping @Sendable () -> GatewayMetrics) -> CommandEnvironment {
+    package static func process(
+        commit: String,
+        metrics: @escaping @Sendable () -> GatewayMetrics
+    ) -> CommandEnvironment {
         // A reader of the results that goes away is an error to report, not a reason to vanish.
         signal(SIGPIPE, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
         environment.signals = { await Self.trap($0) }
         environment.logHandler = { StreamLogHandler.standardError(label: $0) }
         environment.metrics = metrics
+        environment.commit = commit
         environment.commandLine = CommandLine.arguments
         environment.variables = ProcessInfo.processInfo.environment
+        let (noColor, terminal) = (environment.variables["NO_COLOR"] ?? "", environment.variables["TERM"] ?? "dumb")
+        environment.console.hasColors = noColor.isEmpty && terminal != "dumb"
         environment.requireConnections = { try ProcessResources.require(connectionCount: $0) }
         environment.exit = { _exit($0) }
         return environment
@@ -61,6 +75,30 @@ package struct CommandEnvironment: Sendable {
         return stream
     }
 
+    /// Prints what a command did for people; with `--summary json` there is only the summary.
+    func report(_ text: String) throws {
+        if self.summaryForm == .text { try self.console.write(text) }
+    }
+
+    /// Prints lines that nobody needs to read; with `--summary json` there is only the summary.
+    func reportLine(_ line: String) {
+        if self.summaryForm == .text { self.console.print(line) }
+    }
+
+    /// The environment of a command with its options.
+    fileprivate func prepared(for words: String, _ options: ReportingOptions) -> CommandEnvironment {
+        var environment = self
+        environment.summary = CommandSummary()
+        environment.summaryForm = options.summary
+        environment.console.command = words
+        environment.console.messageForm = options.logFormat
+        if options.logFormat == .json {
+            let console = environment.console
+            environment.logHandler = { _ in ConsoleLogHandler(console) }
+        }
+        return environment
+    }
+
     /// A logger for the connections of a command.
     func logger(isVerbose: Bool) -> Logger {
         var logger = Logger(label: "apns-legacy", factory: self.logHandler)
@@ -74,10 +112,13 @@ package protocol ConsoleCommand: ParsableCommand {
     /// The words that name it, as in `purge apply`.
     static var words: String { get }
 
+    /// What it writes for programs.
+    var reporting: ReportingOptions { get }
+
     /// Runs the command.
     ///
     /// - Returns: the exit code.
-    /// - Throws: any error, which stands for its exit code and is told to people.
+    /// - Throws: any error, which stands for its exit code and is reported.
     func run(in environment: CommandEnvironment) async throws -> ExitStatus
 }
 
@@ -86,7 +127,7 @@ extension ConsoleCommand {
 }
 
 extension ApnsLegacyCommand {
-    /// Runs the command that words say.
+    /// Runs the command that words name.
     ///
     /// - Parameters:
     ///   - words: the command line without the name of the program.
@@ -94,6 +135,7 @@ extension ApnsLegacyCommand {
     /// - Returns: the exit code.
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         do {
+            if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
                 var environment = environment
@@ -104,23 +146,78 @@ extension ApnsLegacyCommand {
             try command.run()
             return ExitStatus.success.rawValue
         } catch {
-            let (code, text) = (Self.exitCode(for: error), Self.fullMessage(for: error))
-            guard !text.isEmpty else { return code.rawValue }
-            if code.isSuccess { environment.console.print(text) } else { environment.console.put(text + "\n") }
-            return code.rawValue
+            return Self.end(error, words, environment)
         }
+    }
+
+    /// Prints what was asked for instead of a command, or says what is wrong with the command line.
+    private static func end(_ error: any Error, _ words: [String], _ environment: CommandEnvironment) -> Int32 {
+        let (code, message) = (Self.exitCode(for: error), Self.message(for: error))
+        do {
+            if code.isSuccess {
+                let text = try Self.text(message, words, environment)
+                environment.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
+                return code.rawValue
+            }
+            let problem = try error as? UsageError ?? UsageError(words, message: message, CommandDescription.program())
+            var console = environment.console
+            console.command = problem.command
+            console.messageForm = ReportForm.ofMessages(in: words)
+            let name = problem.command.isEmpty ? "apns-legacy" : "apns-legacy \(problem.command)"
+            console.say("\(name): \(problem.text)")
+        } catch {
+            environment.console.say("apns-legacy: \(message)")
+        }
+        return ExitStatus.usage.rawValue
+    }
+
+    /// What is printed for `--help`, `--version` and completion scripts.
+    private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
+        if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
+        if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
+            return CompletionScript(text).text
+        }
+        guard text.hasPrefix("OVERVIEW: ") else { return text }
+        var scan = CommandLineScan(try CommandDescription.program())
+        _ = scan.problem(in: words.filter { !$0.hasPrefix("-") })
+        return HelpText(scan.command, words: scan.path).text
+    }
+
+    /// `apns-legacy help COMMAND`.
+    private static func help(_ words: [String], in environment: CommandEnvironment) throws -> Int32 {
+        let words = words.filter { $0 != "-h" && $0 != "--help" }
+        if words == ["exit-codes"] {
+            environment.console.print(String(ExitStatus.table.dropLast()))
+            return ExitStatus.success.rawValue
+        }
+        var scan = CommandLineScan(try CommandDescription.program(), topics: ["exit-codes"])
+        if let problem = scan.problem(in: words) { throw UsageError(command: "help", text: problem) }
+        environment.console.print(String(HelpText(scan.command, words: scan.path).text.dropLast()))
+        return ExitStatus.success.rawValue
     }
 }
 
 extension ConsoleCommand {
-    /// Runs the command, and tells why it failed.
+    /// Runs the command, reports why it failed, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
+        let environment = environment.prepared(for: Self.words, self.reporting)
+        var status: ExitStatus
         do {
-            return try await self.run(in: environment)
+            status = try await self.run(in: environment)
         } catch {
             let failure = CommandFailure(error)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
-            return failure.status
+            environment.summary.set("error", failure.description)
+            status = failure.status
         }
+        guard self.reporting.summary == .json else { return status }
+        do {
+            try environment.console.write(environment.summary.json(command: Self.words, status) + "\n")
+        } catch {
+            let failure = CommandFailure(error)
+            environment.console.say("apns-legacy \(Self.words): \(failure)")
+            status = status.worse(failure.status)
+        }
+        return status
     }
 }

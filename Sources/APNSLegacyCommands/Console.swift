@@ -13,6 +13,12 @@ package struct Console: Sendable {
     private let input: CInt
     private let output: CInt
     private let error: CInt
+    /// How messages are written.
+    var messageForm = ReportForm.text
+    /// The words of the command that runs, which each message in JSON names.
+    var command = ""
+    /// Whether errors stand out by their color.
+    var hasColors = false
     private let bar = NIOLockedValueBox(Bar())
 
     /// What is known of the progress bar.
@@ -120,10 +126,30 @@ package struct Console: Sendable {
     // MARK: Messages
 
     /// Whether messages go to a terminal.
-    var isTerminal: Bool { isatty(self.error) == 1 }
+    var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
     /// Writes a message, in a line of its own.
-    package func say(_ line: String) { self.put(line + "\n") }
+    package func say(_ line: String) {
+        guard self.messageForm == .text else {
+            return self.say(ConsoleMessage(line: line, command: self.command))
+        }
+        self.put(self.colored(line) + "\n")
+    }
+
+    /// Writes a message with its level and place.
+    package func say(_ message: ConsoleMessage) {
+        switch self.messageForm {
+        case .text: self.say(message.level == .warning ? "Warning: \(message.text)" : message.text)
+        case .json: self.put(message.json(command: self.command) + "\n")
+        }
+    }
+
+    /// Makes the name of the program red where a line reports an error on a terminal.
+    private func colored(_ line: String) -> String {
+        let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"
+        guard self.hasColors, self.isTerminal, line.hasPrefix(name) else { return line }
+        return "\u{1B}[1;31m\(name)\u{1B}[0m" + line.dropFirst(name.count)
+    }
 
     /// Writes a message as it is, in one piece.
     func put(_ text: String) {

@@ -6,18 +6,20 @@ import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
+import APNSTransport
+import APNSWire
 import BatchFiles
 import GatewayService
 import OpenSSLTLS
 import TokenStore
 
 /// The exit codes of all commands, after sysexits.h.
-package enum ExitStatus: Int32, Sendable {
+package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 0: all accepted, or done.
     case success = 0
     /// 1: some rejected, invalid or suppressed.
     case someRefused = 1
-    /// 2: a check for monitoring found something that fails.
+    /// 2: a check found a critical problem.
     case checkFailed = 2
     /// 64: the command line is wrong.
     case usage = 64
@@ -25,23 +27,23 @@ package enum ExitStatus: Int32, Sendable {
     case dataError = 65
     /// 66: the input cannot be read.
     case noInput = 66
-    /// 69: the gateway cannot be reached or does not serve.
+    /// 69: the gateway or service cannot be reached, or does not answer.
     case unavailable = 69
-    /// 70: a fault in this program.
+    /// 70: a bug in this program.
     case software = 70
-    /// 71: the system refuses what a command cannot run without, such as open files.
+    /// 71: the system refuses a resource, such as open files.
     case systemError = 71
-    /// 73: an output file cannot be made.
+    /// 73: an output file cannot be created.
     case cannotCreate = 73
     /// 74: an output file cannot be written.
     case ioError = 74
     /// 75: something is indeterminate or unsent; run again.
     case tryAgain = 75
-    /// 77: TLS or the certificate does not permit it.
+    /// 77: TLS or a certificate was refused.
     case notPermitted = 77
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
-    /// 79: more would be pruned than may go at once; nothing was changed.
+    /// 79: more rows would be deleted than the limit; nothing was changed.
     case brake = 79
 }
 
@@ -54,19 +56,19 @@ extension ExitStatus {
         } else if let cause = outcome.ending?.cause, !cause.isByService {
             status = .tryAgain
         }
-        // A tuple without its end is what a connection that breaks leaves.
+        // A connection that breaks leaves an incomplete tuple.
         let isFaulty = outcome.leftovers.contains { outcome.failure == nil || $0.kind != .partial }
         self = isFaulty ? status.worse(.dataError) : status
     }
 
-    /// The exit code of a batch that came to its end.
+    /// The exit code of a batch.
     init(_ summary: SendSummary) {
         let counts = summary.outcomeCounts
         let isOpen = summary.isInterrupted || counts[.indeterminate] > 0 || counts[.unsent] > 0
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
-    /// The worse of two: what a person must mend comes before what another run mends.
+    /// The worse of two: what a person must fix comes before what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
             .success, .someRefused, .checkFailed, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate,
@@ -77,7 +79,7 @@ extension ExitStatus {
     }
 }
 
-/// An error that ends a command with its own exit code and a sentence for people.
+/// An error that ends a command: its exit code, and one line that says what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
@@ -87,40 +89,48 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// Finds the exit code for an error from below, and what to do about it.
+    /// Makes the exit code and the line for an error of a lower layer.
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
-        case let error as any CommandError: self.init(error.status, "\(error)" + (Self.remedy(for: error) ?? ""))
-        default: self.init(.software, "\(error)")
+        case let error as any CommandError: self.init(error.status, Self.text(error))
+        default: self.init(.software, "internal error: \(error)")
         }
     }
 
-    /// A sentence that names the option to use, with a space before it; `nil` where there is none.
-    private static func remedy(for error: any Error) -> String? {
+    /// The line for an error, with the option to use where that is known.
+    private static func text(_ error: any Error) -> String {
         switch error {
-        case FeedbackError.notPermitted(_, let underlying): self.remedy(for: underlying)
-        case let error as ProviderError: self.remedy(for: error.kind)
-        case TLSError.passphraseMissing, TLSError.passphraseWrong:
-            " Say --passphrase-file FILE, which has it in its first line."
-        case TLSError.unknownAuthority: " Say --trust FILE, with the authority's certificate in PEM."
-        default: nil
+        case FeedbackError.notPermitted(let endpoint, let error as TLSError),
+            FeedbackError.unavailable(let endpoint, let error as TLSError):
+            let names = TLSErrorNames(remote: RemoteRole.feedbackService.name(endpoint))
+            return Self.text(ConnectionFailure(error, names))
+        case let error as ProviderError:
+            switch error.kind {
+            case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
+            default: return "\(error)"
+            }
+        default: return "\(error)"
         }
     }
 
-    private static func remedy(for kind: ProviderError.Kind) -> String? {
-        switch kind {
-        case .tls(let error): self.remedy(for: error)
-        case .notPermitted(let failure) where failure.kind == .unknownAuthority:
-            self.remedy(for: TLSError.unknownAuthority(detail: failure.detail))
-        default: nil
-        }
+    /// The line for a connection that failed, with the option to use.
+    static func text(_ failure: ConnectionFailure) -> String {
+        let advice =
+            switch failure.kind {
+            case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
+            case .certificateRequired: "add --certificate FILE and --key FILE"
+            case .tlsVersion: "an old server needs --tls-min 1.0"
+            case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
+            default: failure.advice
+            }
+        return advice.map { "\(failure.detail); \($0)" } ?? failure.detail
     }
 }
 
-/// An error from below that has an exit code.
+/// An error of a lower layer that has an exit code.
 private protocol CommandError: Error {
     var status: ExitStatus { get }
 }

@@ -6,53 +6,79 @@ import NIOCore
 package import OpenSSLTLS
 
 extension ConnectionFailure {
-    /// Says what an error that ended a connection, or kept it from being opened, means.
+    /// Describes an error that ended a connection, or kept it from being opened.
     ///
-    /// - Parameter error: what TLS, the network or a handler of a connection reported.
-    package init(_ error: any Error) {
+    /// - Parameters:
+    ///   - error: what TLS, the network or a handler of a connection reported.
+    ///   - names: the names of the connection.
+    package init(_ error: any Error, _ names: TLSErrorNames = TLSErrorNames()) {
         switch error {
         case let failure as ConnectionFailure: self = failure
-        case let error as TLSError: self.init(Self.kind(of: error), "\(error)")
+        case let error as TLSError:
+            self.init(Self.kind(of: error, names), error.fact(names), advice: error.advice(names))
         case let error as IOError where error.errnoCode == ECONNRESET || error.errnoCode == EPIPE:
-            self.init(.closed(nil), "\(error)")
-        default: self.init(.other, "\(error)")
+            self.init(.closed(nil), "\(names.remote) reset the connection", advice: "see its log")
+        case is IOError:
+            self.init(.other, "the connection to \(names.remote) failed: \(IOError.reason(error))")
+        default: self.init(.other, "the connection to \(names.remote) failed: \(error)")
         }
     }
 
-    static let closedByGateway = Self(.closed(nil), "the gateway closed the connection without an answer")
+    /// The remote side closed the connection, and confirmed nothing.
+    package static func closed(_ names: TLSErrorNames) -> Self {
+        let advice = "see its log, because it may refuse the certificate, or be a feedback service"
+        return Self(.closed(nil), "\(names.remote) closed every connection without an answer", advice: advice)
+    }
 
-    static let notAGateway = Self(
-        .unexpectedPeer,
-        "The other end sent something that is no error response; is it a push gateway?"
-    )
+    /// What came is no error response.
+    ///
+    /// - Parameters:
+    ///   - bytes: the first bytes of it.
+    ///   - names: the names of the connection.
+    /// - Returns: the failure.
+    static func notAGateway(_ bytes: [UInt8], _ names: TLSErrorNames) -> Self {
+        let found = ForeignProtocol(bytes)
+        let advice =
+            switch found {
+            case .http2: "send over HTTP/2, or connect to the port of the gateway, usually 2195"
+            case .feedback: "connect to the port of the gateway, usually 2195"
+            default: "check the port, for the gateway usually 2195"
+            }
+        let predicate = found?.predicate ?? "sent something other than an error response"
+        return Self(.wrongProtocol, "\(names.remote) \(predicate)", advice: advice)
+    }
 
-    /// The gateway took nothing for so long that the connection was given up.
-    static func stalled(_ duration: Duration) -> Self { Self(.stalled, "The gateway took nothing for \(duration).") }
+    /// The gateway accepted no data for so long that the connection was given up.
+    static func stalled(_ duration: Duration, _ names: TLSErrorNames) -> Self {
+        Self(.stalled, "\(names.remote) accepted no data for \(duration)")
+    }
 
-    private static func kind(of error: TLSError) -> Kind {
+    private static func kind(of error: TLSError, _ names: TLSErrorNames) -> Kind {
         switch error {
         case .handshakeTimedOut: .timedOut
         case .closedDuringHandshake, .truncated: .closed(nil)
         case .alert, .protocolFailure: .protocolViolation
         case .unknownAuthority: .unknownAuthority
         case .certificateExpired, .certificateNotYetValid, .wrongHost, .certificateRevoked, .certificateUnacceptable:
-            .peerCertificate
+            .serverCertificate
+        case .ownCertificateRefused(let alert, _):
+            alert == 116 || names.isAnonymous ? .certificateRequired : .identity
         case .fileUnreadable, .identityMalformed, .certificateMissing, .keyMissing, .passphraseMissing,
             .passphraseWrong, .keyMismatch, .legacyProviderMissing, .keyDerivationTooLong, .tooManyParts,
-            .identityTooWeak,
-            .ownCertificateRefused:
+            .identityTooWeak:
             .identity
-        case .peerDoesNotSpeakTLS: .unexpectedPeer
-        case .trustUnusable, .configurationUnusable, .serverNameInvalid, .clientCertificateMissing, .handshakeRefused,
-            .versionRefused, .noCommonCipher, .noCommonApplicationProtocol:
+        case .handshakeRefused(40, _) where names.isAnonymous: .certificateRequired
+        case .notTLS, .noCommonApplicationProtocol: .wrongProtocol
+        case .versionRefused, .noCommonCipher: .tlsVersion
+        case .trustUnusable, .configurationUnusable, .serverNameInvalid, .clientCertificateMissing, .handshakeRefused:
             .tls
         }
     }
 
     /// Whether the failure of a connection on which frames were written proves that none was processed.
     ///
-    /// Under TLS 1.3 a client's certificate is refused after the client has begun to write, and the gateway reads
-    /// nothing before it has judged the certificate. Under older versions such an alert would come in mid-stream.
+    /// In TLS 1.3 a client's certificate is refused after the client begins to write, and the gateway reads nothing
+    /// before it has verified the certificate. In older versions such an alert would come in mid-stream.
     package static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
         guard case .ownCertificateRefused = error as? TLSError else { return false }
         return tls?.negotiatedVersion == .tls1_3

@@ -5,7 +5,7 @@ package import APNSWire
 package import Logging
 import NIOConcurrencyHelpers
 
-/// Logs that the connections of a client fail, and that they work again, once each.
+/// Logs once that the connections of a client fail, and once that they work again.
 package final class OutageLog: Sendable {
     private let endpoint: Endpoint
     private let logger: Logger
@@ -13,15 +13,15 @@ package final class OutageLog: Sendable {
 
     /// - Parameters:
     ///   - endpoint: where the client sends to.
-    ///   - logger: is told at notice.
+    ///   - logger: gets messages at level notice.
     package init(_ endpoint: Endpoint, _ logger: Logger) {
         self.endpoint = endpoint
         self.logger = logger
     }
 
-    /// Logs what differs from before.
+    /// Logs a change.
     ///
-    /// - Parameter failure: why connections fail; `nil` where they work.
+    /// - Parameter failure: why connections fail; `nil` if they work.
     package func changed(_ failure: ConnectionFailure?) {
         let wasOutage = self.isOutage.withLockedValue { isOutage in
             defer { isOutage = failure != nil }
@@ -31,7 +31,7 @@ package final class OutageLog: Sendable {
         var metadata: Logger.Metadata = [LogKey.endpoint: "\(self.endpoint)"]
         if let failure {
             metadata[LogKey.failure] = "\(failure)"
-            self.logger.notice("connections fail; trying again", metadata: metadata)
+            self.logger.notice("connections fail, retrying", metadata: metadata)
         } else {
             self.logger.notice("connections work again", metadata: metadata)
         }

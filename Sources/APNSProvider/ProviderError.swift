@@ -4,21 +4,21 @@ import APNSSession
 public import APNSWire
 public import OpenSSLTLS
 
-/// Why sending as a whole did not go to its end, over either protocol.
+/// Why sending as a whole did not complete, over either protocol.
 ///
-/// What became of each notification is an outcome, not an error.
+/// The outcome of a notification is not an error.
 public struct ProviderError: Error, Hashable, Sendable {
     /// What happened.
     public let kind: Kind
 
-    /// The same in words for people, with what to do about it where that is known; no key and no token is in it.
+    /// What failed and what to do about it, in one line; it contains no key and no token.
     public let detail: String
 
     /// Makes an error.
     ///
     /// - Parameters:
     ///   - kind: what happened.
-    ///   - detail: the same in words.
+    ///   - detail: what failed and what to do.
     public init(_ kind: Kind, _ detail: String) {
         self.kind = kind
         self.detail = detail
@@ -64,10 +64,12 @@ extension ProviderError {
     package static func configuration(_ detail: String) -> Self { Self(.configuration, detail) }
 
     /// The TLS configuration, a certificate or a key cannot be used.
-    package static func tls(_ error: TLSError) -> Self { Self(.tls(error), "\(error)") }
+    package static func tls(_ error: TLSError, _ names: TLSErrorNames = TLSErrorNames()) -> Self {
+        Self(.tls(error), error.text(names))
+    }
 
     /// `run` was called a second time.
-    package static let alreadyRan = Self(.alreadyRan, "It runs once; make a new one.")
+    package static let alreadyRan = Self(.alreadyRan, "run was called a second time; make a new sender")
 
     /// What it means for notifications that were not sent.
     package var reason: DeliveryOutcome.Reason {
@@ -91,7 +93,7 @@ extension ProviderError {
             case .unavailable(let failure): .unavailable(failure)
             default: .stopped
             }
-        self.init(kind, "Sending ended before the sequence did: \(reason). What has no record was not taken.")
+        self.init(kind, "sending ended before the sequence did: \(reason); what has no record was not sent")
     }
 }
 
@@ -103,29 +105,26 @@ extension ProviderError {
     /// - Parameters:
     ///   - ending: how it ended.
     ///   - lastFailure: the last failure of a connection, where there was one.
-    init?(_ ending: ProviderEnding, lastFailure: ConnectionFailure?) {
-        let failure = lastFailure ?? .closedByGateway
+    ///   - names: the names of the connection.
+    init?(_ ending: ProviderEnding, lastFailure: ConnectionFailure?, _ names: TLSErrorNames) {
+        let failure = lastFailure ?? .closed(names)
         let (kind, text): (Kind, String)
         switch ending {
         case .completed: return nil
-        case .abandoned: (kind, text) = (.stopped, "Sending was stopped before everything was tried.")
-        case .notPermitted:
-            kind = .notPermitted(failure)
-            text = "The connection is not permitted, and trying again would not help."
+        case .abandoned: (kind, text) = (.stopped, "stopped before everything was sent")
+        case .notPermitted: (kind, text) = (.notPermitted(failure), "\(failure)")
         case .refused:
             kind = .closedWithoutAnswer
             text =
-                "The gateway closed the first connections without a word. Is the certificate for the other "
-                + "environment, for another app, or revoked?"
-        case .unavailable:
-            kind = .unavailable(failure)
-            text = "The gateway cannot be reached, or closes every connection without proving anything."
+                "\(names.remote) closed the first connections without an answer; check that \(names.clientCertificate) "
+                + "is for its app and environment and is not revoked, and that the port is for sending, not feedback"
+        case .unavailable: (kind, text) = (.unavailable(failure), "\(failure)")
         case .tooManyInvalidTokens:
             kind = .tooManyInvalidTokens
             text =
-                "Too many tokens in a row were rejected as invalid, and none was accepted. "
-                + "Are they tokens of the other environment or of another app? Nothing was purged."
+                "too many device tokens in a row were rejected (status 8: invalid token), and none was accepted; are "
+                + "they for the other environment or another app? The purge list is unchanged"
         }
-        self.init(kind, text + (lastFailure.map { " The last failure: \($0)" } ?? ""))
+        self.init(kind, text)
     }
 }

@@ -2,6 +2,7 @@
 
 import APNSProvider
 import APNSSession
+import APNSTransport
 import APNSWire
 import Logging
 import NIOConcurrencyHelpers
@@ -63,6 +64,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// Outcomes since the queue was last told.
     private var settledCount = 0
     private var now = NIODeadline.now()
+
+    /// The names that the texts of failures contain.
+    var names: TLSErrorNames { self.shared.opener.names }
 
     /// The most requests that are written before other work of the event loop gets its turn.
     private static let batchCountMax = 256
@@ -247,7 +251,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         )
         self.unprocessed(unprocessed)
         if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) {
-            self.refused(ConnectionFailure(.closed(reason), reason.text))
+            self.refused(
+                ConnectionFailure(.closed(reason), "\(self.names.remote) refused the connection: \(reason.text)")
+            )
         }
         self.release(connection)
     }
@@ -278,7 +284,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.fill()
         } else {
             let reason = connection.goAwayReason
-            let text = reason?.text ?? "it went away and had accepted nothing"
+            let text = "\(self.names.remote) closed the connection: \(reason?.text ?? "it had accepted nothing")"
             self.pause(ConnectionFailure(.closed(reason), text), hasAnswered: connection.hasAnswered)
         }
     }
@@ -296,7 +302,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         unprocessed: [PendingPush],
         failure error: (any Error)?
     ) {
-        let failure = error.map { ConnectionFailure($0) } ?? ConnectionFailure(.closed(nil), "closed by the other end")
+        let failure =
+            error.map { ConnectionFailure($0, self.names) }
+            ?? ConnectionFailure(.closed(nil), "\(self.names.remote) closed the connection")
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }

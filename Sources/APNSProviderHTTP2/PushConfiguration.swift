@@ -160,13 +160,14 @@ public struct PushConfiguration: Sendable {
         do {
             return try ConnectionOpener(
                 endpoint: self.endpoint,
+                role: .service,
                 proxy: self.proxy,
                 tls: tls,
                 connectDurationMax: self.connectDurationMax,
                 keepaliveDelay: Self.keepaliveDelay
             )
         } catch {
-            throw .tls(error)
+            throw .tls(error, TLSErrorNames(remote: RemoteRole.service.name(self.endpoint), tls))
         }
     }
 }

@@ -6,35 +6,36 @@ import NIOCore
 import NIOPosix
 
 extension ConnectionFailure {
-    /// Puts into words what the network said about a TCP connection; `nil` for what is no failure to connect.
+    /// Describes why a TCP connection could not be opened; `nil` for an error of another kind.
     ///
     /// - Parameters:
-    ///   - error: what the network said.
+    ///   - error: what the network reported.
     ///   - target: the service, or the proxy before it.
-    init?(_ error: any Error, connectingTo target: Endpoint) {
-        let place = "\(target.host) port \(target.port)"
+    ///   - role: what the target is.
+    init?(_ error: any Error, connectingTo target: Endpoint, _ role: RemoteRole) {
         switch error {
         case let error as NIOConnectionError:
             guard let first = error.connectionErrors.first else {
-                let host = target.host
-                self.init(.nameNotResolved, "the host name \(host) cannot be resolved; check its spelling and the DNS.")
+                let text = "host name \(target.host) cannot be resolved"
+                self.init(.nameNotResolved, text, advice: "check its spelling and the DNS")
                 return
             }
-            self.init(first.error, connectingTo: target)
+            self.init(first.error, connectingTo: target, role)
         case ChannelError.connectTimeout:
-            let advice = "check host and port, and whether a firewall lets it through."
-            self.init(.timedOut, "\(place) did not answer in time; \(advice)")
+            let advice = "check host and port, and whether a firewall blocks it"
+            self.init(.timedOut, "connection to \(target) timed out", advice: advice)
         case let error as IOError:
             let text = unsafe String(cString: strerror(error.errnoCode))
             switch error.errnoCode {
             case ECONNREFUSED:
-                self.init(.refused, "nobody listens on \(place) (\(text)); check host and port, and that it runs.")
+                let advice = "is the \(role.rawValue) running there?"
+                self.init(.refused, "connection to \(target) refused", advice: advice)
             case ENETUNREACH, EHOSTUNREACH:
-                self.init(.unreachable, "there is no way to \(place) (\(text)); check the network.")
+                self.init(.unreachable, "no route to \(target) (\(text))", advice: "check the network")
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                self.init(.localLimit, "\(place) cannot be connected to: \(SystemLimit.sentence(error.errnoCode)).")
+                self.init(.localLimit, "cannot connect to \(target): \(SystemLimit.sentence(error.errnoCode))")
             default:
-                self.init(.other, "\(place) cannot be connected to (\(text)); check host and port, and the network.")
+                self.init(.other, "cannot connect to \(target) (\(text))", advice: "check host and port")
             }
         default: return nil
         }
@@ -42,15 +43,24 @@ extension ConnectionFailure {
 }
 
 extension ConnectionFailure {
-    /// A proxy did not open the way.
+    /// A proxy did not open the connection.
     ///
-    /// - Parameter answer: what it answered.
+    /// - Parameters:
+    ///   - proxy: where it listens.
+    ///   - target: where the connection was to lead.
+    ///   - reason: why.
+    ///   - advice: what to do.
     /// - Returns: the failure.
-    static func proxy(_ answer: String) -> Self { Self(.proxy, "the proxy did not open the way: \(answer)") }
+    static func proxy(_ proxy: Endpoint, to target: Endpoint, _ reason: String, advice: String?) -> Self {
+        Self(.proxy, "proxy \(proxy) did not connect to \(target): \(reason)", advice: advice)
+    }
 
-    /// A proxy wants to know who connects.
-    static let proxyAuthentication = Self(
-        .proxyAuthentication,
-        "the proxy wants a user name and a password, or others than those that it got."
-    )
+    /// A proxy requires credentials, or refused those that it got.
+    static func proxyAuthentication(_ proxy: Endpoint) -> Self {
+        Self(
+            .proxyAuthentication,
+            "proxy \(proxy) requires a user name and a password, or refused those it got",
+            advice: "give them as http://user:password@host:port"
+        )
+    }
 }

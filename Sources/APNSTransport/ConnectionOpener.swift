@@ -9,6 +9,9 @@ package import OpenSSLTLS
 /// Opens TCP connections to a service, through a proxy where there is one, and puts TLS on them.
 package struct ConnectionOpener: Sendable {
     private let endpoint: Endpoint
+    private let role: RemoteRole
+    /// The names that the texts of failures contain.
+    package let names: TLSErrorNames
     private let serverName: String
     private let proxy: Proxy?
     private let connectDurationMax: Duration
@@ -29,6 +32,7 @@ package struct ConnectionOpener: Sendable {
     ///
     /// - Parameters:
     ///   - endpoint: where connections lead.
+    ///   - role: what the endpoint is, for the texts of failures.
     ///   - serverName: the name that the service's certificate must bear; `nil` for the endpoint's host.
     ///   - proxy: what they go through; `nil` for nothing.
     ///   - tls: identity, trust and versions of TLS.
@@ -37,6 +41,7 @@ package struct ConnectionOpener: Sendable {
     /// - Throws: `TLSError` for certificates and keys that cannot be used.
     package init(
         endpoint: Endpoint,
+        role: RemoteRole,
         serverName: String? = nil,
         proxy: Proxy?,
         tls: TLSConfiguration,
@@ -44,6 +49,8 @@ package struct ConnectionOpener: Sendable {
         keepaliveDelay: Duration?
     ) throws(TLSError) {
         self.endpoint = endpoint
+        self.role = role
+        self.names = TLSErrorNames(remote: role.name(endpoint), tls)
         self.serverName = serverName ?? endpoint.host
         self.proxy = proxy
         self.connectDurationMax = connectDurationMax
@@ -85,7 +92,9 @@ package struct ConnectionOpener: Sendable {
                     throw error
                 }
             }
-            .flatMapErrorThrowing { throw ConnectionFailure($0, connectingTo: target) ?? $0 }
+            .flatMapErrorThrowing { error in
+                throw ConnectionFailure(error, connectingTo: target, self.proxy == nil ? self.role : .proxy) ?? error
+            }
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {

@@ -6,6 +6,7 @@ import NIOCore
 import NIOExtras
 import NIOHTTP1
 import NIOSOCKS
+import OpenSSLTLS
 
 extension Proxy {
     /// Asks the proxy for a way to a service.
@@ -55,10 +56,7 @@ extension Proxy {
                         .and(channel.pipeline.syncOperations.removeHandler(bound.value.1)).map { _ in }
                 }
                 .flatMapErrorThrowing { error in
-                    guard error as? NIOHTTP1ProxyConnectHandler.Error == .proxyAuthenticationRequired() else {
-                        throw ConnectionFailure.proxy("\(error)")
-                    }
-                    throw ConnectionFailure.proxyAuthentication
+                    throw self.failure(error, to: target)
                 }
         } catch {
             opened.fail(error)
@@ -82,11 +80,45 @@ extension Proxy {
             let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
             return opened.futureResult
                 .flatMap { channel.pipeline.syncOperations.removeHandler(bound.value) }
-                .flatMapErrorThrowing { throw ConnectionFailure.proxy("\($0)") }
+                .flatMapErrorThrowing { throw self.failure($0, to: target) }
         } catch {
             opened.fail(error)
             return opened.futureResult
         }
+    }
+
+    /// Describes why a proxy did not open the connection.
+    private func failure(_ error: any Error, to target: Endpoint) -> ConnectionFailure {
+        typealias HTTPError = NIOHTTP1ProxyConnectHandler.Error
+        let question = "is \(self.endpoint) \(self.kind == .http ? "an HTTP" : "a SOCKS 5") proxy?"
+        func failure(_ reason: String, advice: String? = question) -> ConnectionFailure {
+            .proxy(self.endpoint, to: target, reason, advice: advice)
+        }
+        switch error {
+        case let error as HTTPError where error == .proxyAuthenticationRequired():
+            return .proxyAuthentication(self.endpoint)
+        case let error as HTTPError where error == .httpProxyHandshakeTimeout(): return failure("no answer in time")
+        case let error as HTTPError where error == .invalidProxyResponseHead(Self.anyHead):
+            return failure("it answered \(Self.status(in: "\(error)"))", advice: "see its log")
+        case let error as SOCKSError.ConnectionFailed:
+            return failure("it answered \(error.reply.value)", advice: "see its log")
+        case ChannelError.connectTimeout: return failure("no answer in time")
+        case is HTTPError, ChannelError.eof, ChannelError.ioOnClosedChannel, ChannelError.inputClosed:
+            return failure("it closed the connection")
+        case is IOError: return failure(IOError.reason(error))
+        default: return failure("its answer is not \(self.kind == .http ? "HTTP" : "SOCKS 5")")
+        }
+    }
+
+    /// Equal to every other one as far as errors go.
+    private static let anyHead = HTTPResponseHead(version: .http1_1, status: .ok)
+
+    /// The status, such as "502 Bad Gateway", which the error shows only in its description.
+    private static func status(in description: String) -> String {
+        let statusByteCountMax = 60
+        guard let range = description.firstRange(of: "status: ") else { return "with another status than 200" }
+        let text = description[range.upperBound...].prefix { $0 != "," }.prefix(statusByteCountMax)
+        return String(text.filter { $0.isASCII && !$0.isNewline })
     }
 }
 #else
@@ -96,7 +128,9 @@ import NIOCore
 extension Proxy {
     /// Fails: without the trait there is nothing that could speak to a proxy, nor a way to name one.
     func open(_ channel: any Channel, to target: Endpoint, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        channel.eventLoop.makeFailedFuture(ConnectionFailure.proxy("built without the trait Proxy"))
+        channel.eventLoop.makeFailedFuture(
+            ConnectionFailure.proxy(self.endpoint, to: target, "built without the trait Proxy", advice: nil)
+        )
     }
 }
 #endif

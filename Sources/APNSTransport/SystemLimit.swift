@@ -9,9 +9,9 @@ package enum SystemLimit {
     package static func sentence(_ code: CInt) -> String {
         let text = unsafe String(cString: strerror(code))
         return switch code {
-        case EMFILE: "this process has as many open files as it may (\(text)); raise its limit (ulimit -n)"
-        case ENFILE: "the system has as many open files as it may (\(text)); raise fs.file-max"
-        case ENOBUFS, ENOMEM: "the system has no memory left for it (\(text)); give it more, or run less beside it"
+        case EMFILE: "this process has reached its limit of open files (\(text)); raise it (ulimit -n)"
+        case ENFILE: "the system has reached its limit of open files (\(text)); raise fs.file-max"
+        case ENOBUFS, ENOMEM: "the system is out of memory (\(text)); add memory, or stop other programs"
         default: text
         }
     }

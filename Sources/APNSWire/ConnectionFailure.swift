@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a connection to a service could not be opened, or did not last.
+/// Why a connection could not be opened, or ended early.
 public struct ConnectionFailure: Error, Hashable, Sendable {
     /// What happened.
     public let kind: Kind
 
-    /// The same in words for people, with what to do about it where that is known; no key and no token is in it.
+    /// What failed and where, as text, such as "connection to localhost:2195 refused"; it contains no key and no token.
     public let detail: String
+
+    /// What to do about it, as text; `nil` where there is no advice.
+    public let advice: String?
 
     /// Makes a failure.
     ///
     /// - Parameters:
     ///   - kind: what happened.
-    ///   - detail: the same in words.
-    public init(_ kind: Kind, _ detail: String) {
+    ///   - detail: what failed and where, without a period at the end.
+    ///   - advice: what to do about it.
+    public init(_ kind: Kind, _ detail: String, advice: String? = nil) {
         self.kind = kind
         self.detail = detail
+        self.advice = advice
     }
 
     /// What happened to a connection.
@@ -23,44 +28,50 @@ public struct ConnectionFailure: Error, Hashable, Sendable {
     /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// The name of the host has no address.
+        /// The host name cannot be resolved.
         case nameNotResolved
-        /// Nobody listens there.
+        /// The connection was refused.
         case refused
-        /// No network leads there.
+        /// There is no route to the host.
         case unreachable
-        /// The other end did not answer in time.
+        /// The remote side did not answer in time.
         case timedOut
-        /// This system has no descriptor or no memory left for it.
+        /// This system has no file descriptor or memory left.
         case localLimit
-        /// The proxy did not open the way.
+        /// The proxy did not open the connection.
         case proxy
-        /// The proxy wants a user name and a password, or others.
+        /// The proxy requires a user name and a password, or refused those that it got.
         case proxyAuthentication
-        /// This end's certificate or key cannot be used, or the service does not accept it.
+        /// This side's certificate or key cannot be used, or the service refused it.
         case identity
-        /// The service's certificate leads to no authority that is trusted.
+        /// The service requires a client certificate, and there is none.
+        case certificateRequired
+        /// The service's certificate is not signed by a trusted authority.
         case unknownAuthority
-        /// The service's certificate has expired, is for another host, was revoked or cannot be verified.
-        case peerCertificate
-        /// The two ends cannot agree on TLS.
+        /// The service's certificate has expired, is for another host, is revoked or does not verify.
+        case serverCertificate
+        /// The two sides have no TLS version or no cipher in common.
+        case tlsVersion
+        /// TLS failed for another reason that the configuration explains.
         case tls
-        /// What answers there is no such service.
-        case unexpectedPeer
-        /// The other end broke the protocol, or bytes were changed under way.
+        /// The remote side speaks another protocol; usually the port is wrong.
+        case wrongProtocol
+        /// The remote side violated the protocol, or bytes changed on the way.
         case protocolViolation
-        /// The other end is there and takes nothing.
+        /// The remote side is connected and accepts no data.
         case stalled
         /// The service closed the connection, over HTTP/2 with this reason where it gave one.
         case closed(PushReason?)
-        /// Something else; the words say what.
+        /// Another failure; the text describes it.
         case other
     }
 
-    /// Whether trying again with the same configuration would fail the same way, as far as one can tell.
+    /// Whether another attempt with the same configuration would fail in the same way, as far as is known.
     public var isPermanent: Bool {
         switch self.kind {
-        case .proxyAuthentication, .identity, .unknownAuthority, .peerCertificate, .tls, .unexpectedPeer: true
+        case .proxyAuthentication, .identity, .certificateRequired, .unknownAuthority, .serverCertificate, .tlsVersion,
+            .tls, .wrongProtocol:
+            true
         case .closed(let reason): reason == .badCertificate || reason == .badCertificateEnvironment
         case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .proxy, .protocolViolation, .stalled,
             .other:
@@ -70,6 +81,6 @@ public struct ConnectionFailure: Error, Hashable, Sendable {
 }
 
 extension ConnectionFailure: CustomStringConvertible {
-    /// What happened, and what to do.
-    public var description: String { self.detail }
+    /// What failed and where; and what to do, where that is known, after a semicolon.
+    public var description: String { self.advice.map { "\(self.detail); \($0)" } ?? self.detail }
 }

@@ -10,7 +10,7 @@ struct Main {
     static func main() async {
         // Before the first await, for which the runtime needs descriptors, too.
         ApnsLegacyCommand.requireSystemResources()
-        let environment = CommandEnvironment.process {
+        let environment = CommandEnvironment.process(commit: commit) {
             let metrics = GatewayMetrics()
             MetricsSystem.bootstrap(metrics)
             return metrics

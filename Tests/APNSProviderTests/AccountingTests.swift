@@ -214,12 +214,12 @@ struct AccountingTests {
             let error = await #expect(throws: ProviderError.self) {
                 try await Sending.send(200, Sending.configuration(port: gateway.port), into: outcomes)
             }
-            #expect(error?.description.contains("is it a push gateway?") == true)
+            #expect(error?.description.contains("speaks plain HTTP; check the port") == true)
             guard case .notPermitted(let failure) = error?.kind else {
                 Issue.record("\(String(describing: error))")
                 return
             }
-            #expect(failure.kind == .unexpectedPeer)
+            #expect(failure.kind == .wrongProtocol)
             let counts = gateway.takenCounts
             #expect(counts.count == 100)
             let all = outcomes.withLockedValue { $0 }

@@ -67,7 +67,7 @@ struct ConnectingTests {
                 return
             }
             #expect(flaw.words.allSatisfy(description.contains), "\(description)")
-            #expect(failure.isPermanent && description.hasSuffix(failure.detail))
+            #expect(failure.isPermanent && description == "\(failure)")
             #expect(outcomes.withLockedValue { $0.settlements.allSatisfy { $0.outcome.kind == .unsent } })
             #expect(gateway.takenCounts.isEmpty)
         }
@@ -79,7 +79,7 @@ struct ConnectingTests {
             let sender = try BatchSender(Sending.configuration(port: gateway.port))
             let error = await #expect(throws: ProviderError.self) { try await sender.run(source) }
             #expect(error?.kind == .closedWithoutAnswer)
-            #expect(error?.description.contains("other environment") == true)
+            #expect(error?.description.contains("for its app and environment") == true)
             #expect(source.outcomes.byNumber.values.allSatisfy { $0.count == 1 })
         }
     }

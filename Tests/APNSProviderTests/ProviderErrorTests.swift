@@ -10,19 +10,23 @@ import Testing
 @Suite struct ProviderErrorTests {
     @Test func `each ending has its own kind and words, and the last failure`() {
         let endings: [ProviderEnding] = [.abandoned, .notPermitted, .refused, .unavailable, .tooManyInvalidTokens]
+        let names = TLSErrorNames(remote: "gateway a:1")
         let errors =
-            endings.compactMap { ProviderError($0, lastFailure: nil) } + [
-                .alreadyRan, .configuration("x"), .tls(.certificateMissing),
-            ]
+            endings.compactMap {
+                ProviderError($0, lastFailure: .stalled(.seconds($0 == .unavailable ? 1 : 2), names), names)
+            }
+            + [.alreadyRan, .configuration("x"), .tls(.certificateMissing)]
         #expect(Set(errors.map(\.description)).count == errors.count && errors.count == 8)
         #expect(Set(errors.map(\.kind)).count == errors.count)
-        #expect(ProviderError(.completed, lastFailure: nil) == nil)
-        let failures: [ConnectionFailure] = [.notAGateway, .stalled(.seconds(1)), .closedByGateway]
-        #expect(failures.map(\.kind) == [.unexpectedPeer, .stalled, .closed(nil)])
+        #expect(ProviderError(.completed, lastFailure: nil, names) == nil)
+        let failures: [ConnectionFailure] = [
+            .notAGateway(Array("SSH-2.0".utf8), names), .stalled(.seconds(1), names), .closed(names),
+        ]
+        #expect(failures.map(\.kind) == [.wrongProtocol, .stalled, .closed(nil)])
         for failure in failures {
-            let error = ProviderError(.unavailable, lastFailure: failure)
+            let error = ProviderError(.unavailable, lastFailure: failure, names)
             #expect(error?.kind == .unavailable(failure))
-            #expect(error?.description.hasSuffix(" The last failure: \(failure.detail)") == true)
+            #expect(error?.description == "\(failure)" && failure.detail.hasPrefix("gateway a:1 "))
         }
     }
 

@@ -93,7 +93,9 @@ struct ProxyTests {
                 Issue.record("\(String(describing: error))")
                 continue
             }
-            #expect(failure.kind == .proxy && "\(failure)".hasPrefix("the proxy did not open the way: "))
+            #expect(
+                failure.kind == .proxy && "\(failure)".hasPrefix("proxy 127.0.0.1:\(proxy.port) did not connect to ")
+            )
             #expect(proxy.requests.count == 2)
             try await proxy.stop()
         }

@@ -128,11 +128,15 @@ struct FeedbackListenerTests {
         try await Self.withListener(store, configuration, logger: lines.logger(.debug)) { listener, port in
             let tls = try Fixture.client()
             let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, tls) }
-            try await store.wait("those that are let in") { $0.openedCount >= 8 }
+            try await store.wait("the admitted connections") { $0.openedCount >= 8 }
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
-            #expect(lines.of("connection refused").contains { "\($0.metadata)".contains("its provider has as many") })
+            #expect(
+                lines.of("connection refused").contains {
+                    "\($0.metadata)".contains("connection limit of its provider")
+                }
+            )
             // A closed connection makes room for another.
             for channel in held { try? await channel.close().get() }
             try await eventually("all are gone") { listener.connectionCount == 0 }

@@ -232,4 +232,19 @@ struct FaultScheduleTests {
     ]) func `an invalid fault is an error`(_ text: String) {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
     }
+
+    @Test func `an unknown effect is answered with the nearest and all effects`() throws {
+        let text = #"{"effect": {"name": "closeAftr"}}"#
+        let error = try #require(throws: DecodingError.self) {
+            try JSONDecoder().decode(Fault.self, from: Data(text.utf8))
+        }
+        guard case .dataCorrupted(let context) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        let parts = context.debugDescription.components(separatedBy: "? Valid effects: ")
+        #expect(parts.first == "unknown effect closeAftr; did you mean closeAfter")
+        let names = try #require(parts.last).components(separatedBy: ", ")
+        #expect(Set(names) == Set(Self.all.map(\.effect.name)))
+    }
 }

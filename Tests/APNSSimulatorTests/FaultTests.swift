@@ -192,7 +192,7 @@ struct FaultTests {
                 for _ in 0..<100 { provider.push(flood) }
                 #expect(try await provider.end().bytes == Fixture.response(8, 51))
                 // The provider keeps its side open, so everything arrives within the drain time.
-                try await eventually("all is thrown away", within: .seconds(4)) {
+                try await eventually("everything is discarded", within: .seconds(4)) {
                     simulator.statistics.discardedCount == 10_000
                 }
             }

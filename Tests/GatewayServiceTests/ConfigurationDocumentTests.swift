@@ -210,6 +210,10 @@ import Yams
         }
         #expect(fault?.key == "listen.feedbackprot")
         #expect(fault?.sentence.contains("did you mean feedbackPort?") == true, "\(fault?.sentence ?? "")")
+        let beginning = #expect(throws: ConfigurationFault.self) {
+            _ = try GatewayFile(yaml: Self.yaml([(.listen, "tlsMin", "1")]))
+        }
+        #expect(beginning?.sentence.contains("did you mean tlsMinimum?") == true, "\(beginning?.sentence ?? "")")
         let other = #expect(throws: ConfigurationFault.self) {
             _ = try GatewayFile(yaml: Self.yaml([(.listen, "somethingelse", "1")]))
         }

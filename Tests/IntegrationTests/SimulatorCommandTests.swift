@@ -6,7 +6,7 @@ import Testing
 
 /// `apns-legacy simulator` as a process, with `apns-legacy send` and `feedback` against its listeners.
 @Suite(.timeLimit(.minutes(2))) struct SimulatorCommandTests {
-    /// What the command prints when it listens.
+    /// The line that the command prints when it listens.
     struct Ready: Decodable {
         var gateway_port: Int
         var feedback_port: Int
@@ -61,7 +61,7 @@ import Testing
         #expect(scene.read("log").contains("Stopping: closing the connections; a second signal stops at once."))
     }
 
-    @Test func `a wrong key, or a topic that is not its own, puts nothing on the purge list`() async throws {
+    @Test func `a wrong key or topic adds nothing to the purge list`() async throws {
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let dead = SendScene.token(9)
@@ -70,7 +70,7 @@ import Testing
         defer { child.send(SIGKILL) }
         let found = try Ready(line)
         let wrong = try scene.write("wrong.p8", try SendScene.provider.get().keyPEM)
-        // A dead device, one that has no app, and a token that no device ever had.
+        // A dead device, one without the app, and an unknown token.
         let lines = [SendScene.line(9), SendScene.line(5), "{\"token\":\"01\",\"payload\":{\"aps\":{}}}\n"]
         let path = try scene.write("batch.jsonl", lines.joined())
         try scene.bury([])

@@ -6,7 +6,7 @@ import TestSupport
 
 /// Goal: a test in any language can use the simulator's control API.
 ///
-/// Method: a program in Python's standard library starts simulators and asks them; it has one test for each sentence.
+/// Method: a Python program with only its standard library starts simulators and sends requests.
 @Suite(.timeLimit(.minutes(5))) struct SimulatorControlTests {
     /// The programs, and their groups of tests.
     private static let groups = [
@@ -21,7 +21,7 @@ import TestSupport
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Interop/\(file)").path
         let program = try Child.program
-        // With it, each answer is compared with the description of the API.
+        // With this package, each response is validated with the description of the API.
         let python = try await PythonEnvironment("openapi-spec-validator==0.9.0").python
         _ = try await Program.run(
             "/usr/bin/env",
@@ -30,7 +30,7 @@ import TestSupport
         )
     }
 
-    @Test func `what an HTTP/2 client was not told is not in the record, however its connection ends`() async throws {
+    @Test func `a request without a response is not in the record, however its connection ends`() async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Interop/http2_endings.py").path
         let python = try await PythonEnvironment("h2==4.1.0").python

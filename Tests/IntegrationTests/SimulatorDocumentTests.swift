@@ -4,9 +4,9 @@ import Foundation
 import Testing
 import TestSupport
 
-/// Goal: what docs/ shows of the simulator works as it stands there.
+/// Goal: the samples for the simulator in docs/ work unchanged.
 @Suite(.timeLimit(.minutes(2))) struct SimulatorDocumentTests {
-    /// A block of code with a file name behind its language.
+    /// A code block with a file name after its language.
     private struct Sample {
         var name: String
         var text: String
@@ -30,7 +30,7 @@ import TestSupport
         }
     }
 
-    /// What runs a sample, by the end of its name.
+    /// The interpreters of samples by file name extension.
     private static let interpreters: [(ending: String, command: [String])] = [
         (".sh", ["sh"]), (".py", ["python3"]), (".php", ["php", "-d", "display_errors=stderr"]),
         (".mjs", ["node", "--test"]), (".rb", ["ruby"]), (".java", ["java"]),
@@ -52,7 +52,7 @@ import TestSupport
             ["SIMULATOR=http://127.0.0.1:\(port)", "FOLDER=\(folder)", "sh", "-ec", "cd '\(work)' && exec \(command)"],
             deadlineSeconds: 60
         )
-        // The sample passes only where something arrived.
+        // The sample passes only if something arrived.
         let found = try await Program.run(
             "/usr/bin/env",
             ["curl", "--silent", "--fail", "http://127.0.0.1:\(port)/notifications"],
@@ -85,7 +85,7 @@ import TestSupport
     @Test(.enabled(if: Self.isInstalled("javac"), "a JDK is not installed"))
     func `the sample in Java works`() async throws { try await Self.run("PushTest.java") }
 
-    @Test func `a sample fails where nothing arrives`() async throws {
+    @Test func `a sample fails if nothing arrives`() async throws {
         let scene = try SendScene()
         for sample in try Self.samples() {
             _ = try scene.write(sample.name, sample.name == "send.sh" ? "exit 0\n" : sample.text)
@@ -104,7 +104,7 @@ import TestSupport
         }
     }
 
-    @Test func `the example of faults is taken, and each of them happens`() async throws {
+    @Test func `the example of faults is accepted, and each of them occurs`() async throws {
         let text = try Self.document("simulator.md")
         let yaml = try #require(text.firstMatch(of: #/(?s)<!-- faults example.*?```yaml\n(.*?)```/#)?.1)
         let scene = try SendScene()
@@ -123,7 +123,7 @@ import TestSupport
         ]
         _ = try await scene.run(common + ["--port", "\(ready.gateway_port)"])
         _ = try await scene.run(common + ["--port", "\(ready.http2_port)", "--transport", "http2"])
-        // One of ten connections is chosen by the seed; so many are enough for it.
+        // The seed selects about one of ten connections, so this number is sufficient.
         for _ in 0..<30 {
             _ = try? await Program.run(
                 "/usr/bin/env",
@@ -149,7 +149,7 @@ import TestSupport
         #expect(counts.allSatisfy { $0 > 0 }, "\(counts)")
     }
 
-    @Test func `the tables of faults have each effect, and no other`() throws {
+    @Test func `the tables of faults have exactly the existing effects`() throws {
         let text = try Self.document("simulator.md")
         let table = try #require(text.firstRange(of: "What (`effect`)"))
         let end = try #require(text.firstRange(of: "How it is reported (`report`)"))

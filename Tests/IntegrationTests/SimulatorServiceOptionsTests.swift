@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the services of `apns-legacy simulator` are strict about.
+/// The validation of options of `apns-legacy simulator`.
 @Suite(.timeLimit(.minutes(2))) struct SimulatorServiceOptionsTests {
     @Test(
         arguments: [
@@ -14,14 +14,14 @@ import Testing
             ["--zero-identifier", "twice"],
         ]
     )
-    func `what makes no sense is refused`(_ options: [String]) async throws {
+    func `invalid combinations are rejected`(_ options: [String]) async throws {
         let scene = try SendScene()
         let run = try await scene.run(["simulator", "--folder", scene.path("simulator")] + options)
         #expect(run.ending.code == 64, "\(run.error)")
         #expect(!FileManager.default.fileExists(atPath: scene.path("simulator")))
     }
 
-    @Test func `what was said is done`() async throws {
+    @Test func `options are applied`() async throws {
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let arguments = [

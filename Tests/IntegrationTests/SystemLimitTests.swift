@@ -7,9 +7,9 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Goal: where the system allows too little, a command says so and ends with 71, and a gateway that runs goes on.
+/// Goal: if system limits are too low, a command reports this and ends with 71, and a running gateway continues.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct SystemLimitTests {
-    /// What becomes a program with so many open files at most, without those that other tests have open meanwhile.
+    /// Execs a program with a limit of open files, without files that other tests have open.
     private static func launcher(_ count: Int) -> [String] {
         let script = """
             for path in /proc/$$/fd/*; do number=${path##*/}; ((number > 2)) && eval "exec $number>&-"; done
@@ -36,7 +36,7 @@ import Testing
             }
         }
 
-        /// How it ends where enough is allowed, and by SIGTERM where it does not end of its own accord.
+        /// How it ends with sufficient limits; with SIGTERM unless it ends without a signal.
         var code: Int32 {
             switch self {
             case .send, .feedback: 69
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `where the command line cannot be read, a command does not seem to succeed`() async throws {
+    @Test func `a command does not seem to succeed if the command line cannot be read`() async throws {
         let folder = try TemporaryFolder()
         let error = folder.path + "/error"
         let script = "mount -t tmpfs none /proc && exec \"$0\" send"
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(arguments: Command.allCases, TestEffort.cases([4, 6, 8, 10, 12, 16, 20, 24, 32], each: 4))
-    func `too few open files are told in one line, and no signal ends the command`(
+    func `too few open files are reported in one line, and no signal ends the command`(
         _ command: Command,
         _ count: Int
     ) async throws {
@@ -116,14 +116,16 @@ import Testing
         }
     }
 
-    /// The CPU time that a process has used, in seconds.
+    /// The CPU time of a process in seconds.
     private static func cpuSeconds(_ pid: pid_t) throws -> Double {
         let text = try String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8)
         let fields = text.split(separator: " ")
         return Double((Int(fields[13]) ?? 0) + (Int(fields[14]) ?? 0)) / Double(sysconf(CInt(_SC_CLK_TCK)))
     }
 
-    @Test func `a gateway without a descriptor left pauses, says so, takes no CPU, and serves when there is one`()
+    @Test
+    func
+        `a gateway without free descriptors pauses with a log message, uses no CPU, and resumes later`()
         async throws
     {
         let upstream = GatewayUpstream()
@@ -141,7 +143,7 @@ import Testing
             }
             try await gateway.lines("accepting connections paused", "ulimit -n")
             let start = (time: ContinuousClock.now, cpu: try Self.cpuSeconds(gateway.child.pid))
-            // What is measured is how much is done while nothing is to be done.
+            // Measures the CPU time while there is nothing to do.
             let pause = TimeAmount.seconds(TestEffort.count(1, long: 2))
             try await MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: pause) {}.futureResult.get()
             let used = try Self.cpuSeconds(gateway.child.pid) - start.cpu

@@ -545,7 +545,7 @@ class FaultTests(SharedSimulatorTests):
             ("effect: {name: closeAftr}", "line 1", "effect.name", "did you mean closeAfter?"),
             ("effect: {name: reject}", "line 1", "effect.name", "status for the binary gateway"),
             ("effect: {name: reject, reason: Blah}", "line 1", "effect.reason", "Blah", "httpStatus"),
-            ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "did you mean report?", "isEnabled"),
+            ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "mean report?", "isEnabled"),
             ("effect:\n  name: reject\n  stauts: 8", "line 3", "stauts"),
             ("effect: {name: reject, status: many}", "line 1", "effect.status"),
             ("at: {notification: 0}\neffect: {name: ignore}", "line 1", "at least 1"),

@@ -108,7 +108,8 @@ class RecordTests(SharedSimulatorTests):
             {"path": "aps.badge", "line": 1, "column": 17, "text": "aps.badge is a string, expected a number"},
             {"path": "aps.alert.loc-args", "line": 2, "column": 23,
              "text": "aps.alert.loc-args contains a number, expected only strings"},
-            {"path": "aps.sound", "line": 2, "column": 36, "text": "aps.sound is a number, expected an object or a string"},
+            {"path": "aps.sound", "line": 2, "column": 36,
+             "text": "aps.sound is a number, expected an object or a string"},
         ])
         self.simulator.push(payload)
         problems = self.last("outcome=rejected")["payloadProblems"]

@@ -223,7 +223,7 @@ struct OpenSSLPeerTests {
             observer: observer
         )
         try await observer.wait("end") { $0.isInactive }
-        guard case .peerDoesNotSpeakTLS? = observer.notes.tlsError else {
+        guard case .notTLS? = observer.notes.tlsError else {
             Issue.record("\(observer.notes.errors)")
             return
         }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks measure of a page for those who see little or nothing of it."""
+"""Accessibility checks of the page."""
 
-# The ratio of contrast of each visible text to what is behind it, after WCAG 2.2; those that are below their limit.
+# The contrast ratios of visible texts that are below the limits of WCAG 2.2.
 LOW_CONTRAST = """(() => {
     const parse = (text) => {
         const numbers = text.match(/[\\d.]+/g).map(Number);
@@ -45,7 +45,7 @@ LOW_CONTRAST = """(() => {
     return { low: [...new Set(low)], count: document.querySelectorAll("body *").length };
 })()"""
 
-# How much is scrolled sideways, in pixels: the page as a whole never is.
+# The horizontal scroll range of the page in pixels, which must be 0.
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 NAMED_ROLES = {
@@ -55,7 +55,7 @@ NAMED_ROLES = {
 
 
 def nameless(browser):
-    """The nodes of the accessibility tree that need a name and have none."""
+    """The nodes of the accessibility tree without a required name."""
     found = []
     for node in browser.accessibility_nodes():
         role = node.get("role", {}).get("value")

@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 START_SECONDS_MAX = 20
 ANSWER_SECONDS_MAX = 30
 WAIT_SECONDS_MAX = 10
-# The programs themselves: Debian's command for the first is a shell script, and a browser outlives the end of that.
+# The executables, since Debian's command for the first is a shell script, which the browser would outlive.
 EXECUTABLES = (
     "/usr/lib/chromium/chromium-headless-shell",
     "/usr/lib/chromium/chromium",
@@ -27,14 +27,14 @@ class PageError(Exception):
 
 
 class Browser:
-    """One browser with one page. What the page says on its console is kept in `complaints`."""
+    """A browser with one page. Its console messages are in `complaints`."""
 
     def __init__(self, width=1280, height=800, options=()):
         executable = next((path for path in EXECUTABLES if os.access(path, os.X_OK)), None)
         if executable is None:
             raise SystemExit(f"install chromium-headless-shell; there is none of {', '.join(EXECUTABLES)}")
         self._profile = tempfile.mkdtemp(prefix="apns-legacy-browser-")
-        # It ends with this process, however that ends, and looks up no name.
+        # It ends with this process in any case, and makes no DNS requests.
         command = [
             "setpriv", "--pdeathsig", "KILL", executable, "--headless", "--no-sandbox", "--disable-gpu",
             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
@@ -71,7 +71,7 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def _address(self):
-        """The browser writes into its folder where it listens."""
+        """Reads the port from the file in the browser's folder."""
         file = os.path.join(self._profile, "DevToolsActivePort")
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -160,7 +160,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def prefer(self, **features):
-        """Sets what the reader prefers, such as prefers_color_scheme="dark"."""
+        """Sets media features, such as prefers_color_scheme="dark"."""
         values = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.call("Emulation.setEmulatedMedia", features=values)
 
@@ -177,7 +177,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def click(self, selector, meanwhile=None):
-        """Clicks in the middle of an element, as a pointer does; `meanwhile` is called while it is pressed."""
+        """Clicks in the middle of an element; `meanwhile` is called while it is pressed."""
         place, _ = self.wait_for(f"""(() => {{
             const node = document.querySelector({json.dumps(selector)});
             node.scrollIntoView({{block: "nearest"}});
@@ -190,7 +190,7 @@ class Browser:
                 meanwhile()
 
     def accessibility_nodes(self):
-        """The accessibility tree, as a list. It is not kept up to date meanwhile, since that costs time."""
+        """Returns the accessibility tree as a list. The browser does not keep it up to date, since that costs time."""
         self.call("Accessibility.enable")
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         self.call("Accessibility.disable")

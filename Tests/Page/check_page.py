@@ -23,16 +23,16 @@ from relay import Relay
 TOPIC = "com.example.app"
 VIEWS = ("notifications", "devices", "faults", "feedback", "connections")
 ROW_COUNT = 10_000
-# Processor time of the page's main thread, which does not depend on what else the machine does.
+# CPU time of the page's main thread, which is independent of other load.
 FRAME_MILLISECONDS_MAX = 50
 FILTER_MILLISECONDS_MAX = 500
 HEAP_MIB_MAX = 150
-# The content type of the TLS record that has close_notify.
+# The content type of TLS alerts, such as close_notify.
 TLS_ALERT = 21
 
 
 class Checks:
-    """The checks, in the order in which they are written; the simulator is reset before each."""
+    """The checks in order; the simulator is reset before each."""
 
     def __init__(self, browser, simulator, program):
         self.browser = browser
@@ -55,14 +55,14 @@ class Checks:
         failure = None
         try:
             check(self)
-            # The browser tells of errors in the order in which they happen, so those before this answer are here.
+            # The browser reports errors in order, so earlier ones have arrived before this response.
             self.browser.evaluate("1")
             assert self.browser.complaints == [], f"the console says: {self.browser.complaints}"
         except Exception:
             failure = traceback.format_exc()
         return {"name": name.replace("_", " "), "seconds": round(time.monotonic() - began, 2), "failure": failure}
 
-    # What the checks share
+    # Shared functions
 
     def open(self, query=""):
         self.browser.open(f"{self.simulator.control}/{query}")
@@ -84,7 +84,7 @@ class Checks:
         return self.browser.evaluate("document.activeElement.id || document.activeElement.dataset.view || "
                                      "document.activeElement.dataset.key || document.activeElement.tagName")
 
-    # What arrives
+    # Notifications
 
     def check_loads_without_any_other_host(self):
         self.browser.requested.clear()
@@ -94,7 +94,7 @@ class Checks:
         assert foreign == [], foreign
         assert self.text("h1") == "apns-legacy simulator"
 
-    def check_what_an_empty_page_tells_to_do_works(self):
+    def check_the_command_on_an_empty_page_works(self):
         self.open()
         self.wait_for_text("#list-empty", "No notifications yet")
         command = shlex.split(self.text("#list-empty pre").replace("\\\n", ""))
@@ -187,7 +187,7 @@ class Checks:
         assert problems == ["line 1, column 17: aps.badge is a string, expected a number",
                             "line 2, column 26: aps.alert.loc-args contains a number, expected only strings"], problems
 
-    def check_what_is_refused_has_its_reason(self):
+    def check_rejections_have_reasons(self):
         _, token = self.simulator.add_device(TOPIC)
         found = []
         for topic, header in [
@@ -213,7 +213,7 @@ class Checks:
         self.browser.press("j")
         self.wait_for_text("#detail", "without an error response in command 0")
 
-    # What the app says
+    # Localization
 
     def check_localized_alerts_have_the_texts_of_the_app(self):
         hostile = "<img src=x onerror='window.wasRun = true'>"
@@ -303,7 +303,7 @@ class Checks:
         self.browser.type("ef" * 32)
         self.browser.click("#feedback form .primary")
         self.wait_for_text("#messages", "no app on any device has this token")
-        # What was refused stays, to be put right.
+        # A rejected input is kept for correction.
         assert self.browser.evaluate("document.getElementById('feedback-token').value") == "ef" * 32
         self.browser.evaluate("document.getElementById('feedback-token').select()")
         self.browser.type(token)
@@ -315,7 +315,7 @@ class Checks:
         self.browser.click("dialog .danger")
         self.wait_for_text("#feedback", "No pending tokens")
         assert self.simulator.request("GET", "/feedback")["entries"] == []
-        # That a request was refused is the browser's own complaint.
+        # The browser itself reports the rejected request.
         self.browser.evaluate("1")
         self.browser.complaints = [each for each in self.browser.complaints if "status of 404" not in each]
 
@@ -328,10 +328,10 @@ class Checks:
                 number = open_ones[-1]["number"]
                 self.browser.evaluate(f"document.getElementById('connection-ending').value = '{ending}'")
                 button = f"[data-key='end binary {number}']"
-                # Whoever connects while it is pressed changes the table, and the click counts all the same.
+                # A connection opened meanwhile changes the table, but the click still counts.
                 self.browser.click(button, meanwhile=lambda: self._connect_and_wait(2))
                 select.select([provider], [], [], 10)
-                # Below TLS, which takes a reset for an end.
+                # Below TLS, which treats a reset like an end.
                 try:
                     end = os.read(provider.fileno(), 65536)
                     assert ending == "orderly" and end[0] == TLS_ALERT, (ending, end)
@@ -340,7 +340,7 @@ class Checks:
             self.browser.wait_for(f"!document.querySelector(\"{button}\")", "the connection is closed")
 
     def _connect_and_wait(self, count):
-        """Connects for a moment, in which so many connections are open, as the page says."""
+        """Connects briefly, and checks the number of open connections on the page."""
         with self.simulator.connect():
             self.wait_for_text("#count-connections", str(count))
 
@@ -357,7 +357,7 @@ class Checks:
         self.wait_for_text("#connections table", "revoked")
         assert self.browser.evaluate(f"document.querySelector(\"{button}\").innerText") == "Restore"
         assert send() == 403
-        # The row of that connection moves the others as soon as it is there.
+        # The new row of that connection moves the others.
         last = self.simulator.request("GET", "/connections")["connections"][-1]
         newest = f"document.querySelector(\"[data-key='revoke HTTP/2 {last['number']}']\")"
         self.browser.wait_for(newest, "the newest connection")
@@ -400,7 +400,7 @@ class Checks:
         self.wait_for_rows(0)
         assert self.simulator.request("GET", "/notifications?outcome=any")["notifications"] == []
 
-    # Without a pointer, without seeing
+    # Keyboard and accessibility
 
     def check_everything_by_keyboard(self):
         identifier, token = self.simulator.add_device(TOPIC)
@@ -446,7 +446,7 @@ class Checks:
         assert self.focused() == "filter-text"
 
     def _fill(self):
-        """Something of everything, so that all of the page is drawn."""
+        """Creates data for all parts of the page."""
         identifier, token = self.simulator.add_device(TOPIC)
         _, other = self.simulator.add_device(TOPIC, isOnline=False)
         gone, dead = self.simulator.add_device(TOPIC)
@@ -506,7 +506,7 @@ class Checks:
             self.open(f"?view={view}")
             assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0, view
 
-    # Much, and interruptions
+    # Load and interruptions
 
     def check_ten_thousand_rows(self):
         _, token = self.simulator.add_device(TOPIC)
@@ -545,7 +545,7 @@ class Checks:
         print(f"frame {spent:.1f} ms, filter {filtered:.0f} ms, heap {heap:.0f} MiB", file=sys.stderr)
 
     def _task_milliseconds(self, script):
-        """The processor time that the page's main thread spends while a script runs."""
+        """Measures the CPU time of the page's main thread during a script."""
         before = self._metric("TaskDuration")
         self.browser.evaluate(script)
         return (self._metric("TaskDuration") - before) * 1000
@@ -574,7 +574,7 @@ class Checks:
             self.browser.open("about:blank")
             relay.close()
 
-    def check_a_simulator_that_is_started_anew_is_shown_anew(self):
+    def check_a_restarted_simulator_is_reloaded(self):
         folder = self.simulator.folder
         try:
             with Simulator.started(self.program, folder) as simulator:
@@ -584,7 +584,7 @@ class Checks:
                 self.browser.open(f"{simulator.control}/")
                 self.wait_for_text("#list", "before")
             self.browser.wait_for("document.getElementById('connection-state').textContent === 'Not connected'")
-            # What was known stays to be read.
+            # Loaded data stays visible.
             assert "before" in self.text("#list")
             with Simulator.started(self.program, folder, control_port=port) as simulator:
                 self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "live", 30)
@@ -622,15 +622,15 @@ class Checks:
                 self.browser.click("[data-view=devices]")
                 self.browser.click("#devices .switch")
                 self.browser.wait_for("document.querySelector('#devices .switch').ariaChecked === 'false'", "offline")
-                # The browser has the password from now on.
+                # The browser now has the password.
                 self.browser.open(f"{address}/?view=devices")
                 self.browser.wait_for(live, "the page is live")
                 self.browser.open("about:blank")
-        # That the first address was refused is the browser's own complaint.
+        # The browser itself reports the rejected first address.
         self.browser.complaints = [each for each in without_network(self.browser.complaints) if "401" not in each]
 
     def check_the_parts_of_the_page(self):
-        """The modules that parse are run on tables of their own."""
+        """Runs the unit tests of the parsing modules."""
         self.open()
         with open(os.path.join(os.path.dirname(__file__), "module_checks.js"), encoding="utf-8") as file:
             failures = self.browser.evaluate(file.read())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of the page use of a running simulator: its listeners, as a provider does, and its control API."""
+"""A client of a running simulator: its listeners, like a provider, and its control API."""
 
 import contextlib
 import json
@@ -12,12 +12,12 @@ import urllib.error
 import urllib.request
 
 SECONDS_MAX = 20
-# How many notifications the control API returns at once.
+# The maximum number of notifications in a response of the control API.
 COUNT_MAX = 1000
 
 
 class Simulator:
-    """A simulator that runs already: its ports, and the folder with its certificates."""
+    """A running simulator: its ports, and the folder with its certificates."""
 
     def __init__(self, control, folder, gateway_port, http2_port, token=None):
         self.control = control.rstrip("/")
@@ -29,7 +29,7 @@ class Simulator:
     @classmethod
     @contextlib.contextmanager
     def started(cls, program, folder, *options, control_port=0, token=None):
-        """A simulator of its own, which ends with the block."""
+        """A new simulator, which ends with the block."""
         command = [program, "simulator", "--folder", folder, "--control-port", str(control_port), *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             try:
@@ -40,7 +40,7 @@ class Simulator:
                 process.terminate()
 
     def request(self, method, path, body=None):
-        """Asks the control API; returns the answer as JSON."""
+        """Sends a request to the control API; returns the response as JSON."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.control + path, data=data, method=method)
         if data is not None:
@@ -73,7 +73,7 @@ class Simulator:
         return context.wrap_socket(plain, server_hostname="localhost")
 
     def send(self, data, count=1):
-        """Sends bytes to the gateway, and waits until so many notifications of them are in the record."""
+        """Sends bytes to the gateway, and waits until a number of notifications are in the record."""
         last = self.request("GET", "/notifications?limit=1&outcome=any")["lastNumber"]
         with self.connect() as encrypted:
             encrypted.sendall(data)
@@ -82,7 +82,7 @@ class Simulator:
             return self.request("GET", f"/notifications?{query}")["notifications"]
 
     def push_over_http2(self, token, payload, topic, *headers):
-        """Sends one notification over HTTP/2 by curl; returns the status."""
+        """Sends one notification over HTTP/2 with curl; returns the status."""
         identity = ["--cert", f"{self.folder}/provider.pem", "--key", f"{self.folder}/provider.key.pem"]
         answer = subprocess.run(
             ["curl", "--silent", "--show-error", "--http2", "--max-time", str(SECONDS_MAX), *identity, "--cacert",
@@ -96,12 +96,12 @@ class Simulator:
 
 
 def without_network(complaints):
-    """What a browser says beside its own words on an address that does not answer."""
+    """Matches the browser's own messages about an unreachable address."""
     return [each for each in complaints if "ERR_" not in each]
 
 
 def frame(identifier, expiry, token, payload):
-    """One notification of command 1."""
+    """A notification of command 1."""
     device, data = bytes.fromhex(token), payload if isinstance(payload, bytes) else payload.encode()
     head = struct.pack(">BIIH", 1, identifier, expiry, len(device))
     return head + device + struct.pack(">H", len(data)) + data

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP relay that can be cut: what the page does while the simulator cannot be reached is checked with it."""
+"""A TCP relay that can be interrupted, to test the page while the simulator is unreachable."""
 
 import socket
 import threading
 
 
 class Relay:
-    """Relays connections to a port of this machine, from a port of its own."""
+    """Relays connections from its own port to another port of this machine."""
 
     def __init__(self, port):
         self._target = port
@@ -18,7 +18,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
-        """Ends all connections; new ones are closed at once."""
+        """Ends all connections; new ones are closed immediately."""
         with self._lock:
             self._is_cut = True
             connections, self._connections = self._connections, []

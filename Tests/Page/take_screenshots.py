@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the pictures of the page that the documentation shows, light and dark."""
+"""Takes the screenshots for the documentation, light and dark."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 1280, 800
 
 
 def removed(control):
-    """The number of the newest notification for an app that is gone from its device."""
+    """The number of the newest notification for a removed app."""
     with urllib.request.urlopen(f"{control}notifications?limit=1000") as answer:
         notifications = json.load(answer)["notifications"]
     return next(each["number"] for each in reversed(notifications) if each["delivery"] == "appRemoved")

@@ -196,6 +196,7 @@ public struct FeedbackClient: Sendable {
     private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.Ending {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
+            role: .feedbackService,
             proxy: self.configuration.proxy,
             tls: self.configuration.tls,
             connectDurationMax: self.configuration.connectDurationMax,

@@ -110,6 +110,6 @@ public struct AdmissionRule: Sendable {
     /// Returns `nil` for a certificate of an unrelated authority.
     private static func sentence(_ problem: TLSError) -> String? {
         if case .unknownAuthority = problem { return nil }
-        return "\(problem)"
+        return problem.text(TLSErrorNames(remote: "the provider"))
     }
 }

@@ -9,93 +9,103 @@ import OpenSSLTLS
 struct CertificateCheckCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Say what will fail with certificates, or with a connection.",
+        abstract: "Find what will fail with certificates or a connection.",
         discussion: """
-            Prints a line for each finding, the worst first: OK, WARNING or CRITICAL, the file or the address, what is \
-            wrong and what to do. With --json each line is an object: severity (ok, warning, critical), code, place, \
-            text.
+            Examples:
+              apns-legacy certificate check push.pem --topic com.example.app
+              apns-legacy certificate check push.pem --connect gateway.example.com:2195
+              apns-legacy certificate check --quiet --warn-days 14 /etc/apns-legacy/*.pem
 
-            With --connect, a TLS connection is opened and closed again, with the first FILE as the client \
-            certificate where there is one. Nothing is sent. Do not use it on the feedback port: what the feedback \
-            service sends meanwhile is lost.
+            Prints a line for each finding, the worst first: OK, WARNING or CRITICAL, the file or address, what is \
+            wrong, and what to do.
 
-            Exit codes, as monitoring plugins have them: 0 nothing is wrong; 1 warnings, such as a certificate that \
-            expires soon; 2 something fails; 64 usage; 78 --trust cannot be used.
+            With --connect, the command opens and closes a TLS connection, with the first FILE as the client \
+            certificate. It sends nothing. Do not use it on the feedback port: entries that the service sends \
+            meanwhile are lost.
+
+            \(ExitStatus.list(
+                [
+                    .success: "nothing is wrong",
+                    .someRefused: "warnings, such as a certificate that expires soon",
+                    .checkFailed: "something fails",
+                    .configuration: "--trust is not usable",
+                ]
+            ))
             """
     )
 
-    @Argument(help: .value("file", "Certificates: PEM, DER or PKCS#12."))
+    @Argument(help: .value("file", "Certificates to check: PEM, DER or PKCS#12."), completion: .file())
     var files: [String] = []
 
-    @Option(help: .value("file", "The private key, where it is in a file of its own."))
+    @Option(help: .value("file", "The private key, if it is in another file."), completion: .file())
     var key: String?
 
-    @Option(help: .value("file", "A file with the passphrase in its first line."))
+    @Option(help: .value("file", "A file with the passphrase in its first line."), completion: .file())
     var passphraseFile: String?
 
-    @Option(help: .value("days", "Warn of a certificate that ends sooner."))
-    var warnDays = 30
-
-    @Option(name: .customLong("topic"), help: .value("topic", "A topic that it has to be for; once for each."))
+    @Option(name: .customLong("topic"), help: .value("bundle-id", "An app it must be for. Repeat for each."))
     var topics: [String] = []
 
-    @Option(
-        name: .customLong("environment"),
-        help: .value("production|sandbox", "An environment that it has to be for; once for each.")
-    )
+    @Option(name: .customLong("environment"), help: .value("name", "An environment it must be for. Repeat for each."))
     var environments: [Environment] = []
 
-    @Option(name: .customLong("name"), help: .value("host", "A host name or address it has to be for; once for each."))
+    @Option(name: .customLong("name"), help: .value("host", "A host name or address it must be for. Repeat for each."))
     var names: [String] = []
+
+    @Option(help: .value("days", "Warn if a certificate ends within this time."))
+    var warnDays = 30
 
     @Option(
         name: [.customLong("trust"), .customLong("authority")],
         help: .value(
             "file",
-            "The authorities, in PEM, that the certificates must lead to, and that of a server with --connect; by "
-                + "default a server's must lead to those of the system."
-        )
+            "The authorities, as PEM, that must have issued the certificates, or with --connect the server's. "
+                + "(default: for a server those of the system)"
+        ),
+        completion: .file()
     )
     var trust: String?
 
     @Option(
         name: .customLong("readers"),
-        help: .value("old|new", "Programs that have to read a .p12: of before 2018, or of today; once for each.")
+        help: .value("age", "Programs that must read a .p12: from before 2018, or current. Repeat for each.")
     )
     var readers: [CertificateChecker.ReaderAge] = [.new]
 
-    @Option(help: .value("host:port", "Open a TLS connection to it, too."))
+    @Option(help: .value("host:port", "Open a TLS connection to this address too."))
     var connect: String?
+
+    @Option(help: .value("duration", "How long connecting and the handshake may take."))
+    var timeout = DurationArgument(seconds: 10)
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: .value("duration", "How long connecting, and then the handshake, may take."))
-    var timeout = DurationArgument(seconds: 10)
-
-    @Flag(name: .shortAndLong, help: "Print only what is wrong, and nothing where nothing is.")
+    @Flag(name: .shortAndLong, help: "Print only what is wrong.")
     var quiet = false
 
-    @Flag(help: "Print an object of JSON for each finding.")
-    var json = false
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         guard !self.files.isEmpty || self.connect != nil else {
-            throw ValidationError("Give a FILE to check, or --connect HOST:PORT.")
+            throw ValidationError("nothing to check; name a FILE or use --connect HOST:PORT")
         }
         guard self.key == nil || self.files.count == 1 else {
-            throw ValidationError("--key goes with one FILE, that of its certificate.")
+            throw ValidationError("--key works with one FILE only")
         }
         guard self.connect == nil || self.files.count <= 1 else {
-            throw ValidationError("--connect goes with one FILE, the client certificate.")
+            throw ValidationError("--connect works with one FILE only, the client certificate")
         }
-        guard (0...36_500).contains(self.warnDays) else { throw ValidationError("--warn-days is 0 to 36500.") }
+        guard (0...36_500).contains(self.warnDays) else { throw ValidationError("--warn-days must be from 0 to 36500") }
         _ = try self.endpoint
     }
 
     private var endpoint: Endpoint? {
         get throws {
             guard let text = self.connect else { return nil }
-            let wrong = ValidationError("--connect is HOST:PORT, such as gateway.example.com:2195 or [::1]:2195.")
+            let wrong = ValidationError(
+                "invalid --connect; expected HOST:PORT, such as gateway.example.com:2195 or [::1]:2195"
+            )
             guard let colon = text.lastIndex(of: ":"), colon > text.startIndex,
                 let port = Int(text[text.index(after: colon)...]), (1...65535).contains(port)
             else { throw wrong }
@@ -125,9 +135,10 @@ struct CertificateCheckCommand: CertificateSubcommand {
         if let endpoint = try self.endpoint { findings += try await self.probe(endpoint, now: now) }
         findings.sort { $0.severity > $1.severity }
         for finding in findings where !self.quiet || finding.severity > .ok {
-            let line = self.json ? try CertificateReport.json(finding) : finding.line
-            try environment.console.write(line + "\n")
+            try environment.report(finding.line + "\n")
         }
+        let objects = try findings.map { try CertificateReport.json($0) }
+        environment.summary.set("findings", json: "[\(objects.joined(separator: ","))]")
         return findings.map(\.severity).max()?.status ?? .success
     }
 
@@ -140,7 +151,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
                 try TLSIdentity(contentsOf: path, key: self.key, passphrase: passphrase)
             }
         } catch {
-            let text = "no connection was made, since \(self.files[0]) cannot be used as a client certificate: \(error)"
+            let text = "no connection was made: \(self.files[0]) is no client certificate with key: \(error)"
             return [.init(severity: .critical, code: .clientCertificate, place: "\(endpoint)", text: text)]
         }
         var tls = try self.connection.tls(identity, trust: self.trust)

@@ -5,7 +5,7 @@ import BatchFiles
 import Glibc
 import OpenSSLTLS
 
-/// Finds out what will fail with files of certificates and keys.
+/// Checks files of certificates and keys for what will fail.
 struct CertificateChecker {
     /// What a certificate is to be good for.
     struct Wishes {
@@ -97,7 +97,7 @@ struct CertificateChecker {
         if let problem = file.problem { self.add(problem, path) }
         for key in file.keys { if let problem = key.problem { self.add(problem, path) } }
         if file.keys.isEmpty, file.problem == nil {
-            self.add(.critical, .keyMissing, "there is no private key in \(path); give --key the file that has it")
+            self.add(.critical, .keyMissing, "no private key in \(path); give the file that contains it with --key")
         }
         self.checkAccess(path, file, hasPassphrase: hasPassphrase)
     }
@@ -112,7 +112,7 @@ struct CertificateChecker {
             return
         }
         if file.form == .pkcs12, keys.isEmpty, file.problem == nil {
-            self.add(.critical, .keyMissing, "there is no private key in it; export it again, with the private key")
+            self.add(.critical, .keyMissing, "it contains no private key; export it again with its private key")
         }
         let readable = keys.filter { $0.publicKey != nil }
         if !readable.isEmpty, !readable.contains(where: { $0.matches(leaf) == true }) {
@@ -299,7 +299,12 @@ struct CertificateChecker {
             )
         case .certificateRevoked(let detail)?, .certificateUnacceptable(let detail)?:
             self.add(.critical, .untrusted, "it does not verify against \(verifier.file) (\(detail)); get another one")
-        case let problem?: self.add(.critical, .untrusted, "it does not verify against \(verifier.file): \(problem)")
+        case let problem?:
+            self.add(
+                .critical,
+                .untrusted,
+                "it does not verify against \(verifier.file): \(problem.text(TLSErrorNames(remote: "its owner")))"
+            )
         }
     }
 
@@ -337,8 +342,8 @@ struct CertificateChecker {
             self.add(
                 .critical,
                 .noAlternativeNames,
-                "it has no subject alternative names, and present clients do not look at the common name; have it "
-                    + "issued anew with them"
+                "it has no subject alternative names, and current clients ignore the common name; have it "
+                    + "issued again with them"
             )
         }
     }

@@ -8,9 +8,14 @@ public struct CertificateCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "certificate",
-        abstract: "Show, check, make and convert certificates and keys.",
+        abstract: "Show, check, create and convert certificates and keys.",
         discussion: """
-            Files are PEM, DER or PKCS#12 (.p12, .pfx), told apart by what is in them. Passphrases come from files, \
+            Examples:
+              apns-legacy certificate show push.p12 --passphrase-file pass.txt
+              apns-legacy certificate check push.pem --connect gateway.example.com:2195
+              apns-legacy certificate new authority
+
+            Files are PEM, DER or PKCS#12 (.p12, .pfx); the command detects which. A passphrase is read from a file, \
             never from the command line.
             """,
         subcommands: [

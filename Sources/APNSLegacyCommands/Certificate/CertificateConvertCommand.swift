@@ -9,14 +9,26 @@ import TestCertificates
 struct CertificateConvertCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "convert",
-        abstract: "Write a certificate with its key in another form.",
+        abstract: "Write a certificate with its key in another format.",
         discussion: """
-            modern is a .p12 with AES-256, for programs of today; legacy one with Triple DES and SHA-1, which programs \
-            of before 2018 read, and OpenSSL 3 as well; pem holds the certificates and the key in text, encrypted with \
-            --output-passphrase-file. The intermediate certificates come along.
+            Examples:
+              apns-legacy certificate convert push.p12 push.pem --passphrase-file pass.txt
+              apns-legacy certificate convert push.pem push.p12 --key push.key.pem \\
+                  --output-passphrase-file pass.txt
 
-            Exit codes: 0 written; 64 usage; 66 a file cannot be read; 73 OUT is there already or cannot be made; 74 \
-            it cannot be written; 78 there is no key, or another one, or the passphrase is wrong.
+            The form modern is a .p12 with AES-256, for current programs. The form legacy is a .p12 with Triple DES \
+            and SHA-1, which programs from before 2018 read, and OpenSSL 3 too. The form pem has the certificates and \
+            the key as text, encrypted with --output-passphrase-file. Intermediate certificates are included.
+
+            \(ExitStatus.list(
+                [
+                    .success: "written",
+                    .noInput: "a file cannot be read",
+                    .cannotCreate: "OUT exists or cannot be created",
+                    .configuration: "there is no key, the key does not match, or the passphrase is wrong",
+                ],
+                .ioError
+            ))
             """
     )
 
@@ -38,32 +50,28 @@ struct CertificateConvertCommand: CertificateSubcommand {
         static var allValueStrings: [String] { TestIdentity.PKCS12Form.allValueStrings + ["pem"] }
     }
 
-    @Argument(help: .value("in", "The certificate: PEM, DER or PKCS#12."))
+    @Argument(help: .value("in", "The certificate: PEM, DER or PKCS#12."), completion: .file())
     var input: String
 
-    @Argument(help: .value("out", "The new file, which only its owner can read."))
+    @Argument(help: .value("out", "The new file, readable only by its owner."), completion: .file())
     var output: String
 
-    @Option(
-        help: .value(
-            "legacy|modern|pem",
-            "The form of the new file; by default modern where its name ends in .p12 or .pfx, and pem where in .pem."
-        )
-    )
+    @Option(help: .value("form", "The form of the new file. (default: from its name: .p12 and .pfx modern, .pem pem)"))
     var form: Form?
 
-    @Option(help: .value("file", "The private key, where it is in a file of its own."))
+    @Option(help: .value("file", "The private key, if it is in another file."), completion: .file())
     var key: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the input in its first line."))
+    @Option(help: .value("file", "A file with the passphrase of IN in its first line."), completion: .file())
     var passphraseFile: String?
 
     @Option(
-        help: .value("file", "A file with the passphrase of the new file; by default, for a .p12, that of the input.")
+        help: .value("file", "A file with the passphrase of OUT. (default: for a .p12, that of IN)"),
+        completion: .file()
     )
     var outputPassphraseFile: String?
 
-    @Flag(help: "Replace OUT where it is there.")
+    @Flag(help: "Replace OUT if it exists.")
     var force = false
 
     private var outputForm: Form {
@@ -72,18 +80,18 @@ struct CertificateConvertCommand: CertificateSubcommand {
             let name = self.output.lowercased()
             if name.hasSuffix(".p12") || name.hasSuffix(".pfx") { return .pkcs12(.aes256) }
             if name.hasSuffix(".pem") { return .pem }
-            throw ValidationError("Say --form legacy, modern or pem: the name \(self.output) does not tell.")
+            throw ValidationError("unknown form of \(self.output); use --form legacy, modern or pem")
         }
     }
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         let form = try self.outputForm
         guard form == .pem || self.outputPassphraseFile != nil || self.passphraseFile != nil else {
             throw ValidationError(
-                """
-                A .p12 needs a passphrase, since old programs read none without one. Give --passphrase-file FILE with \
-                that of IN, which OUT gets as well, or --output-passphrase-file FILE with another.
-                """
+                "a .p12 needs a passphrase; use --output-passphrase-file FILE, or --passphrase-file FILE for IN and OUT"
             )
         }
     }
@@ -110,7 +118,9 @@ struct CertificateConvertCommand: CertificateSubcommand {
         files.add(self.output, bytes, .secret)
         try files.write()
         let isOpen = form == .pem && passphrase == nil
-        environment.console.print(
+        environment.summary.set("file", self.output)
+        environment.summary.set("certificates", certificates.count)
+        environment.reportLine(
             "\(self.output): \(certificates.count.counted("certificate")) and the private key"
                 + (isOpen ? ", not encrypted; keep it secret" : ", encrypted")
         )
@@ -130,13 +140,13 @@ struct CertificateConvertCommand: CertificateSubcommand {
         let keyPath = self.key ?? self.input
         if let problem = keys.compactMap(\.problem).first { throw CertificateShowCommand.failure(problem, keyPath) }
         guard !file.certificates.isEmpty else {
-            throw CommandFailure(.configuration, "\(self.input): there is no certificate in it; nothing was written.")
+            throw CommandFailure(.configuration, "\(self.input): no certificate in it; nothing was written")
         }
         guard !keys.isEmpty else {
             throw CommandFailure(
                 .configuration,
-                "\(self.input): there is no private key in it; nothing was written. Give --key FILE, or export it "
-                    + "again with its private key."
+                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again with its "
+                    + "private key"
             )
         }
         guard let leaf = file.leaf(keys), let key = keys.first(where: { $0.matches(leaf) == true }),
@@ -144,15 +154,15 @@ struct CertificateConvertCommand: CertificateSubcommand {
         else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): the private key belongs to no certificate of \(self.input); nothing was written. Give the "
-                    + "key that the certificate was requested with."
+                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give the "
+                    + "key that the certificate was requested with"
             )
         }
         guard keys.count == 1 else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): there are \(keys.count) private keys in it, and one would be kept; nothing was written. "
-                    + "Give --key a file with one."
+                "\(keyPath): it contains \(keys.count) private keys, and only one can be kept; nothing was written: give "
+                    + "a file with one key with --key"
             )
         }
         let chain = [leaf] + file.chain(above: leaf)
@@ -161,7 +171,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
             let identity = try TestIdentity(certificatePEM: certificates.flatMap(\.pem), keyPEM: keyPEM)
             return (identity, certificates)
         } catch {
-            throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used (\(error)).")
+            throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used: \(error)")
         }
     }
 }

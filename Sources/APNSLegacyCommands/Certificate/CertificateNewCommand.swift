@@ -10,13 +10,24 @@ import TestCertificates
 struct CertificateNewCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new",
-        abstract: "Make an authority of your own, and certificates for servers and providers.",
+        abstract: "Create a certificate authority, and certificates for servers and providers.",
         discussion: """
-            Each certificate is written to NAME.pem and its key to NAME.key.pem, which only its owner can read. \
-            Nothing is overwritten without --force.
+            Examples:
+              apns-legacy certificate new authority
+              apns-legacy certificate new server --name gateway.example.com --apple-names
+              apns-legacy certificate new client --topic com.example.app
 
-            Exit codes: 0 made; 64 usage; 73 a file is in the way or cannot be made; 74 a file cannot be written; 78 \
-            the authority cannot be used.
+            A certificate is written to NAME.pem, and its key to NAME.key.pem, which only its owner can read. Nothing \
+            is overwritten without --force.
+
+            \(ExitStatus.list(
+                [
+                    .success: "created",
+                    .cannotCreate: "a file exists or cannot be created",
+                    .configuration: "the authority is not usable",
+                ],
+                .ioError
+            ))
             """,
         subcommands: [NewAuthorityCommand.self, NewServerCommand.self, NewClientCommand.self]
     )
@@ -24,13 +35,13 @@ struct CertificateNewCommand: ParsableCommand {
 
 /// What is said of every new certificate.
 struct NewCertificateOptions: ParsableArguments, Sendable {
-    @Option(help: .value("rsa|ec", "The kind of its key; many old clients know rsa alone."))
+    @Option(help: .value("kind", "The kind of the key; many old clients support only rsa."))
     var keyType = SimulatorCertificateOptions.KeyType.rsa
 
-    @Option(help: .value("days", "How long it is good; by default 824 for a server, and 3650 else."))
+    @Option(help: .value("days", "How long it is valid. (default: 824 for a server, else 3650)"))
     var days: Int?
 
-    @Flag(help: "Replace files that are there.")
+    @Flag(help: "Replace files that exist.")
     var force = false
 
     private static let dayCountMax = 36_500
@@ -38,7 +49,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
 
     func validate() throws {
         guard (1...Self.dayCountMax).contains(self.days ?? 1) else {
-            throw ValidationError("--days is 1 to \(Self.dayCountMax).")
+            throw ValidationError("--days must be from 1 to \(Self.dayCountMax)")
         }
     }
 
@@ -60,8 +71,8 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         guard self.days == nil || end <= lastEnd else {
             throw CommandFailure(
                 .usage,
-                "--days is too many: the authority itself ends on \(TimeText(seconds: lastEnd).text). Give fewer, or "
-                    + "make a new authority."
+                "--days is too large: the authority's own certificate expires on \(TimeText(seconds: lastEnd).text); "
+                    + "give fewer days, or make a new authority"
             )
         }
         return .init(notBefore: now - Self.day, notAfter: min(end, lastEnd))
@@ -70,10 +81,10 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
 
 /// Which authority issues a certificate.
 struct IssuingOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "The authority's certificate, as `certificate new authority` made it."))
+    @Option(help: .value("file", "The certificate of the authority."), completion: .file())
     var authority = "authority.pem"
 
-    @Option(help: .value("file", "The authority's key."))
+    @Option(help: .value("file", "The key of the authority."), completion: .file())
     var authorityKey = "authority.key.pem"
 
     /// Reads the authority.
@@ -103,12 +114,12 @@ struct IssuingOptions: ParsableArguments, Sendable {
         guard authority.certificate.isAuthority else {
             throw CommandFailure(
                 .configuration,
-                "\(self.authority) is no authority's certificate. Name one that `certificate new authority` made."
+                "\(self.authority) is not the certificate of an authority; give one made by certificate new authority"
             )
         }
         guard !authority.certificate.isExpired(at: now) else {
             let end = TimeText(seconds: authority.certificate.notAfter).text
-            throw CommandFailure(.configuration, "\(self.authority) ended on \(end). Make a new authority.")
+            throw CommandFailure(.configuration, "\(self.authority) expired on \(end); make a new authority")
         }
         return authority
     }
@@ -129,25 +140,43 @@ private struct CertificateNames {
 struct NewAuthorityCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "authority",
-        abstract: "Make an authority of your own, which issues certificates.",
-        discussion: "Keep its key where nobody else can read it: who has the key can make certificates."
+        abstract: "Create a certificate authority.",
+        discussion: """
+            Examples:
+              apns-legacy certificate new authority
+              apns-legacy certificate new authority --name "Example push" --output example
+
+            Keep its key where only you can read it: with the key, anyone can issue certificates.
+
+            \(ExitStatus.list(
+                [
+                    .success: "created",
+                    .cannotCreate: "a file exists or cannot be created",
+                    .configuration: "the authority is not usable",
+                ],
+                .ioError
+            ))
+            """
     )
 
     static var words: String { "certificate new authority" }
 
-    @Option(help: .value("text", "What the authority is called, in up to 64 characters."))
+    @Option(help: .value("text", "The name of the authority, up to 64 characters."))
     var name = "apns-legacy authority"
 
     @OptionGroup var certificate: NewCertificateOptions
 
-    @Option(help: .value("name", "What the names of the files begin with."))
+    @Option(help: .value("name", "The beginning of the names of the files."))
     var output = "authority"
 
     private static let dayCount = 3650
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func validate() throws {
         guard (1...64).contains(self.name.unicodeScalars.count), self.name.isPrintable else {
-            throw ValidationError("--name is 1 to 64 characters.")
+            throw ValidationError("--name must have 1 to 64 characters")
         }
     }
 
@@ -165,11 +194,16 @@ struct NewAuthorityCommand: ConsoleCommand {
         files.add(names.certificate, authority.certificatePEM, .shared)
         try files.write()
         let end = TimeText(seconds: authority.certificate.notAfter).text
-        environment.console.print(
+        environment.summary.set("files", [names.certificate, names.key])
+        environment.reportLine(
             """
-            \(names.certificate): the authority's certificate, good until \(end)
-            \(names.key): its key; keep it secret
-            Next: let machines that connect to your gateway trust \(names.certificate), and issue certificates with
+            \(names.certificate): the authority's certificate, valid until \(end)
+            \(names.key): its private key; keep it secret
+            """
+        )
+        environment.console.say(
+            """
+            Next: make machines that connect to your gateway trust \(names.certificate), and issue certificates with
               apns-legacy certificate new server --authority \(names.certificate) --authority-key \(names.key) ...
               apns-legacy certificate new client --authority \(names.certificate) --authority-key \(names.key) ...
             """
@@ -182,33 +216,52 @@ struct NewAuthorityCommand: ConsoleCommand {
 struct NewServerCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "server",
-        abstract: "Make a certificate for a gateway."
+        abstract: "Create a certificate for a gateway.",
+        discussion: """
+            Examples:
+              apns-legacy certificate new server --name gateway.example.com
+              apns-legacy certificate new server --apple-names --output apple
+
+            \(ExitStatus.list(
+                [
+                    .success: "created",
+                    .cannotCreate: "a file exists or cannot be created",
+                    .configuration: "the authority is not usable",
+                ],
+                .ioError
+            ))
+            """
     )
 
     static var words: String { "certificate new server" }
 
-    @Option(name: .customLong("name"), help: .value("host", "A host name or address that it is for; once for each."))
+    @Option(name: .customLong("name"), help: .value("host", "A host name or address of the server. Repeat for each."))
     var names: [String] = []
 
-    @Flag(help: "It is for Apple's former host names, too, such as gateway.push.apple.com, and for localhost.")
+    @Flag(help: "Add Apple's former host names, such as gateway.push.apple.com, and localhost.")
     var appleNames = false
 
     @OptionGroup var issuing: IssuingOptions
 
     @OptionGroup var certificate: NewCertificateOptions
 
-    @Option(help: .value("name", "What the names of the files begin with."))
+    @Option(help: .value("name", "The beginning of the names of the files."))
     var output = "server"
 
     /// Apple's systems refuse a server's certificate of more than 825 days.
     private static let dayCount = 824
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func validate() throws {
         guard !self.names.isEmpty || self.appleNames else {
-            throw ValidationError("Give --name HOST, once for each name of the server, or --apple-names.")
+            throw ValidationError("no host name; use --name HOST, once for each, or --apple-names")
         }
         if let name = self.names.first(where: { !SimulatorCertificates.isName($0) }) {
-            throw ValidationError("--name \(name): neither a host name, such as apns.example, nor an address.")
+            throw ValidationError(
+                "invalid --name \(name.printable()); expected a host name such as apns.example, or an address"
+            )
         }
     }
 
@@ -232,12 +285,15 @@ struct NewServerCommand: ConsoleCommand {
         new.add(files.certificate, server.certificatePEM, .shared)
         try new.write()
         let end = TimeText(seconds: server.identity.certificate.notAfter).text
-        environment.console.print(
+        environment.summary.set("files", [files.certificate, files.key])
+        environment.reportLine(
             """
-            \(files.certificate): the certificate for \(names.joined(separator: ", ")), good until \(end)
-            \(files.key): its key; keep it secret
-            Next: name both in gateway.yaml, under server, and let clients trust \(self.issuing.authority)
+            \(files.certificate): the certificate for \(names.joined(separator: ", ")), valid until \(end)
+            \(files.key): its private key; keep it secret
             """
+        )
+        environment.console.say(
+            "Next: name both in gateway.yaml, under server, and make clients trust \(self.issuing.authority)"
         )
         return .success
     }
@@ -247,24 +303,38 @@ struct NewServerCommand: ConsoleCommand {
 struct NewClientCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "client",
-        abstract: "Make a certificate for a provider that connects to your gateway.",
+        abstract: "Create a certificate for a provider.",
         discussion: """
-            It has the form of Apple's push certificates. Your gateway accepts it, if the authority is named in \
-            gateway.yaml; Apple's services do not.
+            Examples:
+              apns-legacy certificate new client --topic com.example.app
+              apns-legacy certificate new client --topic com.example.app --p12 legacy \\
+                  --passphrase-file pass.txt
+
+            The certificate has the form of Apple's push certificates. Your gateway accepts it if gateway.yaml names \
+            the authority; Apple's services do not.
+
+            \(ExitStatus.list(
+                [
+                    .success: "created",
+                    .cannotCreate: "a file exists or cannot be created",
+                    .configuration: "the authority is not usable",
+                ],
+                .ioError
+            ))
             """
     )
 
     static var words: String { "certificate new client" }
 
-    @Option(name: .customLong("topic"), help: .value("topic", "An app's bundle identifier; once for each."))
+    @Option(name: .customLong("topic"), help: .value("bundle-id", "An app. Repeat for each."))
     var topics: [String]
 
-    @Option(help: .value("identifier", "The identifier of the developer team."))
+    @Option(help: .value("id", "The identifier of the developer team."))
     var team: String?
 
     @Option(
         name: .customLong("environment"),
-        help: .value("production|sandbox", "Where it may connect; once for each. By default both.")
+        help: .value("name", "Where it may connect. Repeat for each. (default: both)")
     )
     var environments: [Environment] = []
 
@@ -275,37 +345,44 @@ struct NewClientCommand: ConsoleCommand {
     @Option(
         name: .customLong("p12"),
         help: .value(
-            "legacy|modern",
-            "Write a .p12 as well, once for each form: NAME-legacy.p12 for programs of before 2018, NAME.p12."
+            "form",
+            "Also write NAME-legacy.p12, for programs from before 2018, or NAME.p12. Repeat for both."
         )
     )
     var forms: [TestIdentity.PKCS12Form] = []
 
-    @Option(help: .value("file", "A file with the passphrase for the .p12 in its first line."))
+    @Option(help: .value("file", "A file with the passphrase for the .p12 in its first line."), completion: .file())
     var passphraseFile: String?
 
-    @Flag(help: "Write certificate and key into one file as well, NAME-combined.pem, as PHP's local_cert takes them.")
+    @Flag(help: "Also write certificate and key to one file, NAME-combined.pem, for PHP's local_cert.")
     var combined = false
 
-    @Option(help: .value("name", "What the names of the files begin with."))
+    @Option(help: .value("name", "The beginning of the names of the files."))
     var output = "provider"
 
     /// Old clients get copies, which are not easily replaced.
     private static let dayCount = 3650
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func validate() throws {
-        guard !self.topics.isEmpty else { throw ValidationError("Give --topic, once for each app.") }
+        guard !self.topics.isEmpty else { throw ValidationError("no app; use --topic BUNDLE-ID, once for each") }
         for topic in self.topics {
             guard PushServerConfiguration.isTopic(topic) else {
-                throw ValidationError("--topic \(topic): an app's bundle identifier, such as com.example.app.")
+                throw ValidationError(
+                    "invalid --topic \(topic.printable()); expected a bundle identifier such as com.example.app"
+                )
             }
         }
-        guard Set(self.topics).count == self.topics.count else { throw ValidationError("Give each --topic once.") }
+        guard Set(self.topics).count == self.topics.count else {
+            throw ValidationError("a --topic is repeated; use each once")
+        }
         if let team = self.team, !(1...64).contains(team.unicodeScalars.count) || !team.isPrintable {
-            throw ValidationError("--team is 1 to 64 characters.")
+            throw ValidationError("--team must have 1 to 64 characters")
         }
         guard self.forms.isEmpty || self.passphraseFile != nil else {
-            throw ValidationError("--p12 needs --passphrase-file FILE, since old programs read no .p12 without one.")
+            throw ValidationError("--p12 needs --passphrase-file FILE")
         }
     }
 
@@ -335,15 +412,16 @@ struct NewClientCommand: ConsoleCommand {
         try new.write()
         let end = TimeText(seconds: client.identity.certificate.notAfter).text
         var lines = [
-            "\(names.certificate): the certificate for \(self.topics.joined(separator: ", ")), good until \(end)",
-            "\(names.key): its key; keep it secret",
+            "\(names.certificate): the certificate for \(self.topics.joined(separator: ", ")), valid until \(end)",
+            "\(names.key): its private key; keep it secret",
         ]
-        if self.forms.contains(.aes256) { lines.append("\(names.modern): both, for programs of today") }
-        if self.forms.contains(.tripleDES) { lines.append("\(names.legacy): both, for programs of before 2018") }
-        if self.combined { lines.append("\(names.combined): both in PEM, as PHP's local_cert takes them") }
+        if self.forms.contains(.aes256) { lines.append("\(names.modern): both, for current programs") }
+        if self.forms.contains(.tripleDES) { lines.append("\(names.legacy): both, for programs from before 2018") }
+        if self.combined { lines.append("\(names.combined): both in PEM, for PHP's local_cert") }
         let target = "authority: \(self.issuing.authority) under clients of its provider in gateway.yaml"
-        lines.append("Next: copy what the provider reads to its machine, and name \(target)")
-        environment.console.print(lines.joined(separator: "\n"))
+        environment.summary.set("files", paths)
+        environment.reportLine(lines.joined(separator: "\n"))
+        environment.console.say("Next: copy what the provider reads to its machine, and name \(target)")
         return .success
     }
 }
@@ -364,7 +442,7 @@ enum NewPassphrase {
         guard !line.isEmpty, !line.contains(0), let text = String(validating: line, as: UTF8.self) else {
             throw CommandFailure(
                 .configuration,
-                "\(path) has no passphrase in its first line, in UTF-8. Write one into it."
+                "\(path) has no passphrase in its first line; write one into it, in UTF-8"
             )
         }
         return text

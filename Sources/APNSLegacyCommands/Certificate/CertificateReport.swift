@@ -123,12 +123,12 @@ struct CertificateReport: Encodable {
     static func text(_ error: TLSError) -> String {
         switch error {
         case .passphraseMissing:
-            "encrypted, and no passphrase was given; add --passphrase-file FILE with the passphrase in its first line"
+            "encrypted, and no passphrase given; add --passphrase-file FILE, with the passphrase in its first line"
         case .passphraseWrong:
             "the passphrase does not decrypt it; give the one that was chosen when the file was exported"
-        case .identityMalformed(let detail): "damaged, or neither PEM nor DER nor PKCS#12 (\(detail)); export it again"
+        case .identityMalformed(let detail): "not PEM, PKCS#12 or DER, or damaged (\(detail)); export it again"
         case .tooManyParts(let countMax):
-            "there are more than \(countMax.grouped) certificates and keys in it; give a file with fewer"
+            "it contains more than \(countMax.grouped) certificates and keys; keep only those that are needed"
         default: "\(error)"
         }
     }

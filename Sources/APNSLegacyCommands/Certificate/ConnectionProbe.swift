@@ -9,22 +9,22 @@ import NIOPosix
 import NIOTLS
 import OpenSSLTLS
 
-/// Opens a TLS connection to a service to find out whether that works, and what each end thinks of the other.
+/// Opens a TLS connection to a service to find out whether the handshake succeeds, and what each side reports.
 struct ConnectionProbe: Sendable {
     let endpoint: Endpoint
     let proxy: Proxy?
     let tls: TLSConfiguration
     let connectDurationMax: Duration
 
-    /// What a connection came to.
+    /// The result of a connection.
     struct Outcome: Sendable {
         /// What the handshake found; `nil` where it did not succeed.
         var handshake: Handshake?
-        /// What ended the connection before this end did.
+        /// What ended the connection before this side did.
         var failure: (any Error)?
         /// Whether the service closed the connection.
         var isClosed = false
-        /// How much the service sent without being asked.
+        /// How many bytes the service sent unasked.
         var byteCount = 0
         /// The first bytes of that.
         var firstBytes: [UInt8] = []
@@ -49,11 +49,11 @@ struct ConnectionProbe: Sendable {
         var hasCertificateRequest: Bool
     }
 
-    /// How long a service may take to refuse the client's certificate after the handshake, as TLS 1.3 has it, or to
-    /// close the connection without a word, as Apple's gateway did.
+    /// How long a service may take after the handshake to refuse the client's certificate, as in TLS 1.3, or to close the
+    /// connection without an alert, as Apple's gateway did.
     private static let refusalDurationMax = TimeAmount.seconds(2)
 
-    /// Connects, and puts what came of it into findings.
+    /// Connects, and reports the result in findings.
     func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
         let outcome: Outcome
         do {
@@ -67,6 +67,7 @@ struct ConnectionProbe: Sendable {
     private func outcome() async throws -> Outcome {
         let opener = try ConnectionOpener(
             endpoint: self.endpoint,
+            role: .server,
             proxy: self.proxy,
             tls: self.tls,
             connectDurationMax: self.connectDurationMax,
@@ -91,7 +92,7 @@ struct ConnectionProbe: Sendable {
     }
 }
 
-/// The last handler of a probe's channel: waits for the handshake, and a moment for what the service says after it.
+/// The last handler of a probe's channel: waits for the handshake, and a moment for what the service sends after it.
 private final class ProbeHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -181,15 +182,14 @@ extension ConnectionProbe {
         let isIdentityUnseen = self.tls.identity != nil && !handshake.hasCertificateRequest
         if isIdentityUnseen {
             let text =
-                "the server did not ask for a client certificate, so that nothing is known of what it thinks of yours; "
-                + "check the host and the port"
+                "the server did not ask for a client certificate, so yours was not checked; check host and port"
             findings.append(self.finding(.warning, .clientCertificate, text))
         }
         guard !outcome.isHTTP2 else { return findings }
         if outcome.byteCount > 0 {
             let text =
-                "\(outcome.byteCount.counted("byte")) came without being asked for; is this the feedback service? What "
-                + "it sent is lost"
+                "the server sent \(outcome.byteCount.counted("byte")) unasked; if this is a feedback service, that part of "
+                + "its list is lost"
             findings.append(self.finding(.warning, .connection, text))
         } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
             findings.append(self.closing(isOrderly: outcome.failure == nil))
@@ -202,18 +202,18 @@ extension ConnectionProbe {
     /// - Parameter isOrderly: whether it said so, by close_notify.
     /// - Returns: the finding.
     private func closing(isOrderly: Bool) -> CertificateFinding {
-        let start = "the handshake succeeded, and then the service closed the connection without an alert; "
-        let advice = "check its environment and topic, whether it was revoked, and the service's log"
+        let start = "the handshake succeeded, and then the server closed the connection without an alert; "
+        let advice = "check its environment and topic, whether it is revoked, and the log of the server"
         guard self.tls.identity != nil else {
-            let text = start + "it probably wants a client certificate: give its FILE"
+            let text = start + "it probably requires a client certificate: give its FILE"
             return self.finding(.critical, .clientCertificate, text)
         }
         guard isOrderly else {
-            let text = start + "so does one that does not accept the client certificate: " + advice
+            let text = start + "it probably does not accept the client certificate: " + advice
             return self.finding(.critical, .clientCertificate, text)
         }
         let text =
-            start + "a feedback service that has nothing to say does so, and any other that does not accept the client "
+            start + "a feedback service with an empty list does this, and any other that does not accept the client "
             + "certificate: " + advice
         return self.finding(.warning, .clientCertificate, text)
     }
@@ -242,100 +242,26 @@ extension ConnectionProbe {
     }
 
     private func finding(for error: any Error) -> CertificateFinding {
-        guard let error = error as? TLSError else {
-            let failure = ConnectionFailure(error)
-            let detail = failure.detail.last == "." ? String(failure.detail.dropLast()) : failure.detail
-            return self.finding(.critical, .connection, detail)
+        let names = TLSErrorNames(remote: "the server", self.tls)
+        let failure = ConnectionFailure(error, names)
+        guard let error = error as? TLSError else { return self.finding(.critical, .connection, "\(failure)") }
+        if case .wrongHost(let expected, _) = error {
+            let text = "\(failure), or issue one with --name \(expected)"
+            return self.finding(.critical, .wrongName, text)
         }
-        return self.serverFinding(error) ?? self.clientFinding(error)
-            ?? self.finding(.critical, .connection, "\(error)")
+        return self.finding(.critical, Self.code(error), CommandFailure.text(failure))
     }
 
-    /// What is wrong with the server.
-    private func serverFinding(_ error: TLSError) -> CertificateFinding? {
-        let code: CertificateFinding.Code
-        let text: String
+    private static func code(_ error: TLSError) -> CertificateFinding.Code {
         switch error {
-        case .certificateExpired(let detail):
-            code = .serverCertificate
-            text = "the server's certificate has expired (\(detail)); its owner must renew it; check this clock, too"
-        case .certificateNotYetValid(let detail):
-            code = .serverCertificate
-            text = "the server's certificate is not valid yet (\(detail)); check the clocks"
-        case .unknownAuthority(let detail):
-            code = .untrusted
-            text =
-                "the server's certificate leads to no authority that is trusted here (\(detail)); if it is the right "
-                + "server, give --trust FILE with the certificate of its authority"
-        case .wrongHost(let expected, let presented):
-            code = .wrongName
-            let names = presented.isEmpty ? "no host" : presented.joined(separator: ", ")
-            text =
-                "the server's certificate is not for \(expected) but for \(names); connect by a name that it is for, "
-                + "or issue one with --name \(expected)"
-        case .certificateRevoked(let detail):
-            code = .serverCertificate
-            text = "the server's certificate was revoked (\(detail)); its owner must get a new one"
-        case .certificateUnacceptable(let detail):
-            code = .serverCertificate
-            text = "the server's certificate does not verify (\(detail)); its owner must replace it"
-        case .versionRefused(let detail):
-            code = .tlsVersion
-            text =
-                "the server and this end have no version of TLS in common (\(detail)); an old server needs "
-                + "--tls-min 1.0"
-        case .noCommonCipher(let detail):
-            code = .tlsVersion
-            text = "the server and this end have no cipher in common (\(detail)); an old server needs --tls-min 1.0"
-        case .peerDoesNotSpeakTLS(let detail):
-            code = .notTLS
-            text = "what answers there does not speak TLS (\(detail)); check the host and the port"
-        case .handshakeTimedOut:
-            code = .connection
-            text = "the TLS handshake took too long; check host, port, and what lies in between"
-        case .alert(let number, let detail):
-            code = .connection
-            text = "the server ended the connection with TLS alert \(number) (\(detail)); see its log"
-        case .noCommonApplicationProtocol:
-            code = .connection
-            text =
-                "the server takes only application protocols (ALPN) that were not offered; check the host and the port"
-        case .closedDuringHandshake:
-            code = .connection
-            text =
-                "the server closed the connection during the handshake; check host and port"
-                + (self.tls.identity == nil ? "" : ", and in its log whether it does not accept the client certificate")
-        default: return nil
+        case .certificateExpired, .certificateNotYetValid, .certificateRevoked, .certificateUnacceptable:
+            .serverCertificate
+        case .unknownAuthority: .untrusted
+        case .wrongHost: .wrongName
+        case .versionRefused, .noCommonCipher: .tlsVersion
+        case .notTLS: .notTLS
+        case .ownCertificateRefused, .handshakeRefused, .identityTooWeak: .clientCertificate
+        default: .connection
         }
-        return self.finding(.critical, code, text)
-    }
-
-    /// What the server says about the client's certificate.
-    private func clientFinding(_ error: TLSError) -> CertificateFinding? {
-        let text: String
-        switch error {
-        case .ownCertificateRefused(let alert, let detail) where alert == 116 || self.tls.identity == nil:
-            text = "the server wants a client certificate, and none was given (\(detail)); give its FILE"
-        case .ownCertificateRefused(45, let detail):
-            text = "the server says that the client certificate has expired (\(detail)); renew it, or check its clock"
-        case .ownCertificateRefused(44, let detail):
-            text = "the server says that the client certificate was revoked (\(detail)); get a new one"
-        case .ownCertificateRefused(48, let detail):
-            text =
-                "the server does not know the authority of the client certificate (\(detail)); give the server that "
-                + "authority's certificate, or this command the right client certificate"
-        case .ownCertificateRefused(_, let detail):
-            text =
-                "the server does not accept the client certificate (\(detail)); check that it is the right one for "
-                + "this server and environment"
-        case .handshakeRefused(_, let detail):
-            text =
-                "the server refused the handshake (\(detail)); "
-                + (self.tls.identity == nil ? "it probably wants a client certificate: give its FILE" : "see its log")
-        case .identityTooWeak(let detail):
-            text = "no connection was made: OpenSSL refuses the client certificate (\(detail)); get a stronger one"
-        default: return nil
-        }
-        return self.finding(.critical, .clientCertificate, text)
     }
 }

@@ -11,82 +11,88 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
     public static let configuration = CommandConfiguration(
         commandName: "feedback",
-        abstract: "Read the feedback service's lists of dead tokens into a purge list, losing none.",
+        abstract: "Read dead tokens from the feedback service into a purge list.",
         discussion: """
-            Reading empties the service's list. So what comes is on the disk, in the spool, before anything else is \
-            done with it, and leaves the spool when the purge list has it. What an earlier run left there comes \
-            first. Run it from cron, or with --every as a daemon; it may be killed at any moment.
+            Examples:
+              apns-legacy feedback --host feedback.example.com --certificate push.pem \\
+                  --purge-list dead.sqlite
+              apns-legacy feedback --host feedback.example.com --certificates certs/ \\
+                  --purge-list dead.sqlite --every 1h
 
-            On standard output: with --output, the tokens that were read this time. On standard error: a line for \
-            each certificate.
+            The service forgets what it has sent. So the command writes each entry to the spool on disk before \
+            anything else, and removes it from there when the purge list has it. You can stop the command at any \
+            moment; the next run imports what is left in the spool first. Run it from cron, or with --every as a daemon.
 
-            Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
-            no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
-            does not serve, or says nothing and stays open; 70 a fault in this program; 71 the system allows too few \
-            open files or too little memory; 73, 74 a file cannot be made or written; 75 another drain is at work, the \
-            time was too short or over before its turn, or the list is longer than --max-bytes: run again; 77 TLS or \
-            the certificate does not permit it, or the service ended the connection without a word; 78 a certificate \
-            or key cannot be used. With several certificates, the worst.
+            With --output, the tokens of this run go to standard output. A line for each certificate goes to \
+            standard error. With several certificates, the exit code is that of the worst.
+
+            \(ExitStatus.list(
+                [
+                    .success: "done, also if the list was empty",
+                    .dataError: "an incomplete or invalid entry, or a damaged file (it is kept in the spool)",
+                    .noInput: "a folder cannot be read",
+                    .unavailable: "the service cannot be reached, or sends nothing and stays open",
+                    .tryAgain: "another run is reading, or the list is not read to its end (run the command again)",
+                ],
+                .cannotCreate, .ioError, .notPermitted, .configuration
+            ))
             """
     )
 
-    @OptionGroup(title: "Where and who")
+    @OptionGroup(title: "Service")
     var endpoint: FeedbackEndpointOptions
 
-    @Option(help: .value("file", "The list of dead tokens; made where it is not there."))
+    @Option(help: .value("file", "The purge list to add dead tokens to; created if missing."), completion: .file())
     var purgeList: String
 
-    @Option(
-        help: .value("folder", "The folder for what the list does not have yet; by default the list's path and .spool.")
-    )
-    var spool: String?
-
-    @Option(help: .value("text|csv|jsonl", "Print the tokens that were read."))
+    @Option(help: .value("format", "Print the tokens of this run."))
     var output: FeedbackPrinter.Format?
 
-    @Option(help: .value("1h", "Go on, one drain of each list in so much time, give or take a tenth."))
+    @Option(help: .value("duration", "Keep running, and read each list once in this time, such as 1h."))
     var every: DurationArgument?
+
+    @Option(help: .value("duration", "How long reading one list may take."))
+    var deadline = DurationArgument(seconds: 600)
 
     @Option(
         help: .value(
-            "5s",
-            "For a service that stays open behind its list: what has said nothing for so long has nothing more. "
-                + "By default 5s, and 69 where it said nothing at all."
+            "duration",
+            "End a list after this silence, if the service stays open behind it. (default: 5s)"
         )
     )
     var silence: DurationArgument?
 
-    @Flag(
-        help: ArgumentHelp(
-            "For a service that ends its list without TLS's close_notify: behind a whole tuple such an end is then no "
-                + "failure (69). Before any byte it is one all the same (77): so ends a refusal."
-        )
-    )
-    var withoutCloseNotify = false
-
     static let silenceDefault = DurationArgument(seconds: 5)
 
-    @Option(help: .value("10m", "How long reading one list may take."))
-    var deadline = DurationArgument(seconds: 600)
+    @Flag(help: "Accept a list that ends without TLS close_notify behind a whole entry.")
+    var withoutCloseNotify = false
 
-    @Option(
-        help: .value("count", "How many bytes of one list are read. What came is recorded; a list that goes on is 75.")
-    )
+    @Option(help: .value("bytes", "The most bytes to read of one list; the rest is left for the next run."))
     var maxBytes = FeedbackConfiguration.byteCountMaxDefault
 
     @Option(
-        help: .value(
-            "file.prom",
-            "Write the outcome as metrics there when the run ends, for the textfile collector of node_exporter."
-        )
+        help: .value("folder", "Where to keep entries that are not in the purge list yet. (default: PURGE-LIST.spool)"),
+        completion: .directory
+    )
+    var spool: String?
+
+    @Option(
+        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
+        completion: .file(extensions: ["prom"])
     )
     var metricsFile: String?
 
-    @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
-    var quiet = false
+    @OptionGroup(title: "Output")
+    private var verbosity: VerbosityOptions
 
-    @Flag(name: .shortAndLong, help: "Log each connection.")
-    var verbose = false
+    /// Whether only errors are reported.
+    var quiet: Bool { self.verbosity.quiet }
+
+    /// Whether each connection is logged.
+    var verbose: Bool { self.verbosity.verbose }
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     /// Makes a command to be parsed.
     public init() {}
@@ -96,23 +102,28 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     /// - Throws: a sentence for people.
     public func validate() throws {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
-            throw ValidationError("--silence and --deadline are above 0.")
+            throw ValidationError("--silence and --deadline must be above 0")
         }
-        guard self.maxBytes > 0 else { throw ValidationError("--max-bytes is above 0.") }
+        guard self.maxBytes > 0 else { throw ValidationError("--max-bytes must be above 0") }
         guard self.every == nil || self.metricsFile == nil else {
-            throw ValidationError("--metrics-file is for runs that end, which one with --every does not.")
+            throw ValidationError("--metrics-file and --every exclude each other: metrics are written when a run ends")
         }
         if let every = self.every, every.duration < .seconds(1) {
-            throw ValidationError("--every is at least 1s.")
+            throw ValidationError("--every must be at least 1s")
         }
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        guard let path = self.metricsFile else { return try await FeedbackRun(self, environment).run() }
+        let summary = environment.summary
+        for name in ["lists", "tokens", "added", "updated", "known"] { summary.set(name, 0) }
+        guard let path = self.metricsFile else {
+            return try await FeedbackRun(self, environment) { Self.count($0, $1, in: summary) }.run()
+        }
         let counts = NIOLockedValueBox((read: UInt64(0), new: UInt64(0)))
         return try await MetricsFile(path, command: Self.words).record(in: environment) {
             try await FeedbackRun(self, environment) { outcome, change in
+                Self.count(outcome, change, in: summary)
                 counts.withLockedValue { counts in
                     counts.read += outcome.tupleCount + outcome.replayedTupleCount
                     counts.new += UInt64(change.addedCount)
@@ -125,5 +136,14 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
                 GatewayMetrics.Sample(name: "apns_legacy_feedback_new_tokens", value: Double(new)),
             ]
         }
+    }
+
+    /// Adds what one list brought.
+    private static func count(_ outcome: FeedbackOutcome, _ change: PurgeChange, in summary: CommandSummary) {
+        summary.add("lists", 1)
+        summary.add("tokens", outcome.tupleCount + outcome.replayedTupleCount)
+        summary.add("added", change.addedCount)
+        summary.add("updated", change.updatedCount)
+        summary.add("known", change.unchangedCount)
     }
 }

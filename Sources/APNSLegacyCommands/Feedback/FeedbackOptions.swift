@@ -11,85 +11,96 @@ import TokenStore
 
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
+    @Option(help: .value("name", "Connect to this host name or address; the service's certificate must name it."))
+    var host: String?
+
+    @Option(help: .value("port", "Connect to this port."))
+    var port = Endpoint.feedbackPort
+
     @Option(
         help: .value(
-            "production|sandbox",
-            "Which of the two services the tokens are of; without --host also Apple's host names, for a service of "
-                + "your own that has taken their place. By default as the certificate says, or production."
+            "name",
+            "The environment of the tokens; without --host, connect to Apple's host name. (default: from the "
+                + "certificate, or production)"
         )
     )
     var environment: Environment?
 
-    @Option(help: .value("name", "The service's host name, which its certificate must bear, or IP address."))
-    var host: String?
-
-    @Option(help: .value("number", "The service's port."))
-    var port = Endpoint.feedbackPort
-
-    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12). Say it again for each app."))
+    @Option(
+        help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12). Repeat for each app."),
+        completion: .file()
+    )
     var certificate: [String] = []
 
     @Option(
         help: .value(
             "file",
-            "Its private key in PEM, where it is not in the certificate's file; as many and in the same order."
-        )
+            "The private key as PEM, if it is not in the certificate's file. Repeat in the same order."
+        ),
+        completion: .file()
     )
     var key: [String] = []
 
     @Option(
         help: .value(
             "folder",
-            "All .pem and .p12 files in a folder; the key of NAME.pem is inside, or in NAME.key.pem."
-        )
+            "Use all .pem and .p12 files in this folder; the key of NAME.pem is in it or in NAME.key.pem."
+        ),
+        completion: .directory
     )
     var certificates: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the keys in its first line."))
+    @Option(help: .value("file", "A file with the passphrase of the keys in its first line."), completion: .file())
     var passphraseFile: String?
 
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
-
-    @Option(help: .value("bundle-id", "The app, where the certificate does not say or there is a choice."))
+    @Option(help: .value("bundle-id", "The app. (default: from the certificate)"))
     var topic: String?
 
     @Option(
-        help: .value(
-            "file",
-            "The authorities that the service's certificate must lead to, in PEM; by default those of the system."
-        )
+        help: .value("file", "Trust the certificate authorities in this PEM file. (default: those of the system)"),
+        completion: .file()
     )
     var trust: String?
+
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
 
     @OptionGroup
     var connection: ConnectionOptions
 
     func validate() throws {
-        guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard (1...65535).contains(self.port) else { throw ValidationError("--port must be from 1 to 65535") }
         guard self.certificate.isEmpty == (self.certificates != nil) else {
-            throw ValidationError("Say --certificate FILE, once for each app, or --certificates FOLDER.")
+            throw ValidationError("no certificate; use --certificate FILE, once for each app, or --certificates FOLDER")
         }
         guard self.key.isEmpty || self.key.count == self.certificate.count else {
-            throw ValidationError("--key goes with --certificate: as many, in the same order, or none.")
+            throw ValidationError("--key must be repeated as often as --certificate, or not used")
         }
         guard self.topic == nil || self.certificate.count == 1 else {
-            throw ValidationError("--topic is for one --certificate.")
+            throw ValidationError("--topic works with one --certificate only")
         }
         guard self.host != nil || self.environment != nil else {
             throw ValidationError(
-                "Where to read? Say --host NAME (and --port N), or --environment production|sandbox."
+                "no service to read; use --host NAME, or --environment production|sandbox"
             )
         }
     }
 
     /// The files of the certificates, with their keys.
     func files() throws -> [(certificate: String, key: String?)] {
+        try HostCheck.checkText(self.host)
+        // A proxy resolves the name by itself.
+        if let host = self.host, self.connection.proxy == nil {
+            try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)
+        }
         guard let folder = self.certificates else {
             return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
         }
         guard let stream = unsafe opendir(folder) else {
-            throw CommandFailure(.noInput, "Cannot read \(folder): \(Errno(rawValue: errno)).")
+            throw CommandFailure(
+                .noInput,
+                "cannot read --certificates \(folder): \(Errno(rawValue: errno)); check the path"
+            )
         }
         defer { unsafe closedir(stream) }
         var names: Set<String> = []
@@ -99,7 +110,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             }
             if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.insert(name) }
         }
-        guard !names.isEmpty else { throw CommandFailure(.noInput, "There is no .pem or .p12 file in \(folder).") }
+        guard !names.isEmpty else { throw CommandFailure(.noInput, "no .pem or .p12 file in --certificates \(folder)") }
         return Self.paired(names).map { (folder + "/" + $0, $1.map { folder + "/" + $0 }) }
     }
 
@@ -116,10 +127,14 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
 
     /// How a certificate's list is read.
     func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
-        let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-        let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
+        let identity = try IdentityFiles(
+            certificate: certificate,
+            key: key,
+            passphraseFile: self.passphraseFile
+        )
+        .load()
         try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
-        let scope = try self.scope(identity)
+        let scope = try self.scope(identity, of: certificate)
         var configuration = FeedbackConfiguration(
             host: self.host ?? Endpoint.feedback(scope.environment).host,
             port: self.port,
@@ -127,26 +142,27 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             scope: scope
         )
         configuration.proxy = try self.connection.proxyValue
+        if self.host == nil, configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
         return configuration
     }
 
     /// Whose list is read.
-    private func scope(_ identity: TLSIdentity) throws -> TokenScope {
+    private func scope(_ identity: TLSIdentity, of path: String) throws -> TokenScope {
         do throws(FeedbackError) {
             return try TokenScope(of: identity.certificate, topic: self.topic, environment: self.environment)
         } catch {
             switch error {
             case .topicMissing:
-                throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
+                throw CommandFailure(.configuration, "certificate \(path) names no topic; add --topic BUNDLE-ID")
             case .topicForeign(let topic, _):
                 throw CommandFailure(
                     .configuration,
-                    "\(error) Give --topic one of these, or leave it out, or give the certificate of \(topic)."
+                    "certificate \(path): \(error); give --topic one of these, or the certificate of \(topic)"
                 )
             default:
                 throw CommandFailure(
                     self.topic == nil ? .configuration : .usage,
-                    "\(error) The service was not asked. Say --topic BUNDLE-ID."
+                    "certificate \(path): \(error); add --topic BUNDLE-ID"
                 )
             }
         }

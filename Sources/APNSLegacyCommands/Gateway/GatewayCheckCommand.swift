@@ -10,22 +10,24 @@ struct GatewayCheckCommand: GatewaySubcommand {
         commandName: "check",
         abstract: "Check the configuration and all files that it names.",
         discussion: """
-            Prints a line for each problem, such as an expired certificate; where there is none, where the gateway \
-            listens, who is let in, and where notifications go.
+            Examples:
+              apns-legacy gateway check --config gateway.yaml
+              apns-legacy gateway check --config gateway.yaml --print-config
 
-            Exit codes: 0 good; 66 the configuration cannot be read; 78 there is a problem.
+            Prints a line for each problem, such as an expired certificate. If there is none, it prints where the \
+            gateway listens, which providers it admits, and where it delivers notifications.
+
+            \(ExitStatus.list([.success: "no problem", .configuration: "there is a problem"], .noInput))
             """
     )
 
     @OptionGroup var file: GatewayFileOptions
 
-    @Flag(
-        help: ArgumentHelp(
-            "Print the configuration as it holds instead, as YAML that the gateway reads: with defaults, variables of "
-                + "the environment and absolute paths, without the content of any file of a key."
-        )
-    )
+    @Flag(help: "Print the effective configuration as YAML, with defaults and absolute paths, without keys.")
     var printConfig = false
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let configuration = try self.file.configuration(environment)
@@ -34,6 +36,8 @@ struct GatewayCheckCommand: GatewaySubcommand {
             try environment.console.write(configuration.file.yaml(directory: directory))
         }
         let findings = configuration.findings(now: environment.now())
+        environment.summary.set("problems", findings.map(\.description))
+        environment.summary.set("providers", configuration.providers.map(\.file.name))
         guard findings.isEmpty else {
             for finding in findings {
                 environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding)")
@@ -42,8 +46,8 @@ struct GatewayCheckCommand: GatewaySubcommand {
         }
         if self.printConfig { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
-        environment.console.print("\(self.file.config): no problems found; providers: \(names)")
-        for line in configuration.summary(now: environment.now()) { environment.console.print("  \(line)") }
+        environment.reportLine("\(self.file.config): no problems found; providers: \(names)")
+        for line in configuration.summary(now: environment.now()) { environment.reportLine("  \(line)") }
         return .success
     }
 }

@@ -8,11 +8,15 @@ public struct GatewayCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "gateway",
-        abstract: "Take notifications of the binary protocol, and deliver them over APNs HTTP/2.",
+        abstract: "Accept the binary protocol and deliver over APNs HTTP/2.",
         discussion: """
-            init writes what a gateway needs, check finds what is wrong with it, run runs it, and test sends a \
-            notification through it as an old provider would. apns-legacy gateway --config FILE is the same as \
-            apns-legacy gateway run --config FILE.
+            Examples:
+              apns-legacy gateway init
+              apns-legacy gateway check --config gateway.yaml
+              apns-legacy gateway run --config gateway.yaml
+              apns-legacy gateway test --config gateway.yaml
+
+            "apns-legacy gateway --config FILE" is the same as "apns-legacy gateway run --config FILE".
             """,
         subcommands: [
             GatewayRunCommand.self, GatewayInitCommand.self, GatewayCheckCommand.self, GatewayTestCommand.self,
@@ -33,7 +37,7 @@ extension GatewaySubcommand {
 
 /// The configuration of a gateway; the same for its commands.
 struct GatewayFileOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "The configuration."))
+    @Option(help: .value("file", "The configuration, a YAML file."), completion: .file(extensions: ["yaml", "yml"]))
     var config: String
 
     /// Its folder with a slash at the end; nothing for the working directory.

@@ -14,96 +14,111 @@ import OpenSSLTLS
 struct GatewayInitCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Write certificates and a configuration for a new gateway, and say what to do.",
+        abstract: "Create the certificates and the configuration of a new gateway.",
         discussion: """
-            On a terminal it asks for what no option says. It writes an authority of your own with its key, a \
-            certificate for Apple's host names, the provider's certificate in the form that its language reads, \
-            gateway.yaml, and a line for the provider's hosts file; then it prints, step by step, what to do on both \
-            machines, which is also in NEXT-STEPS.txt. Files that are there are never overwritten.
+            Examples:
+              apns-legacy gateway init
+              apns-legacy gateway init --client php --environment production \\
+                  --upstream-certificate push.p12 --upstream-passphrase-file pass.txt
+              apns-legacy gateway init --client java --environment sandbox \\
+                  --token-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example
 
-            Exit codes: 0 done; 64 usage, or an option is missing and nobody can be asked; 66 a file cannot be read; \
-            73 a file is there already or cannot be made; 74 a file cannot be written; 78 a certificate or key cannot \
-            be used, or the check of the configuration found a problem.
+            On a terminal, the command asks for what the options do not give. It creates a certificate authority with \
+            its key, a certificate for Apple's host names, the provider's certificate in the format that its language \
+            reads, gateway.yaml, and a line for the provider's hosts file. Then it prints what to do next on both \
+            machines, which is also in NEXT-STEPS.txt. It never overwrites a file.
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .usage: "the command line is wrong, or an option is missing and the input is no terminal",
+                    .cannotCreate: "a file exists or cannot be created",
+                    .configuration: "a certificate or key is not usable, or the configuration has a problem",
+                ],
+                .noInput, .ioError
+            ))
             """
     )
 
-    @Option(
-        help: .value("topic", "The app's bundle identifier; by default the one that the upstream certificate names.")
-    )
+    @Option(help: .value("language", "What the provider is written in; decides the format of its certificate."))
+    var client: ClientFamily?
+
+    @Option(help: .value("name", "The service to deliver to. (default: from the upstream certificate)"))
+    var environment: Environment?
+
+    @Option(help: .value("bundle-id", "The app. (default: from the upstream certificate)"))
     var topic: String?
 
     @Option(
-        help: .value(
-            "production|sandbox",
-            "The service to deliver to; by default what the upstream certificate is for."
-        )
+        help: .value("file", "Your certificate from Apple, as PEM or PKCS#12 (.p12); it is copied."),
+        completion: .file()
     )
-    var environment: Environment?
-
-    @Option(
-        help: .value(
-            ClientFamily.allCases.map(\.rawValue).joined(separator: "|"),
-            "What the provider is written in, which decides the form of its certificate."
-        )
-    )
-    var client: ClientFamily?
-
-    @Option(help: .value("file", "Your certificate from Apple: PEM or PKCS#12 (.p12). It is copied."))
     var upstreamCertificate: String?
 
-    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file. It is copied."))
+    @Option(
+        help: .value("file", "Its private key as PEM, if it is not in the certificate's file; it is copied."),
+        completion: .file()
+    )
     var upstreamKey: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line. It is copied."))
+    @Option(
+        help: .value("file", "A file with the passphrase of the key or .p12 in its first line; it is copied."),
+        completion: .file()
+    )
     var upstreamPassphraseFile: String?
 
-    @Option(help: .value("file", "Instead of a certificate: your key from Apple (.p8). It is copied."))
+    @Option(
+        help: .value("file", "Instead of a certificate: your key from Apple (.p8); it is copied."),
+        completion: .file(extensions: ["p8"])
+    )
     var tokenKey: String?
 
-    @Option(help: .value("id", "The identifier of that key; by default that in its name, AuthKey_ID.p8."))
+    @Option(help: .value("id", "The identifier of that key. (default: from its name, AuthKey_ID.p8)"))
     var keyId: String?
 
     @Option(help: .value("id", "The identifier of your team at Apple, for that key."))
     var teamId: String?
 
-    @Option(
-        help: .value(
-            "address",
-            "This machine, as the provider's machine reaches it; by default 127.0.0.1, for a provider on this machine."
-        )
-    )
+    @Option(help: .value("address", "The address of this machine for the provider's machine. (default: 127.0.0.1)"))
     var host: String?
 
     @Option(
         help: .value(
             "folder",
-            "Where the files go; created if missing. (default: /etc/apns-legacy for root where that exists, else "
+            "Where to create the files; created if missing. (default: for root /etc/apns-legacy if it exists, else "
                 + "apns-legacy-gateway)"
-        )
+        ),
+        completion: .directory
     )
     var folder: String?
 
-    @Option(help: .value("name", "Deliver to another service than Apple's, such as apns-legacy simulator."))
+    @Option(help: .value("name", "Deliver to this service instead of Apple's, such as apns-legacy simulator."))
     var upstreamHost: String?
 
-    @Option(help: .value("number", "The port of that service."))
+    @Option(help: .value("port", "The port of that service. (default: 443)"))
     var upstreamPort: Int?
 
-    @Option(help: .value("file", "The authority of that service's certificate, in PEM. It is copied."))
+    @Option(
+        help: .value("file", "The certificate authority of that service as PEM; it is copied."),
+        completion: .file()
+    )
     var upstreamTrust: String?
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         if self.upstreamCertificate != nil, self.tokenKey != nil {
-            throw ValidationError("Say --upstream-certificate or --token-key, not both.")
+            throw ValidationError("--upstream-certificate and --token-key exclude each other; use one of them")
         }
         if self.upstreamCertificate == nil, self.upstreamKey != nil || self.upstreamPassphraseFile != nil {
-            throw ValidationError("--upstream-key and --upstream-passphrase-file need --upstream-certificate.")
+            throw ValidationError("--upstream-key and --upstream-passphrase-file need --upstream-certificate")
         }
         if self.tokenKey == nil, self.keyId != nil || self.teamId != nil {
-            throw ValidationError("--key-id and --team-id need --token-key.")
+            throw ValidationError("--key-id and --team-id need --token-key")
         }
         guard (1...65535).contains(self.upstreamPort ?? 1) else {
-            throw ValidationError("--upstream-port is a number from 1 to 65535.")
+            throw ValidationError("--upstream-port must be from 1 to 65535")
         }
         if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
     }
@@ -127,8 +142,10 @@ struct GatewayInitCommand: GatewaySubcommand {
         }
         let folder = try await SimulatorFolder.open(setup.folder, replaces: false)
         try setup.write(to: folder, now: environment.now())
-        console.print("The gateway's files are in \(setup.folder).\n")
-        try console.write(setup.steps)
+        environment.summary.set("folder", setup.folder)
+        environment.summary.set("configuration", setup.configurationPath)
+        environment.reportLine("The gateway's files are in \(setup.folder).\n")
+        try environment.report(setup.steps)
         let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:])
         let findings = configuration.findings(now: environment.now())
         for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding)") }

@@ -11,27 +11,42 @@ import UnixSignals
 struct GatewayRunCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Run the gateway, until SIGTERM.",
+        abstract: "Run the gateway until SIGTERM.",
         discussion: """
-            Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
-            one YAML file, which docs/gateway-configuration.md describes; nobody is let in who is not in it. SIGTERM \
-            lets what is under way be delivered and ends, the second one ends it at once; SIGHUP reloads \
-            certificates and keys.
+            Examples:
+              apns-legacy gateway run --config gateway.yaml
 
-            Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
-            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 71 \
-            the system allows too few open files or too little memory; 74 the feedback database cannot be used; 78 \
-            the configuration, a certificate or a key cannot be used.
+            Accepts connections of providers as gateway.push.apple.com:2195 and feedback.push.apple.com:2196 did. One \
+            YAML file configures everything, and only providers in it are admitted; see docs/gateway-configuration.md. \
+            On SIGTERM, the gateway delivers what it has accepted and exits; a second signal exits immediately. On \
+            SIGHUP, it reloads certificates and keys. The log on standard error is one JSON object a line, with \
+            --log-format text too.
+
+            \(ExitStatus.list(
+                [
+                    .success: "stopped by a signal",
+                    .noInput: "the configuration cannot be read",
+                    .unavailable: "an address cannot be listened on",
+                    .ioError: "the feedback database cannot be used",
+                    .tryAgain: "stopped, and the outcome of some notifications is unknown",
+                ],
+                .configuration
+            ))
             """
     )
 
     @OptionGroup var file: GatewayFileOptions
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
         let configuration = try self.file.configuration(environment)
         try environment.requireConnections(configuration.file.upstreamConnectionCount)
-        return try await self.serve(configuration, environment) == 0 ? .success : .tryAgain
+        let unsettledCount = try await self.serve(configuration, environment)
+        environment.summary.set("unsettled", unsettledCount)
+        return unsettledCount == 0 ? .success : .tryAgain
     }
 
     private func serve(_ configuration: ResolvedConfiguration, _ environment: CommandEnvironment) async throws -> Int {

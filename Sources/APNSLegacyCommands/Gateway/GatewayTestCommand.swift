@@ -15,55 +15,81 @@ import OpenSSLTLS
 struct GatewayTestCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
-        abstract: "Send one notification through the running gateway, as an old provider would.",
+        abstract: "Send one notification through the running gateway.",
         discussion: """
-            Connects to where the configuration listens, with the provider's certificate that gateway init wrote \
-            beside the configuration, and expects the gateway's certificate to be for Apple's host name and to be \
-            issued by authority.pem beside the configuration. Without --token it sends to a token that no device has: \
-            the service's refusal of that token proves that everything up to the service works.
+            Examples:
+              apns-legacy gateway test --config gateway.yaml
+              apns-legacy gateway test --config gateway.yaml --token TOKEN
 
-            With rejections: ignore the provider is not told what the service answered, so the gateway's metrics are \
-            asked, where the configuration has admin. Without them the result is not known (75).
+            Connects like an old provider, with the certificate that gateway init created beside the configuration, \
+            and expects the gateway's certificate to be for Apple's host name and issued by authority.pem there. \
+            Without --token, it sends to a token that no device has: if the service refuses that token, everything up \
+            to the service works.
 
-            Exit codes: 0 delivered, or the expected refusal; 1 refused; 69 the gateway cannot be reached; 75 not \
-            known, or not delivered for the time being; 77 the gateway does not let this certificate in, or its own \
-            certificate is not trusted or not for the name; 78 the configuration, a certificate or a key cannot be used.
+            With "rejections: ignore", the gateway does not report what the service answered. Then the command reads \
+            the gateway's metrics, if the configuration has admin. Otherwise the outcome is unknown (75).
+
+            \(ExitStatus.list(
+                [
+                    .success: "delivered, or the expected refusal",
+                    .someRefused: "refused",
+                    .unavailable: "the gateway cannot be reached",
+                    .tryAgain: "the outcome is unknown, or the notification was not delivered for now",
+                    .notPermitted: "the gateway refuses this certificate, or its own certificate is not trusted",
+                ],
+                .noInput, .configuration
+            ))
             """
     )
 
     @OptionGroup var file: GatewayFileOptions
 
-    @Option(help: .value("name", "The provider whose settings are tested; by default the first."))
-    var provider: String?
-
-    @Option(help: .value("hex", "The token of a device that has the app; it shows a notification then."))
+    @Option(help: .value("token", "The token of a device that has the app; it shows a notification."))
     var token: String?
 
-    @Option(help: .value("file", "The provider's certificate: PEM or PKCS#12; by default the one of gateway init."))
-    var certificate: String?
+    @Option(help: .value("name", "The provider to test. (default: the first in the configuration)"))
+    var provider: String?
 
-    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
-    var key: String?
-
-    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line."))
-    var passphraseFile: String?
-
-    @Option(help: .value("file", "The authority of the gateway's certificate; by default that of gateway init."))
-    var trust: String?
-
-    @Option(help: .value("address", "Where the gateway is, where it is not where the configuration listens."))
+    @Option(help: .value("address", "Where the gateway is. (default: from the configuration)"))
     var host: String?
 
-    @Option(help: .value("number", "Its port, where it is not the one of the configuration."))
+    @Option(help: .value("port", "The gateway's port. (default: from the configuration)"))
     var port: Int?
+
+    @Option(
+        help: .value("file", "The provider's certificate, as PEM or PKCS#12. (default: from gateway init)"),
+        completion: .file()
+    )
+    var certificate: String?
+
+    @Option(
+        help: .value("file", "Its private key as PEM, if it is not in the certificate's file."),
+        completion: .file()
+    )
+    var key: String?
+
+    @Option(
+        help: .value("file", "A file with the passphrase of the key or .p12 in its first line."),
+        completion: .file()
+    )
+    var passphraseFile: String?
+
+    @Option(
+        help: .value("file", "The authority of the gateway's certificate. (default: from gateway init)"),
+        completion: .file()
+    )
+    var trust: String?
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         if let token, (try? DeviceToken(token)) == nil {
-            throw ValidationError("--token takes a device token: 2 to 200 hexadecimal digits.")
+            throw ValidationError("invalid --token; expected 2 to 200 hexadecimal digits")
         }
-        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port must be from 1 to 65535") }
         if self.key != nil || self.passphraseFile != nil, self.certificate == nil {
-            throw ValidationError("--key and --passphrase-file need --certificate.")
+            throw ValidationError("--key and --passphrase-file need --certificate")
         }
     }
 
@@ -98,7 +124,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             logger: environment.logger(isVerbose: false)
         )
         let name = Endpoint.gateway(target.environment).host
-        environment.console.print(
+        environment.console.say(
             "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
@@ -109,7 +135,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         let running = Task { try await client.run() }
         let waiting = Task {
             try await Task.sleep(for: Self.silenceDuration)
-            environment.console.print("Waiting for the gateway: up to a minute if it cannot reach the service.")
+            environment.console.say("Waiting for the gateway: up to a minute if it cannot reach the service.")
         }
         let outcome = await report.outcome
         waiting.cancel()
@@ -130,7 +156,9 @@ struct GatewayTestCommand: GatewaySubcommand {
                 now: environment.now()
             )
         )
-        environment.console.print(finding.sentence)
+        environment.summary.set("provider", target.name)
+        environment.summary.set("result", finding.sentence)
+        environment.reportLine(finding.sentence)
         return finding.status
     }
 
@@ -311,21 +339,21 @@ struct GatewayTestFinding {
                 "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If "
                     + "the certificate was replaced, restart the gateway."
             )
-        case .peerCertificate where !target.serverNames.contains(name):
+        case .serverCertificate where !target.serverNames.contains(name):
             self.init(
                 .notPermitted,
                 "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
                     + "providers connect to \(name). Issue a certificate for that name."
             )
-        case .peerCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .unexpectedPeer, .stalled, .other:
-            self.init(.unavailable, "Could not connect: \(connection) Start the gateway, or specify --host and --port.")
+        case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled,
+            .tlsVersion, .other:
+            self.init(.unavailable, "Could not connect: \(connection)")
         default:
             if let refusal {
-                let sentence = refusal.replacing("The peer's certificate", with: "the provider's certificate")
-                self.init(.notPermitted, "Not let in: \(sentence)\(sentence.hasSuffix(".") ? "" : ".")")
-            } else if connection.kind == .identity {
-                self.init(.notPermitted, "Not let in. \(connection)")
+                self.init(.notPermitted, "Not let in: \(refusal)")
+            } else if connection.kind == .identity || connection.kind == .certificateRequired {
+                self.init(.notPermitted, "Not let in: \(connection)")
             } else {
                 self.init(
                     .tryAgain,

@@ -4,20 +4,20 @@ import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 
-/// Finds out before a connection is made that a client certificate would be refused for its time.
+/// Checks the validity period of a client certificate before a connection is made.
 enum CertificateValidity {
     static let allowHelp = ArgumentHelp(
-        "Connect also with a certificate that has expired, to a gateway that admits it by its fingerprint."
+        "Connect even if the certificate has expired, to a gateway that accepts its fingerprint."
     )
 
-    /// Checks one.
+    /// Checks a certificate.
     ///
     /// - Parameters:
     ///   - identity: the certificate with its key.
     ///   - path: its file.
-    ///   - allowsExpired: whether one that has expired may be used.
+    ///   - allowsExpired: whether an expired one may be used.
     ///   - now: in seconds since 1970.
-    /// - Throws: a sentence with the file, the date and what to do.
+    /// - Throws: one line with the file, the date and what to do.
     static func check(
         _ identity: TLSIdentity,
         of path: String,
@@ -28,16 +28,15 @@ enum CertificateValidity {
         if now > certificate.notAfter, !allowsExpired {
             throw CommandFailure(
                 .notPermitted,
-                "\(path): the certificate expired on \(self.text(certificate.notAfter)). No connection was made. Get a "
-                    + "new certificate; or, if your own gateway admits this one by its fingerprint, add "
-                    + "--allow-expired-certificate."
+                "certificate \(path) expired on \(self.text(certificate.notAfter)); get a new one, or, if your own "
+                    + "gateway admits it by its fingerprint, add --allow-expired-certificate"
             )
         }
         if now < certificate.notBefore {
             throw CommandFailure(
                 .notPermitted,
-                "\(path): the certificate is not valid before \(self.text(certificate.notBefore)), and the clock of "
-                    + "this machine shows \(self.text(now)). No connection was made. Set the clock, or wait until then."
+                "certificate \(path) is not valid before \(self.text(certificate.notBefore)), and this machine's clock "
+                    + "shows \(self.text(now)); set the clock, or wait until then"
             )
         }
     }

@@ -3,14 +3,21 @@
 import APNSProvider
 import APNSWire
 import ArgumentParser
+import Glibc
 import OpenSSLTLS
+import SystemPackage
 
 /// How to connect; the same for every command.
 struct ConnectionOptions: ParsableArguments, Sendable {
-    @Option(help: .value("version", "The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3."))
+    @Option(
+        help: .value("version", "The oldest TLS version to accept."),
+        completion: .list(["1.0", "1.1", "1.2", "1.3"])
+    )
     var tlsMin = "1.2"
 
-    @Option(help: .value("url", "A proxy: http://[user:password@]host:port or socks5://host:port."))
+    @Option(
+        help: .value("url", "Connect through a proxy: http://[user:password@]host:port or socks5://host:port.")
+    )
     var proxy: String?
 
     func validate() throws {
@@ -22,6 +29,10 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 
     /// How to speak TLS; without a file of authorities, with those of the system.
     func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
+        if let trust, unsafe access(trust, R_OK) != 0 {
+            let reason = "\(Errno(rawValue: errno))"
+            throw CommandFailure(.configuration, "cannot read --trust \(trust): \(reason); check the path")
+        }
         var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
         configuration.minimumVersion = try self.tlsVersion
         return configuration
@@ -32,7 +43,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 
     /// The proxy that `--proxy` names.
     private static func proxy(_ text: String) throws -> Proxy {
-        let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
+        let wrong = ValidationError("invalid --proxy; expected http://[user:password@]host:port or socks5://host:port")
         guard let separator = text.firstRange(of: "://"),
             let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
         else { throw wrong }
@@ -71,13 +82,13 @@ extension TLSVersion {
             case "1.1": .tls1_1
             case "1.2": .tls1_2
             case "1.3": .tls1_3
-            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
+            default: throw ValidationError("invalid --tls-min; valid values: 1.0, 1.1, 1.2, 1.3")
             }
     }
 }
 
 extension ArgumentHelp {
-    /// What an option takes, and what it is for.
+    /// The name of an option's value, and what the option is for.
     static func value(_ name: String, _ abstract: String) -> ArgumentHelp {
         ArgumentHelp(abstract, valueName: name)
     }

@@ -9,83 +9,91 @@ import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.
 struct EndpointOptions: ParsableArguments, Sendable {
-    @Option(
-        help: .value("production|sandbox", "Apple's host names, for a gateway of your own that has taken their place.")
-    )
-    var environment: Environment?
-
-    @Option(help: .value("name", "The gateway's host name, which its certificate must bear, or IP address."))
+    @Option(help: .value("name", "Connect to this host name or address; the gateway's certificate must name it."))
     var host: String?
 
-    @Option(
-        help: .value(
-            "number",
-            "The gateway's port; by default 2195, and 443 over HTTP/2, where Apple also listens on 2197."
-        )
-    )
+    @Option(help: .value("port", "Connect to this port. (default: 2195; with --transport http2: 443)"))
     var port: Int?
 
-    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12)."))
+    @Option(help: .value("name", "Connect to Apple's host names; for your own gateway that serves them."))
+    var environment: Environment?
+
+    @Option(help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12)."), completion: .file())
     var certificate: String?
 
-    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
+    @Option(
+        help: .value("file", "The private key as PEM, if it is not in the certificate's file."),
+        completion: .file()
+    )
     var key: String?
 
-    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line."))
+    @Option(
+        help: .value("file", "A file with the passphrase of the key or .p12 in its first line."),
+        completion: .file()
+    )
     var passphraseFile: String?
-
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
 
     @Option(
         help: .value(
             "file",
-            "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system."
-        )
+            "Trust the certificate authorities in this PEM file. (default: those of the system)"
+        ),
+        completion: .file()
     )
     var trust: String?
+
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
 
     @OptionGroup
     var connection: ConnectionOptions
 
     func validate() throws {
         if self.environment != nil, self.host != nil {
-            throw ValidationError("Say --environment or --host, not both.")
+            throw ValidationError("--environment and --host exclude each other; give one of them")
         }
-        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535") }
     }
 
     /// The gateway.
     func endpoint() throws -> Endpoint {
         let port = self.port ?? Endpoint.production.port
-        if let host = self.host { return Endpoint(host: host, port: port) }
-        guard let environment = self.environment else { throw EndpointOptions.nowhere }
-        return Endpoint(host: Endpoint.gateway(environment).host, port: port)
+        try HostCheck.checkText(self.host)
+        let host = self.host ?? self.environment.map { Endpoint.gateway($0).host }
+        guard let host else { throw EndpointOptions.nowhere }
+        let endpoint = Endpoint(host: host, port: port)
+        // A proxy resolves the name by itself.
+        if self.connection.proxy == nil { try HostCheck.check(endpoint, .gateway) }
+        return endpoint
     }
 
     /// The service of HTTP/2.
     func pushEndpoint() throws -> Endpoint {
         let port = self.port ?? Endpoint.pushServicePort
-        if let host = self.host { return Endpoint(host: host, port: port) }
-        guard let environment = self.environment else { throw EndpointOptions.nowhere }
-        return Endpoint(host: Endpoint.pushService(environment).host, port: port)
+        try HostCheck.checkText(self.host)
+        let host = self.host ?? self.environment.map { Endpoint.pushService($0).host }
+        guard let host else { throw EndpointOptions.nowhere }
+        let endpoint = Endpoint(host: host, port: port)
+        if self.connection.proxy == nil { try HostCheck.check(endpoint, .http2) }
+        return endpoint
     }
 
     private static let nowhere = CommandFailure(
         .usage,
-        "Where to send? Say --host NAME (and --port N), or --environment production|sandbox."
+        "no gateway given; add --host NAME and --port NUMBER, or --transport http2 --environment production|sandbox"
     )
 
     /// What decrypts the key, where a file is named for it.
     func passphrase() throws -> TLSPassphrase? {
-        try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+        try IdentityFiles.passphrase(self.passphraseFile)
     }
 
     /// Identity, trust and versions.
     func tls(now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
         var identity: TLSIdentity?
         if let certificate = self.certificate {
-            let loaded = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
+            let files = IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
+            let loaded = try files.load()
             try CertificateValidity.check(
                 loaded,
                 of: certificate,
@@ -94,7 +102,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
             )
             identity = loaded
         } else if self.key != nil {
-            throw CommandFailure(.usage, "--key needs --certificate.")
+            throw CommandFailure(.usage, "--key needs --certificate FILE")
         }
         return try self.connection.tls(identity, trust: self.trust)
     }

@@ -7,70 +7,78 @@ import ArgumentParser
 struct PayloadBuildCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "build",
-        abstract: "Print a payload that is made of its parts.",
+        abstract: "Print a payload made from options.",
         discussion: """
-            A payload for apns-legacy send --payload, checked before it is printed:
+            Examples:
+              apns-legacy payload build --alert "Your order has left" --badge 1
+              apns-legacy payload build --title Order --loc-key SHIPPED --loc-arg Monday \\
+                  --custom order=1234 > payload.json
 
-              apns-legacy payload build --title Order --alert "Your order has left" --badge 1 --custom order=1234
+            The payload is checked before it is printed. Use it with apns-legacy send --payload.
+
+            \(ExitStatus.list([.success: "done", .dataError: "the payload would be refused"], .ioError))
             """
     )
-
-    @OptionGroup var limit: PayloadLimitOptions
 
     @Option(help: .value("text", "The text of the alert."))
     var alert: String?
 
-    @Option(help: .value("text", "The line above it."))
+    @Option(help: .value("text", "The title, above the text."))
     var title: String?
 
-    @Option(help: .value("text", "The line between the two."))
+    @Option(help: .value("text", "The subtitle, between title and text."))
     var subtitle: String?
 
-    @Option(help: .value("key", "The key of the text in the app's Localizable.strings, in place of --alert."))
-    var locKey: String?
-
-    @Option(name: .customLong("loc-arg"), help: .value("text", "What is filled into that text; once for each."))
-    var locArguments: [String] = []
-
-    @Option(help: .value("number", "The number at the app's icon; 0 takes it off."))
+    @Option(help: .value("number", "The number on the app's icon; 0 removes it."))
     var badge: Int?
 
-    @Option(help: .value("name", "The sound; default for that of the system."))
+    @Option(help: .value("name", "The sound; default is the system's."))
     var sound: String?
 
-    @Option(help: .value("name", "The category, which names the buttons that the app offers."))
+    @Option(
+        name: .customLong("custom"),
+        help: .value("name=value", "A key of your app; the value is JSON, or else a text. Repeat for each.")
+    )
+    var customs: [String] = []
+
+    @Option(help: .value("key", "Instead of --alert: the key of the text in Localizable.strings."))
+    var locKey: String?
+
+    @Option(name: .customLong("loc-arg"), help: .value("text", "An argument of that text. Repeat for each."))
+    var locArguments: [String] = []
+
+    @Option(help: .value("name", "The category, which decides the buttons."))
     var category: String?
 
-    @Option(help: .value("name", "The thread, by which notifications are grouped."))
+    @Option(help: .value("name", "The thread, which groups notifications."))
     var threadId: String?
 
     @Flag(help: "Wake the app in the background.")
     var contentAvailable = false
 
-    @Flag(help: "Let an extension of the app change the notification before it is shown.")
+    @Flag(help: "Let an extension of the app change the notification.")
     var mutableContent = false
 
-    @Option(
-        name: .customLong("custom"),
-        help: .value("name=value", "A key of the app's own; the value is JSON, or else a text. Once for each.")
-    )
-    var customs: [String] = []
+    @OptionGroup var limit: PayloadLimitOptions
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         guard self.alert == nil || self.locKey == nil else {
-            throw ValidationError("Say --alert or --loc-key, not both.")
+            throw ValidationError("--alert and --loc-key exclude each other; use one of them")
         }
         guard self.locArguments.isEmpty || self.locKey != nil else {
-            throw ValidationError("--loc-arg needs --loc-key.")
+            throw ValidationError("--loc-arg needs --loc-key")
         }
-        guard self.badge ?? 0 >= 0 else { throw ValidationError("--badge is 0 or more.") }
+        guard self.badge ?? 0 >= 0 else { throw ValidationError("--badge must be 0 or more") }
         var names: Set<String> = ["aps"]
         for custom in self.customs {
             guard let name = custom.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).first,
                 !name.isEmpty, custom.contains("=")
-            else { throw ValidationError("--custom takes NAME=VALUE.") }
+            else { throw ValidationError("invalid --custom; expected NAME=VALUE") }
             guard names.insert(String(name)).inserted else {
-                throw ValidationError("--custom cannot be \(name), which is there already.")
+                throw ValidationError("--custom \(name) is used twice, or is aps")
             }
         }
     }
@@ -80,10 +88,13 @@ struct PayloadBuildCommand: PayloadSubcommand {
         do {
             try payload.check(rules: self.limit.rules)
         } catch {
-            throw CommandFailure(.dataError, "The payload would be refused: \(error.kind).")
+            throw CommandFailure(.dataError, "the payload would be refused: \(error.kind)")
         }
         try environment.console.write(String(decoding: payload.bytes, as: UTF8.self) + "\n")
-        for warning in try payload.warnings() { environment.console.say("warning: \(warning)") }
+        let warnings = try payload.warnings()
+        for warning in warnings { environment.console.say("warning: \(warning)") }
+        environment.summary.set("bytes", payload.bytes.count)
+        environment.summary.set("warnings", warnings.count)
         return .success
     }
 

@@ -9,13 +9,20 @@ public struct PayloadCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "payload",
-        abstract: "Check, measure, shorten, show and build payloads without sending them.",
+        abstract: "Check, measure, shorten, preview and build payloads.",
         discussion: """
-            INPUT is a file with one payload, or - for standard input. With --jsonl, or where the name ends with \
-            .jsonl, each line is a payload or a line for apns-legacy send, whose payload is looked at.
+            Examples:
+              apns-legacy payload check payload.json
+              apns-legacy payload build --alert "Your order has left" --badge 1
+              apns-legacy payload preview payload.json
 
-            Exit codes: 0 done, and nothing is wrong; 1 a payload would be refused; 64 usage; 66 the input cannot be \
-            read; 74 the result cannot be written.
+            INPUT is a file with one payload, or - for standard input. With --jsonl, or if its name ends with .jsonl, \
+            each line is a payload, or a line for apns-legacy send with a payload in it.
+
+            \(ExitStatus.list(
+                [.success: "done, and nothing is wrong", .someRefused: "a payload would be refused"],
+                .dataError, .noInput, .ioError
+            ))
             """,
         subcommands: [
             PayloadCheckCommand.self, PayloadSizeCommand.self, PayloadMinifyCommand.self, PayloadTruncateCommand.self,
@@ -38,18 +45,33 @@ extension PayloadSubcommand {
 struct PayloadCheckCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Say whether payloads would be sent, and what in them is hardly meant so."
+        abstract: "Check whether payloads would be accepted, and warn of mistakes.",
+        discussion: """
+            Examples:
+              apns-legacy payload check payload.json
+              apns-legacy payload check --transport http2 --strict batch.jsonl
+
+            With --summary json, each payload is one JSON object a line, before the summary.
+
+            \(ExitStatus.list(
+                [
+                    .success: "no payload would be refused",
+                    .someRefused: "a payload would be refused, or with --strict has a warning",
+                ],
+                .dataError, .noInput, .ioError
+            ))
+            """
     )
 
     @OptionGroup var input: PayloadInputOptions
 
     @OptionGroup var limit: PayloadLimitOptions
 
-    @Flag(help: "Exit with 1 on warnings, too.")
+    @Flag(help: "Exit with 1 on warnings too.")
     var strict = false
 
-    @Option(help: .value("text|json", "How to print what was found; json is one object a line for each payload."))
-    var output = ReportForm.text
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         var (count, refusedCount, warningCount) = (0, 0, 0)
@@ -59,14 +81,18 @@ struct PayloadCheckCommand: PayloadSubcommand {
             count += 1
             if finding.problem != nil { refusedCount += 1 }
             warningCount += finding.warnings.count
-            let lines = self.output == .json ? [finding.json] : finding.lines(isAlone: input.lineNumber == nil)
+            let lines =
+                environment.summaryForm == .json ? [finding.json] : finding.lines(isAlone: input.lineNumber == nil)
             for line in lines { try environment.console.write(line + "\n") }
         }
-        if count == 0 { throw CommandFailure(.dataError, "There is no payload in \(self.input.input).") }
-        if self.output == .text, self.input.isBatch {
+        if count == 0 { throw CommandFailure(.dataError, "\(self.input.input): no payload in it") }
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
+        environment.summary.set("warnings", warningCount)
+        if self.input.isBatch {
             let warnings = warningCount.counted("warning")
             let refused = "\(refusedCount) would be refused"
-            try environment.console.write("\(count.counted("payload")): \(refused), \(warnings)\n")
+            try environment.report("\(count.counted("payload")): \(refused), \(warnings)\n")
         }
         return refusedCount > 0 || self.strict && warningCount > 0 ? .someRefused : .success
     }
@@ -76,7 +102,19 @@ struct PayloadCheckCommand: PayloadSubcommand {
 struct PayloadSizeCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "size",
-        abstract: "Print the bytes of payloads, and which protocols take so many."
+        abstract: "Print the size of payloads, and the protocols that accept it.",
+        discussion: """
+            Examples:
+              apns-legacy payload size payload.json
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .someRefused: "a payload is not valid",
+                ],
+                .dataError, .noInput, .ioError
+            ))
+            """
     )
 
     @OptionGroup var input: PayloadInputOptions
@@ -87,19 +125,27 @@ struct PayloadSizeCommand: PayloadSubcommand {
         ("HTTP/2, VoIP", .voip),
     ]
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        var isAllGood = true
+        var (count, refusedCount, byteCountMax) = (0, 0, 0)
         try self.input.forEach(environment.console) { input in
+            count += 1
             let rules = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
             switch input.check(rules) {
             case .success(let measure):
-                try environment.console.write(Self.text(measure, of: input))
+                byteCountMax = max(byteCountMax, measure.minifiedByteCount)
+                try environment.report(Self.text(measure, of: input))
             case .failure(let refusal):
-                isAllGood = false
+                refusedCount += 1
                 environment.console.say("\(input.printableName), \(input.text(of: refusal))")
             }
         }
-        return isAllGood ? .success : .someRefused
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
+        environment.summary.set("largestBytes", byteCountMax)
+        return refusedCount == 0 ? .success : .someRefused
     }
 
     private static func text(_ measure: PayloadMeasure, of input: PayloadInput) -> String {
@@ -120,14 +166,30 @@ struct PayloadSizeCommand: PayloadSubcommand {
 struct PayloadMinifyCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "minify",
-        abstract: "Print payloads without the white space between their tokens."
+        abstract: "Print payloads without unnecessary white space.",
+        discussion: """
+            Examples:
+              apns-legacy payload minify payload.json > small.json
+              apns-legacy payload minify batch.jsonl > small.jsonl
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .someRefused: "a payload is not valid",
+                ],
+                .dataError, .noInput, .ioError
+            ))
+            """
     )
 
     @OptionGroup var input: PayloadInputOptions
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let rules = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
-        return try self.input.rewrite(environment.console) { payload throws(PayloadProblem) in
+        return try self.input.rewrite(environment) { payload throws(PayloadProblem) in
             try payload.minified(rules: rules)
         }
     }
@@ -137,10 +199,21 @@ struct PayloadMinifyCommand: PayloadSubcommand {
 struct PayloadTruncateCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "truncate",
-        abstract: "Print payloads with their alert's text cut so that they fit.",
+        abstract: "Print payloads with their alert text cut to fit.",
         discussion: """
-            A payload that fits stays as it is. Otherwise white space goes first, then escapes that JSON does not \
-            need, then the end of the text of aps.alert, between characters as people see them.
+            Examples:
+              apns-legacy payload truncate --to 256 payload.json
+
+            A payload that fits stays as it is. Otherwise white space is removed first, then escapes that JSON does \
+            not need, then the end of the text in aps.alert, between characters.
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .someRefused: "a payload cannot be cut to fit",
+                ],
+                .dataError, .noInput, .ioError
+            ))
             """
     )
 
@@ -149,15 +222,18 @@ struct PayloadTruncateCommand: PayloadSubcommand {
     @Option(help: .value("bytes", "The longest payload."))
     var to: Int
 
-    @Option(help: .value("text", "What stands where the text was cut."))
+    @Option(help: .value("text", "The text at the place of the cut."))
     var mark = Payload.truncationMark
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func validate() throws {
-        guard self.to > 0 else { throw ValidationError("--to is 1 or more.") }
+        guard self.to > 0 else { throw ValidationError("--to must be 1 or more") }
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        try self.input.rewrite(environment.console) { payload throws(PayloadProblem) in
+        try self.input.rewrite(environment) { payload throws(PayloadProblem) in
             try payload.truncated(to: self.to, mark: self.mark)
         }
     }

@@ -6,10 +6,10 @@ import BatchFiles
 
 /// How long a payload may be.
 struct PayloadLimitOptions: ParsableArguments, Sendable {
-    @Option(help: .value("binary|http2|voip", "Whose rules: 2048, 4096 or 5120 bytes."))
+    @Option(help: .value("protocol", "The protocol whose limit counts: 2048, 4096 or 5120 bytes."))
     var transport = Transport.binary
 
-    @Option(help: .value("bytes", "The longest payload instead; 256 for devices before 2014."))
+    @Option(help: .value("bytes", "Another limit; devices before 2014 accept 256. (default: that of --transport)"))
     var payloadMax: Int?
 
     /// Whose rules payloads are checked by.
@@ -33,7 +33,7 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
     }
 
     func validate() throws {
-        guard self.payloadMax ?? 1 > 0 else { throw ValidationError("--payload-max is 1 or more.") }
+        guard self.payloadMax ?? 1 > 0 else { throw ValidationError("--payload-max must be 1 or more") }
     }
 }
 

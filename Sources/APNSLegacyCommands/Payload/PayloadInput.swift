@@ -6,10 +6,10 @@ import BatchFiles
 
 /// Where the payloads come from.
 struct PayloadInputOptions: ParsableArguments, Sendable {
-    @Argument(help: .value("input", "A file with a payload, or - for standard input."))
+    @Argument(help: .value("input", "A file with a payload, or - for standard input."), completion: .file())
     var input = "-"
 
-    @Flag(help: "Each line of the input is a payload, or a line for apns-legacy send.")
+    @Flag(help: "Read one payload a line, or lines for apns-legacy send.")
     var jsonl = false
 
     /// Whether there is a payload a line.
@@ -53,11 +53,13 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     /// A line whose payload cannot be changed stays as it is, so that it does not vanish from a batch; only one that is
     /// too long is left out.
     func rewrite(
-        _ console: Console,
+        _ environment: CommandEnvironment,
         _ change: (Payload) throws(PayloadProblem) -> Payload
     ) throws -> ExitStatus {
-        var refusedCount = 0
+        let console = environment.console
+        var (count, refusedCount) = (0, 0)
         try self.forEach(console) { input in
+            count += 1
             switch Result(catching: { () throws(PayloadRefusal) in try input.text(changedBy: change) }) {
             case .success(let text): try console.write(text + "\n")
             case .failure(let refusal):
@@ -68,6 +70,8 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
                 if let line { try console.write(line + "\n".utf8) }
             }
         }
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
         return refusedCount > 0 ? .someRefused : .success
     }
 }

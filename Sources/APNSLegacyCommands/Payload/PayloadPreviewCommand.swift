@@ -8,18 +8,35 @@ import BatchFiles
 struct PayloadPreviewCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "preview",
-        abstract: "Print what a device would show of payloads."
+        abstract: "Print what a device would show.",
+        discussion: """
+            Examples:
+              apns-legacy payload preview payload.json
+              apns-legacy payload preview --strings Localizable.strings payload.json
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .someRefused: "a payload is not valid",
+                ],
+                .dataError, .noInput, .ioError
+            ))
+            """
     )
 
     @OptionGroup var input: PayloadInputOptions
 
-    @Option(help: .value("file", "The app's Localizable.strings in the language of the reader."))
+    @Option(help: .value("file", "The app's Localizable.strings, in the language of the user."), completion: .file())
     var strings: String?
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let strings = try self.strings.map { try Self.read($0, environment.console) } ?? [:]
-        var refusedCount = 0
+        var (count, refusedCount) = (0, 0)
         try self.input.forEach(environment.console) { input in
+            count += 1
             switch input.payload.flatMap({ payload in
                 Result { () throws(PayloadProblem) in try Self.text(of: payload, strings) }.mapError { .problem($0) }
             }) {
@@ -30,6 +47,8 @@ struct PayloadPreviewCommand: PayloadSubcommand {
                 environment.console.say("\(input.printableName), \(input.text(of: refusal))")
             }
         }
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
         return refusedCount > 0 ? .someRefused : .success
     }
 
@@ -38,12 +57,12 @@ struct PayloadPreviewCommand: PayloadSubcommand {
 
     private static func read(_ path: String, _ console: Console) throws -> LocalizedStrings {
         guard let bytes = try console.open(path).readAll(byteCountMax: Self.stringsByteCountMax) else {
-            throw CommandFailure(.dataError, "\(path) has more than \(Self.stringsByteCountMax) bytes.")
+            throw CommandFailure(.dataError, "\(path) has more than \(Self.stringsByteCountMax) bytes")
         }
         do {
             return try LocalizedStrings(parsing: bytes)
         } catch {
-            throw CommandFailure(.dataError, "\(path), \(error).")
+            throw CommandFailure(.dataError, "\(path), \(error)")
         }
     }
 

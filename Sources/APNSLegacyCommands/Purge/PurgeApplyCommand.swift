@@ -11,21 +11,24 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     /// Name, help text and manual.
     public static let configuration = CommandConfiguration(
         commandName: "apply",
-        abstract: "Prune a token table from the purge list.",
+        abstract: "Delete dead tokens from a database table.",
         discussion: PurgeApplyCommand.manual
     )
 
-    @OptionGroup(title: "Which tokens")
+    @OptionGroup(title: "Dead tokens")
     var entries: PurgeEntryOptions
 
-    @OptionGroup(title: "Which table")
+    @OptionGroup(title: "Table")
     var target: PurgeTableOptions
 
-    @OptionGroup(title: "What to do")
+    @OptionGroup(title: "Action")
     var change: PurgeActionOptions
 
     @OptionGroup(title: "Other databases")
     var other: OtherDatabaseOptions
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     /// Makes a command to be parsed.
     public init() {}
@@ -35,32 +38,33 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     /// - Throws: `ValidationError`.
     public func validate() throws {
         let targets = [self.target.database, self.other.sql?.rawValue, self.other.exec].compactMap { $0 }
-        guard targets.count == 1 else { throw ValidationError("Say one of --database, --sql and --exec.") }
+        guard targets.count == 1 else { throw ValidationError("use exactly one of --database, --sql and --exec") }
         guard self.target.topicColumn == nil || self.entries.topic.isEmpty && !self.entries.requireAllTopics else {
-            throw ValidationError("Say --topic-column alone, without --topic and --require-all-topics.")
+            throw ValidationError("--topic-column excludes --topic and --require-all-topics")
         }
         try self.validateOther()
         guard self.other.exec == nil else { return try self.validateHook() }
         guard self.target.table != nil, self.target.tokenColumn != nil else {
-            throw ValidationError("Say with --table and --token-column where the tokens are.")
+            throw ValidationError("missing --table or --token-column, which say where the tokens are")
         }
         guard self.registration != nil else {
             throw ValidationError(
-                "Say with --registered-column when a device registered last: without it, one that registered after "
-                    + "the failure would go. --created-column is the next best; --ignore-registration prunes blindly."
+                "missing --registered-column NAME, the time of a device's last registration; without it, tokens that "
+                    + "registered after their failure would be deleted (second best: --created-column; to delete them "
+                    + "anyway: --ignore-registration)"
             )
         }
         if self.target.ignoreRegistration, self.change.grace != nil {
-            throw ValidationError("--grace is counted from the registration, which --ignore-registration ignores.")
+            throw ValidationError("--grace and --ignore-registration exclude each other; use one of them")
         }
         if self.other.sql == .ansi, self.other.registeredKind == nil, !self.target.ignoreRegistration {
             throw ValidationError(
-                "--sql ansi needs --registered-kind seconds or milliseconds; or timestamp, where column and session "
-                    + "are in UTC, since standard SQL cannot say so."
+                "--sql ansi needs --registered-kind seconds or milliseconds, or timestamp if column and session are "
+                    + "in UTC"
             )
         }
         if self.other.sql != nil, self.change.batch ?? 1 > PruneScript.batchTokenCountMax {
-            throw ValidationError("With --sql, --batch is 1 to \(PruneScript.batchTokenCountMax).")
+            throw ValidationError("with --sql, --batch must be from 1 to \(PruneScript.batchTokenCountMax)")
         }
     }
 
@@ -68,18 +72,22 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     private func validateOther() throws {
         guard self.target.database == nil else { return }
         guard self.change.maxFraction == nil else {
-            throw ValidationError("--max-fraction is for --database only: in others, the rows are not counted.")
+            throw ValidationError("--max-fraction works with --database only")
         }
-        guard self.change.lockWait == nil else { throw ValidationError("--lock-wait is for --database only.") }
+        guard self.change.lockWait == nil else { throw ValidationError("--lock-wait works with --database only") }
     }
 
     private func validateHook() throws {
         guard self.change.grace == nil else {
-            throw ValidationError("--exec knows no registration, so that it cannot count --grace from there.")
+            throw ValidationError("--grace does not work with --exec, which knows no registration")
         }
         let table = [self.target.table, self.target.tokenColumn, self.target.topicColumn, self.change.activeColumn]
         guard table.allSatisfy({ $0 == nil }), self.target.registeredColumn == nil, self.target.createdColumn == nil
-        else { throw ValidationError("--exec knows no table: the command compares failedAt with the registration.") }
+        else {
+            throw ValidationError(
+                "--exec excludes --table and the options for columns; the hook compares failedAt itself"
+            )
+        }
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
@@ -127,21 +135,35 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     }
 
     private static let manual = """
-        A row goes only where its token failed later than its device registered last, by --grace or more. What cannot \
-        be read, a token or a time, is kept and counted. All rows are counted first; where more than --max-fraction \
-        of those that can go would, nothing changes. Then rows go in short transactions, each of which makes sure \
-        that its rows are still as they were read, so the application can go on meanwhile, and a run that is stopped \
-        can be repeated.
+        Examples:
+          apns-legacy purge apply --purge-list dead.sqlite --database app.db --dry-run \\
+              --table devices --token-column token --registered-column updated_at
+          apns-legacy purge apply --purge-list dead.sqlite --sql postgresql \\
+              --table devices --token-column token --registered-column updated_at
+          apns-legacy purge apply --purge-list dead.sqlite --exec ./delete-tokens
 
-        Tokens may be hexadecimal of either case, spaced, <...>, base64 or BLOB; times may be seconds or milliseconds \
-        since 1970, Julian days or ISO 8601, without a zone in UTC. Rows may mix them; the report says what was found.
+        A row is deleted only if its token failed after its device last registered, by --grace or more. Rows whose \
+        token or time cannot be read are kept and counted. The command counts all rows first. If more than \
+        --max-fraction of the eligible rows would be deleted, nothing is deleted. Rows are deleted in short \
+        transactions, each of which checks that its rows have not changed. So the application can keep running, and \
+        you can repeat a run that was stopped.
 
-        --sql writes statements for other databases; --exec hands each batch to a command as JSON lines, \
+        Tokens may be hexadecimal of either case, with spaces or <...>, base64, or BLOB. Times may be seconds or \
+        milliseconds since 1970, Julian days, or ISO 8601, in UTC if there is no zone. Rows may mix these.
+
+        --sql writes statements for other databases. --exec passes each batch to a command as JSON lines: \
         {"token":..., "topic":..., "environment":..., "failedAt": seconds}.
 
-        Exit codes: 0 done, also when nothing was due; 1 the database did not let some rows go; 64 usage, also a \
-        table or column that is not there; 65 the database or list cannot be used; 66 there is no such file; 70 a \
-        fault in this program; 73, 74 a file cannot be made or written; 75 a lock or --exec got in the way, run \
-        again; 79 more than --max-fraction is due, and nothing was changed.
+        \(ExitStatus.list(
+            [
+                .success: "done, also if no row was due",
+                .someRefused: "the database did not allow some rows to be deleted",
+                .usage: "the command line is wrong, or a table or column does not exist",
+                .dataError: "the database or the purge list is not usable",
+                .noInput: "a file does not exist",
+                .tryAgain: "the database was locked or --exec failed (run the command again)",
+            ],
+            .cannotCreate, .ioError, .brake
+        ))
         """
 }

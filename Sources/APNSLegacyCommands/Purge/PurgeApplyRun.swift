@@ -60,8 +60,9 @@ struct PurgeApplyRun {
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
         if !self.command.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
-            self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+            self.environment.reportLine(summary.text)
         }
+        self.environment.summary.set(object: summary.json)
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
@@ -205,10 +206,14 @@ struct PurgeApplyRun {
             skippedCount: counts.skippedCount,
             verb: isDryRun ? "to write" : "written"
         )
+        self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        let text = self.command.change.output == .json ? summary.json : summary.text
         // Standard output has the statements.
-        if self.command.other.sqlFile == nil, !isDryRun { self.console.say(text) } else { self.console.print(text) }
+        if self.command.other.sqlFile == nil, !isDryRun {
+            self.console.say(summary.text)
+        } else {
+            self.environment.reportLine(summary.text)
+        }
         return .success
     }
 
@@ -250,11 +255,11 @@ struct PurgeApplyRun {
             }
         } catch let failure as PurgeHook.Failure {
             self.console.say("apns-legacy purge apply: \(failure)")
-            self.report(hook)
+            self.report(hook, isQuiet: false)
             return .tryAgain
         }
         if hook.tokenCount == 0 { try self.warnOfScope(list) }
-        if !self.command.change.quiet { self.report(hook) }
+        self.report(hook, isQuiet: self.command.change.quiet)
         return .success
     }
 
@@ -267,13 +272,14 @@ struct PurgeApplyRun {
         }
     }
 
-    private func report(_ hook: PurgeHook) {
+    private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(
             tokenCount: hook.tokenCount,
             batchCount: hook.batchCount,
             skippedCount: 0,
             verb: self.command.change.dryRun ? "to pass to the command" : "passed to the command"
         )
-        self.console.print(self.command.change.output == .json ? summary.json : summary.text)
+        self.environment.summary.set(object: summary.json)
+        if !isQuiet { self.environment.reportLine(summary.text) }
     }
 }

@@ -7,18 +7,30 @@ public struct PurgeCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "purge",
-        abstract: "Keep a list of dead tokens.",
+        abstract: "Keep a list of dead tokens, and remove them from a database.",
         discussion: """
-            A token is dead when its device no longer has the app. The list is one SQLite file; its key is topic, \
-            environment and token, and it keeps the newest failure, when it first heard of the token, and from whom.
+            Examples:
+              apns-legacy purge stats --purge-list dead.sqlite
+              apns-legacy purge apply --purge-list dead.sqlite --database app.db --dry-run \\
+                  --table devices --token-column token --registered-column updated_at
 
-            Times are seconds since 1970, or ISO 8601 such as 2025-01-31 or 2025-01-31T12:00:00Z (UTC where no zone is \
-            said); options also take now, and a span such as 30d for so long ago.
+            A token is dead if its device no longer has the app. The list is one SQLite file, with one entry for each \
+            topic, environment and token: the time of the newest failure, when the list first heard of it, and from \
+            where.
 
-            Exit codes: 0 done, also when nothing was due; 1 some lines of the input were refused; 64 usage; 65 the \
-            list or the whole input is wrong; 66 no such list, or the input cannot be read; 70 a fault in here; 73, 74 \
-            a file cannot be made, read or written, also for want of room; 75 another process keeps the list \
-            busy, run again.
+            A time is seconds since 1970 or ISO 8601, such as 2025-01-31 or 2025-01-31T12:00:00Z, in UTC if it has no \
+            zone. Options also accept now, and an age such as 30d.
+
+            \(ExitStatus.list(
+                [
+                    .success: "done, also if there was nothing to do",
+                    .someRefused: "some lines of the input are invalid",
+                    .dataError: "the list or the whole input is invalid",
+                    .noInput: "the list does not exist, or the input cannot be read",
+                    .tryAgain: "another process uses the list (run the command again)",
+                ],
+                .cannotCreate, .ioError
+            ))
             """,
         subcommands: [
             PurgeListCommand.self, PurgeExportCommand.self, PurgeImportCommand.self, PurgeForgetCommand.self,

@@ -10,30 +10,37 @@ struct PurgeExportCommand: PurgeSubcommand {
         commandName: "export",
         abstract: "Write entries as text, CSV, JSON lines or SQL.",
         discussion: """
-            text is one token a line. CSV and JSON lines have token, topic, environment, the newest failure, when the \
-            list first heard of it, and source; times are seconds since 1970. import reads these two back whole; of \
-            text it reads the tokens, and wants topic, environment and time of failure as options. SQL makes a table \
-            of the list in SQLite, PostgreSQL or MySQL, and import does not read it; in topics and sources, what is \
-            not a letter, digit, space or one of ._:/@+=- is percent-encoded there.
+            Examples:
+              apns-legacy purge export --purge-list dead.sqlite > tokens.txt
+              apns-legacy purge export --purge-list dead.sqlite --format csv > dead.csv
+
+            The format text has one token a line. CSV and JSON lines have token, topic, environment, the times of the \
+            newest failure and of the first report in seconds since 1970, and source; purge import reads both. SQL \
+            creates a table for SQLite, PostgreSQL or MySQL.
+
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .cannotCreate, .ioError, .tryAgain))
             """
     )
 
     @OptionGroup var file: PurgeFileOptions
-    @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
+    @OptionGroup(title: "Entries") var selection: PurgeSelectionOptions
 
-    @Option(help: .value("text|csv|jsonl|sql", "What to write."))
+    @Option(help: .value("format", "The format to write."))
     var format = PurgeExport.Format.text
 
-    @Option(help: .value("file", "Write there; by default to standard output."))
+    @Option(help: .value("file", "Write to this file; - for standard output."), completion: .file())
     var output = "-"
 
-    @Option(help: .value("name", "The table in SQL."))
+    @Option(help: .value("name", "The name of the SQL table."))
     var table = "purge_list"
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         guard PurgeExport.isTableName(self.table) else {
             throw ValidationError(
-                "--table is letters, digits and _, with a schema's name and a point before it or not."
+                "invalid --table; expected letters, digits and _, such as purge_list or schema.purge_list"
             )
         }
     }
@@ -41,7 +48,7 @@ struct PurgeExportCommand: PurgeSubcommand {
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let list = try self.file.open()
         guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
-            throw CommandFailure(.usage, "\(self.output) is the list; give --output a file of its own.")
+            throw CommandFailure(.usage, "\(self.output) is the purge list; name another file with --output")
         }
         let output = try environment.console.create(self.output)
         var export = PurgeExport(self.format, table: self.table)
@@ -49,12 +56,15 @@ struct PurgeExportCommand: PurgeSubcommand {
             try output.append(export.bytes.span)
             export.removeAll()
         }
+        var count = 0
         try list.entries(matching: self.selection.query) { entry in
+            count += 1
             export.append(entry)
             if export.bytes.count >= PurgeOutput.blockByteCount { try flush() }
         }
         export.finish()
         try flush()
+        environment.summary.set("entries", count)
         return .success
     }
 }

@@ -10,39 +10,56 @@ import TokenStore
 struct PurgeForgetCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
-        abstract: "Take tokens off the list that registered again.",
+        abstract: "Remove tokens that registered again from the list.",
         discussion: """
-            With --registered-at, or a time behind the token and a comma in --tokens, only what failed before that \
-            time goes. The time is remembered, also of tokens that are not on the list, so that no older failure that \
-            is heard of later puts them there: for every topic and environment that the list knows, or for those of \
-            --topic and --environment. expire forgets it. Without a time, the token goes whenever it failed, and \
-            nothing is remembered.
+            Examples:
+              apns-legacy purge forget --purge-list dead.sqlite --token TOKEN
+              apns-legacy purge forget --purge-list dead.sqlite --tokens registered.csv
+
+            With --registered-at, or a time behind the token in --tokens, an entry is removed only if the token failed \
+            before that time. The list remembers the time, so that a failure before it that is reported later does not \
+            add the token again: for all topics and environments in the list, or for --topic and --environment. \
+            Without a time, the entry is removed, and nothing is remembered.
+
+            \(ExitStatus.list(
+                [
+                    .success: "done",
+                    .someRefused: "some lines of --tokens are invalid",
+                ],
+                .dataError, .noInput, .ioError, .tryAgain
+            ))
             """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: .value("token", "A token; may be given more than once."))
+    @Option(help: .value("token", "A token to remove. Repeat for each."))
     var token: [PurgeToken] = []
 
-    @Option(help: .value("file", "A file of one token a line, or - for standard input; TOKEN or TOKEN,TIME."))
+    @Option(
+        help: .value("file", "A file with TOKEN or TOKEN,TIME in each line, or - for standard input."),
+        completion: .file()
+    )
     var tokens: String?
 
-    @Option(help: .value("time", "When the tokens without a time of their own registered."))
+    @Option(help: .value("time", "When the tokens registered, if they have no time of their own."))
     var registeredAt: TimeText?
 
     @Option(help: .value("bundle-id", "Only for this topic."))
     var topic: String?
 
-    @Option(help: .value("production|sandbox", "Only in this environment."))
+    @Option(help: .value("name", "Only in this environment."))
     var environment: Environment?
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func validate() throws {
         guard self.tokens != nil || !self.token.isEmpty else {
-            throw ValidationError("Say what to forget: --token TOKEN or --tokens FILE.")
+            throw ValidationError("nothing to forget; use --token TOKEN or --tokens FILE")
         }
         if let moment = self.registeredAt, PurgeImport.isFuture(moment.seconds, now: Int64(time(nil))) {
-            throw ValidationError("--registered-at is in the future; is a clock wrong?")
+            throw ValidationError("--registered-at is in the future; check the clock")
         }
     }
 
@@ -77,11 +94,16 @@ struct PurgeForgetCommand: PurgeSubcommand {
         if result.unrememberedCount > 0 {
             let count = result.unrememberedCount.counted("registration")
             console.say(
-                "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
-                    + "--topic and --environment."
+                "Warning: \(count) not remembered, because the list has no such topic yet; use both --topic and "
+                    + "--environment"
             )
         }
-        try console.write(
+        environment.summary.set("forgotten", result.forgottenCount)
+        environment.summary.set("kept", result.keptCount)
+        environment.summary.set("unknown", result.unknownCount)
+        environment.summary.set("unremembered", result.unrememberedCount)
+        environment.summary.set("badLines", badLines?.count ?? 0)
+        try environment.report(
             "\(result.forgottenCount.counted("entry", "entries")) forgotten, "
                 + "\(result.keptCount.grouped) kept for a failure at or after the registration, "
                 + "\(result.unknownCount.counted("token")) not on the list\n"

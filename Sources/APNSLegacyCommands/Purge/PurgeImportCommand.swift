@@ -10,44 +10,61 @@ import TokenStore
 struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
+        abstract: "Add tokens from CSV, JSON lines or a list of tokens.",
         discussion: """
-            CSV and JSON lines may have token, topic, environment, failedAt (or failed_at; seconds since 1970 or ISO \
-            8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds); case \
-            and _ do not matter. Other columns count for nothing. What a line does not say is taken from the options. \
-            When a token failed must be said, by the line or by --failed-at: a device that registered later is alive.
+            Examples:
+              apns-legacy purge import --purge-list dead.sqlite dead.csv
+              apns-legacy purge import --purge-list dead.sqlite --topic com.example.app \\
+                  --environment production --failed-at 1d tokens.txt
 
-            Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and \
-            others are counted and left out. Of the results of send, what was rejected goes by the same rules, status \
-            8 as BadDeviceToken, and no other outcome goes in. A bad line is named with its number, and the rest goes \
-            in.
+            CSV and JSON lines may have token, topic, environment, failedAt (seconds since 1970 or ISO 8601), \
+            firstSeen and source, and from answers of the HTTP/2 service reason and timestamp (milliseconds). Case and \
+            _ do not matter, and other columns are ignored. Options complete what a line does not have. The time of \
+            the failure is required, because a device that registered later is alive.
+
+            Lines with the reason Unregistered or ExpiredToken are imported, BadDeviceToken only with \
+            --include-bad-device-tokens, and others are counted. Results of apns-legacy send are imported by the same \
+            rules, status 8 as BadDeviceToken. An invalid line is reported with its number, and the others are \
+            imported.
+
+            \(ExitStatus.list(
+                [
+                    .success: "all lines were imported or left out",
+                    .someRefused: "some lines are invalid",
+                    .dataError: "the list or the whole input is invalid",
+                ],
+                .noInput, .cannotCreate, .ioError, .tryAgain
+            ))
             """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Argument(help: .value("input", "A file, or - for standard input."))
+    @Argument(help: .value("input", "The file to import, or - for standard input."), completion: .file())
     var input: String
 
-    @Option(help: .value("jsonl|csv|tokens", "The format, where name and first line do not tell."))
+    @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
     var format: BatchFormat?
 
     @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
 
-    @Option(help: .value("production|sandbox", "The environment of lines that have none."))
+    @Option(help: .value("name", "The environment of lines that have none."))
     var environment: Environment?
 
-    @Option(help: .value("time", "When tokens failed whose lines do not say it: now, a time, or an age such as 1d."))
+    @Option(help: .value("time", "When tokens failed whose lines do not have a time."))
     var failedAt: TimeText?
 
-    @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
+    @Flag(help: "Import BadDeviceToken too. Tokens of the wrong environment have this reason, and are alive.")
     var includeBadDeviceTokens = false
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
-            throw CommandFailure(.usage, "\(self.input) is the list itself.")
+            throw CommandFailure(.usage, "\(self.input) is the purge list; name another input")
         }
         let list = try self.file.open(isMade: true)
         let format = self.format ?? BatchFormat(fileName: self.input)
@@ -60,7 +77,14 @@ struct PurgeImportCommand: PurgeSubcommand {
         importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
         let report = try await self.read(input, into: list, importing, badLines, environment)
-        try environment.console.write(self.text(report, badLines.count))
+        let change = report.change
+        environment.summary.set("added", change.addedCount)
+        environment.summary.set("updated", change.updatedCount)
+        environment.summary.set("known", change.unchangedCount)
+        environment.summary.set("registeredSince", change.supersededCount)
+        environment.summary.set("badLines", badLines.count)
+        environment.summary.set("leftOut", report.skipped.values.reduce(0) { $0 + UInt64($1) })
+        try environment.report(self.text(report, badLines.count))
         if let line = report.stopLine {
             environment.console.say(
                 "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "

@@ -9,25 +9,36 @@ import TokenStore
 struct PurgeListCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Show entries, ordered by topic, environment and token.",
+        abstract: "Print entries, ordered by topic, environment and token.",
         discussion: """
-            A line an entry, with tabs between: the newest failure, environment, topic, token and source. For other \
-            programs there is export.
+            Examples:
+              apns-legacy purge list --purge-list dead.sqlite --failed-since 7d
+              apns-legacy purge list --purge-list dead.sqlite --count
+
+            Prints one entry a line, with tabs between its fields: the time of the newest failure, environment, topic, \
+            token and source. For other programs, use purge export.
+
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain))
             """
     )
 
     @OptionGroup var file: PurgeFileOptions
-    @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
+    @OptionGroup(title: "Entries") var selection: PurgeSelectionOptions
 
-    @Option(help: .value("number", "Show so many at most."))
+    @Option(help: .value("number", "Print at most this many entries."))
     var limit: Int?
 
-    @Flag(help: "Print only how many there are.")
+    @Flag(help: "Print only the number of entries.")
     var count = false
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func validate() throws {
-        guard self.limit ?? 1 > 0 else { throw ValidationError("--limit is 1 or more.") }
-        guard self.limit == nil || !self.count else { throw ValidationError("Say --limit or --count, not both.") }
+        guard self.limit ?? 1 > 0 else { throw ValidationError("--limit must be 1 or more") }
+        guard self.limit == nil || !self.count else {
+            throw ValidationError("--limit and --count exclude each other; use one of them")
+        }
     }
 
     /// So many were asked for.
@@ -45,7 +56,8 @@ struct PurgeListCommand: PurgeSubcommand {
                 if count == self.limit { throw Enough() }
             }
         } catch is Enough {}
-        if self.count { try output.append("\(count)\n") }
+        if self.count, environment.summaryForm == .text { try output.append("\(count)\n") }
+        environment.summary.set("entries", count)
         try output.flush()
         return .success
     }

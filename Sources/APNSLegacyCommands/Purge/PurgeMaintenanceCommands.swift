@@ -8,14 +8,29 @@ import TokenStore
 struct PurgeCheckCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Read the whole list, and check that it holds together."
+        abstract: "Check that the list is not damaged.",
+        discussion: """
+            Examples:
+              apns-legacy purge check --purge-list dead.sqlite
+
+            \(ExitStatus.list(
+                [
+                    .success: "the list is not damaged",
+                    .dataError: "the list is damaged",
+                ],
+                .noInput, .tryAgain
+            ))
+            """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         try self.file.open().checkIntegrity()
-        try environment.console.write("ok\n")
+        try environment.report("ok\n")
         return .success
     }
 }
@@ -24,18 +39,29 @@ struct PurgeCheckCommand: PurgeSubcommand {
 struct PurgeExpireCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "expire",
-        abstract: "Take off the list what failed last long ago.",
-        discussion: "Registrations that forget remembers go too where they are as old; nothing else takes them away."
+        abstract: "Remove tokens that failed long ago from the list.",
+        discussion: """
+            Examples:
+              apns-legacy purge expire --purge-list dead.sqlite --older-than 400d
+
+            Also removes what purge forget remembers, if it is as old.
+
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain))
+            """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: .value("span", "How long ago: a number with s, m, h, d or w, such as 400d."))
+    @Option(help: .value("age", "How long ago: a number with s, m, h, d or w, such as 400d."))
     var olderThan: ExplicitDurationArgument
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let count = try self.file.open().expire(failedBefore: environment.now() - self.olderThan.seconds)
-        try environment.console.write("\(count.counted("token")) expired\n")
+        environment.summary.set("expired", count)
+        try environment.report("\(count.counted("token")) expired\n")
         return .success
     }
 }

@@ -15,7 +15,7 @@ extension PurgeSubcommand {
 
 /// The list that a command is about.
 struct PurgeFileOptions: ParsableArguments {
-    @Option(help: .value("file", "The list of dead tokens."))
+    @Option(help: .value("file", "The purge list."), completion: .file())
     var purgeList: String
 
     /// Opens the list, which must be there unless it is made.
@@ -32,19 +32,19 @@ struct PurgeSelectionOptions: ParsableArguments {
     @Option(help: .value("bundle-id", "Only this topic."))
     var topic: String?
 
-    @Option(help: .value("production|sandbox", "Only this environment."))
+    @Option(help: .value("name", "Only this environment."))
     var environment: Environment?
 
     @Option(help: .value("token", "Only this token."))
     var token: PurgeToken?
 
-    @Option(help: .value("time", "Only what failed then or later."))
+    @Option(help: .value("time", "Only tokens that failed at this time or later."))
     var failedSince: TimeText?
 
-    @Option(help: .value("time", "Only what failed before then."))
+    @Option(help: .value("time", "Only tokens that failed before this time."))
     var failedBefore: TimeText?
 
-    @Option(help: .value("name", "Only from this source, such as feedback or http2:Unregistered."))
+    @Option(help: .value("name", "Only this source, such as feedback or http2:Unregistered."))
     var source: String?
 
     var query: PurgeQuery {

@@ -10,17 +10,25 @@ import TokenStore
 struct PurgeStatsCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
-        abstract: "Count tokens by topic, environment and source."
+        abstract: "Count tokens by topic, environment and source.",
+        discussion: """
+            Examples:
+              apns-legacy purge stats --purge-list dead.sqlite
+              apns-legacy purge stats --purge-list dead.sqlite --summary json
+
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .tryAgain))
+            """
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: .value("text|json", "How to print them."))
-    var output = ReportForm.text
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let statistics = try self.file.open().statistics()
-        try environment.console.write(self.output == .json ? Self.json(statistics) : Self.text(statistics))
+        environment.summary.set(object: Self.json(statistics))
+        try environment.report(Self.text(statistics))
         return .success
     }
 
@@ -43,6 +51,6 @@ struct PurgeStatsCommand: PurgeSubcommand {
                 + "\"source\":\(JSONWriter.quoted(part.source)),\"count\":\(part.count),"
                 + "\"oldestFailure\":\(part.oldestFailure),\"newestFailure\":\(part.newestFailure)}"
         }
-        return "{\"count\":\(statistics.count),\"parts\":[\(parts.joined(separator: ","))]}\n"
+        return "{\"count\":\(statistics.count),\"parts\":[\(parts.joined(separator: ","))]}"
     }
 }

@@ -20,20 +20,32 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "quickstart",
-        abstract: "Send a sample batch to a gateway inside this process, and show what became of each notification.",
+        abstract: "Send a sample batch to a local gateway, and show the outcomes.",
         discussion: """
-            Makes certificates that nobody else trusts, starts a local APNs on a free port of 127.0.0.1, sends a batch \
-            to it over mutual TLS with the code that `apns-legacy send` uses, and holds the outcomes against what the \
-            gateway saw. Then it reads the feedback into a purge list, and prunes a sample token table. Nothing leaves \
-            this machine, and the files that are made are removed.
+            Examples:
+              apns-legacy quickstart
+              apns-legacy quickstart --stay
 
-            Exit codes: 0 all went as it has to; 64 usage; 70 the two records differ, or another fault of this \
-            program; 71 the system allows too few open files or too little memory; 73 a folder or file cannot be made.
+            Creates test certificates, starts a local APNs on a free port of 127.0.0.1, sends a batch to it over \
+            mutual TLS with the code of apns-legacy send, and compares the outcomes with what the gateway received. \
+            Then it reads the feedback into a purge list, and deletes dead tokens from a sample table. Nothing leaves \
+            this machine, and all files are removed.
+
+            \(ExitStatus.list(
+                [
+                    .success: "everything worked",
+                    .software: "the outcomes differ, or another internal error",
+                    .cannotCreate: "a folder or file cannot be created",
+                ]
+            ))
             """
     )
 
-    @Flag(help: "Then print the address of a page that shows what arrived, and keep running until Ctrl-C.")
+    @Flag(help: "Then keep running until Ctrl-C, with a page that shows what arrived.")
     var stay = false
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     /// Makes a command to be parsed.
     public init() {}
@@ -67,7 +79,7 @@ struct QuickstartRun {
         self.stays = stays
     }
 
-    private func print(_ text: String) { self.environment.console.print(text) }
+    private func print(_ text: String) { self.environment.reportLine(text) }
 
     func run() async throws {
         do {
@@ -232,5 +244,8 @@ struct QuickstartRun {
             )
         }
         self.print("The outcomes match the simulator's counters.")
+        self.environment.summary.set("accepted", outcomeCounts[.accepted])
+        self.environment.summary.set("rejected", outcomeCounts[.rejected])
+        self.environment.summary.set("total", outcomeCounts.total)
     }
 }

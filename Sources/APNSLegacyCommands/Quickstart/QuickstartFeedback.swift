@@ -23,7 +23,7 @@ struct QuickstartFeedback {
         self.batch = batch
     }
 
-    private func print(_ text: String) { self.environment.console.print(text) }
+    private func print(_ text: String) { self.environment.reportLine(text) }
 
     func run(_ configuration: FeedbackConfiguration, _ logger: Logger) async throws {
         let list = try PurgeList(path: self.path("purge.db"))

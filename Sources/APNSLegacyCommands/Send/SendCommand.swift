@@ -9,32 +9,35 @@ import BatchFiles
 import GatewayService
 import NIOConcurrencyHelpers
 
-/// `apns-legacy send`: sends a batch, and says what became of every notification.
+/// `apns-legacy send`: sends a batch and reports the outcome of each notification.
 public struct SendCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
     public static let configuration = CommandConfiguration(
         commandName: "send",
-        abstract: "Send a batch of notifications, and prove what became of each.",
+        abstract: "Send a batch of notifications and report the verified outcome of each.",
         discussion: SendCommand.manual
     )
 
-    @OptionGroup(title: "Where and who")
-    var endpoint: EndpointOptions
-
-    @OptionGroup(title: "What to send")
+    @OptionGroup(title: "Input")
     var batch: SendBatchOptions
 
-    @OptionGroup(title: "How to send")
+    @OptionGroup(title: "Gateway")
+    var endpoint: EndpointOptions
+
+    @OptionGroup(title: "Results")
+    var report: SendReportOptions
+
+    @OptionGroup(title: "Delivery")
     var delivery: SendDeliveryOptions
 
-    @OptionGroup(title: "Over HTTP/2")
+    @OptionGroup(title: "HTTP/2")
     var http2: SendHTTP2Options
 
-    @OptionGroup(title: "Dead tokens")
+    @OptionGroup(title: "Purge list")
     var purge: SendPurgeOptions
 
-    @OptionGroup(title: "What to report")
-    var report: SendReportOptions
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
 
     /// Makes a command to be parsed.
     public init() {}
@@ -44,13 +47,13 @@ public struct SendCommand: ConsoleCommand, Sendable {
     /// - Throws: a sentence for people.
     public func validate() throws {
         if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
-            throw ValidationError("--topic needs --purge-list FILE or --transport http2.")
+            throw ValidationError("--topic needs --purge-list FILE or --transport http2")
         }
         guard self.http2.p8Key == nil || self.batch.topic != nil else {
-            throw ValidationError("--p8-key needs --topic.")
+            throw ValidationError("--p8-key needs --topic BUNDLE-ID")
         }
         guard self.http2.p8Key == nil || self.endpoint.certificate == nil else {
-            throw ValidationError("Say --certificate or --p8-key, not both.")
+            throw ValidationError("--certificate and --p8-key exclude each other; use one of them")
         }
     }
 
@@ -94,52 +97,70 @@ public struct SendCommand: ConsoleCommand, Sendable {
     }
 
     private static let manual = """
-        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with \
-        those names in its first line, or - for standard input. With --tokens it is one token a line, all with one \
-        payload. An expiry goes over the wire with --command 1 and 2, a priority with 2 only.
+        Examples:
+          apns-legacy send --host gateway.example.com --certificate push.pem batch.jsonl
+          apns-legacy send --host gateway.example.com --certificate push.p12 \\
+              --passphrase-file pass.txt --tokens tokens.txt --alert "Sale ends today"
+          apns-legacy send --transport http2 --environment production \\
+              --certificate push.pem --journal batch.journal batch.csv
+          apns-legacy send --dry-run batch.jsonl
 
-        Results go to the file of --results, and without it those that were not accepted to standard output: one JSON \
-        object a line with line, id, token, outcome, status, timestamp (of status 410), attempts, possibleDuplicate, \
-        reason. Outcomes are accepted (proved), rejected (with the gateway's status), indeterminate (written, but the \
-        connection died without a word), unsent (safe to send again), invalid (refused before sending) and suppressed \
-        (the token is on the purge list, or was rejected earlier in this run).
+        INPUT is JSON lines such as {"token": "...", "payload": {...}, "expiry": "+1h", "priority": 10, "id": "..."}, \
+        CSV with the same names in its first line, or - for standard input. With --tokens, the input is one device \
+        token a line, all with the same payload. The binary protocol carries an expiry with --command 1 and 2, and a \
+        priority with --command 2.
 
-        With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
-        results and exit codes are the same. Accepted means that the service answered 200. Of what is rejected, the \
-        status is that of HTTP and the reason the service's: 400 BadDeviceToken, 400 DeviceTokenNotForTopic, 410 \
-        Unregistered, 410 ExpiredToken, 413 PayloadTooLarge and so on. What it answers 429 or 5xx to is sent again \
-        after a pause, and unsent at last; a certificate, key or topic that it does not permit leaves all unsent, and \
-        the exit code is 77.
+        Each result is one JSON object a line: line, id, token, outcome, status, timestamp (of status 410), attempts, \
+        possibleDuplicate and reason. The outcome is accepted; rejected, with a status; indeterminate, if the \
+        connection ended before the outcome was known; unsent, if it is safe to send again; invalid, if the line was \
+        not sent because of an error in it; or suppressed, if the token is on the purge list or was rejected before.
 
-        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
-        wrong, or the journal is damaged; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in \
-        this program; 71 the system allows too few open files or too little memory; 73, 74 a file cannot be made or \
-        written; 75 something is indeterminate or unsent (with --journal, run again until it is complete); 77 TLS or \
-        the certificate does not permit it; 78 a certificate, a key or the configuration cannot be used.
+        With --transport http2, the batch goes to Apple's HTTP/2 provider API. Input, results and exit codes are the \
+        same. The status is that of HTTP, and the reason is the service's, such as 410 Unregistered. Notifications \
+        that the service answers with 429 or 5xx are sent again after a pause.
+
+        \(ExitStatus.list(
+            [
+                .success: "all notifications were accepted",
+                .someRefused: "some notifications were rejected, invalid or suppressed",
+                .dataError: "the whole input is wrong, or the journal is damaged",
+                .tryAgain: "some notifications are indeterminate or unsent (with --journal, run the command again)",
+            ],
+            .noInput, .unavailable, .cannotCreate, .ioError, .notPermitted, .configuration
+        ))
         """
 }
 
 /// What to send.
 struct SendBatchOptions: ParsableArguments, Sendable {
-    @Argument(help: .value("input", "The batch: a file of JSON lines or CSV, or - for standard input."))
+    @Argument(
+        help: .value("input", "The batch: a file of JSON lines or CSV, or - for standard input."),
+        completion: .file()
+    )
     var input: String?
 
-    @Option(help: .value("jsonl|csv|tokens", "The format of the input, where its name and first line do not tell."))
-    var format: BatchFormat?
-
-    @Option(help: .value("file", "Instead of INPUT: a file of one token a line, or - for standard input."))
+    @Option(
+        help: .value("file", "Instead of INPUT: a file with one device token a line, or - for standard input."),
+        completion: .file()
+    )
     var tokens: String?
 
-    @Option(help: .value("file", "The payload of all that have none of their own: a file of JSON."))
+    @Option(
+        help: .value("file", "A JSON file with the payload of all lines that have none."),
+        completion: .file()
+    )
     var payload: String?
 
-    @Option(help: .value("text", "The same, with just this text as the alert."))
+    @Option(help: .value("text", "The same, with this text as the alert."))
     var alert: String?
+
+    @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
+    var format: BatchFormat?
 
     @Option(
         help: .value(
             "bundle-id",
-            "The app that the tokens are of; by default what the certificate names. For HTTP/2 and the purge list."
+            "The app of the tokens, for HTTP/2 and the purge list. (default: from the certificate)"
         )
     )
     var topic: String?
@@ -147,30 +168,34 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
             "bytes",
-            "The longest payload in bytes; by default 2048, over HTTP/2 4096 and for VoIP 5120; 256 for devices "
-                + "before 2014."
+            "The longest payload; devices before 2014 accept 256. (default: 2048; HTTP/2: 4096; VoIP: 5120)"
         )
     )
     var payloadMax: Int?
 
-    @Option(help: .value("0|1|2", "Which format of the binary protocol; nothing over HTTP/2."))
+    @Option(
+        help: .value("number", "The format of the binary protocol."),
+        completion: .list(["0", "1", "2"])
+    )
     var command = 1
 
     func validate() throws {
         guard (self.input == nil) != (self.tokens == nil) else {
-            throw ValidationError("Say what to send: INPUT, or --tokens FILE with --payload FILE or --alert TEXT.")
+            throw ValidationError(
+                "nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or --alert TEXT"
+            )
         }
         guard self.payload == nil || self.alert == nil else {
-            throw ValidationError("Say --payload or --alert, not both.")
+            throw ValidationError("--payload and --alert exclude each other; use one of them")
         }
         if self.tokens != nil, self.payload == nil, self.alert == nil {
-            throw ValidationError("--tokens needs --payload FILE or --alert TEXT.")
+            throw ValidationError("--tokens needs --payload FILE or --alert TEXT")
         }
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
-            throw ValidationError("--command is 0, 1 or 2.")
+            throw ValidationError("invalid --command; valid values: 0, 1, 2")
         }
         guard (1...NotificationBatch.payloadByteCountMax).contains(self.payloadMax ?? 1) else {
-            throw ValidationError("--payload-max is 1 to \(NotificationBatch.payloadByteCountMax).")
+            throw ValidationError("--payload-max must be from 1 to \(NotificationBatch.payloadByteCountMax)")
         }
     }
 }
@@ -179,61 +204,55 @@ extension BatchFormat: ExpressibleByArgument {}
 
 /// How to send.
 struct SendDeliveryOptions: ParsableArguments, Sendable {
-    @Option(help: .value("number", "How many connections send at a time; order is kept on each."))
-    var connections = 1
-
-    @Option(
-        help: .value(
-            "at-least-once|at-most-once",
-            "What to do with what was written when a connection dies without a word: send it again, or report it."
-        )
-    )
-    var delivery = DeliveryPolicy.atLeastOnce
-
-    @Option(help: .value("number", "How many may be written without proof of what became of them."))
-    var window = ProviderLimits().windowCount
-
-    @Option(
-        help: .value(
-            "number",
-            "Stop after so many rejections in a row with status 8, or over HTTP/2 BadDeviceToken or "
-                + "DeviceTokenNotForTopic, and nothing accepted; 0 for never."
-        )
-    )
-    var stopAfterInvalidTokens = ProviderLimits().invalidTokenRunCountMax
-
-    @Option(
-        help: .value(
-            "number",
-            "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow. Over "
-                + "HTTP/2 also: send a line so often at most where the service answers 429 or 5xx."
-        )
-    )
-    var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
-
-    /// Comes to less than half a minute for a gateway that nobody runs.
-    private static let giveUpAfterDefault = 9
-
     @Option(
         help: .value(
             "file",
-            "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing."
-        )
+            "Record progress in this file; after a crash, run the same command to resume."
+        ),
+        completion: .file()
     )
     var journal: String?
 
     @Flag(help: "Read and check everything, but send nothing.")
     var dryRun = false
 
+    @Option(help: .value("number", "Connections to send over; each keeps the order of its lines."))
+    var connections = 1
+
+    @Option(
+        help: .value("policy", "Whether to send again what a lost connection may or may not have delivered.")
+    )
+    var delivery = DeliveryPolicy.atLeastOnce
+
+    @Option(help: .value("number", "Notifications that may wait for their outcome at a time."))
+    var window = ProviderLimits().windowCount
+
+    @Option(
+        help: .value("number", "Stop after this many failed connections in a row; pauses between them grow.")
+    )
+    var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
+
+    /// Comes to less than half a minute for a gateway that does not run.
+    private static let giveUpAfterDefault = 9
+
+    @Option(
+        help: .value("number", "Stop after this many invalid tokens in a row, with nothing accepted; 0: never.")
+    )
+    var stopAfterInvalidTokens = ProviderLimits().invalidTokenRunCountMax
+
     func validate() throws {
         let limit = ProviderConfiguration.connectionCountMax
-        guard (1...limit).contains(self.connections) else { throw ValidationError("--connections is 1 to \(limit).") }
-        guard (1...10_000_000).contains(self.window) else { throw ValidationError("--window is 1 to 10000000.") }
+        guard (1...limit).contains(self.connections) else {
+            throw ValidationError("--connections must be from 1 to \(limit)")
+        }
+        guard (1...10_000_000).contains(self.window) else {
+            throw ValidationError("--window must be from 1 to 10000000")
+        }
         guard (1...1_000_000).contains(self.giveUpAfter) else {
-            throw ValidationError("--give-up-after is 1 to 1000000.")
+            throw ValidationError("--give-up-after must be from 1 to 1000000")
         }
         guard self.stopAfterInvalidTokens >= 0 else {
-            throw ValidationError("--stop-after-invalid-tokens is 0 or more.")
+            throw ValidationError("--stop-after-invalid-tokens must be 0 or more")
         }
     }
 }
@@ -245,33 +264,28 @@ struct SendReportOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
             "file",
-            "Write all results there, - for standard output. Without it, those not accepted go to standard output."
-        )
+            "Write all results to this file; - for standard output. (default: only those not accepted, to "
+                + "standard output)"
+        ),
+        completion: .file()
     )
     var results: String?
 
-    @Flag(help: "Leave what was accepted out of the results.")
+    @Flag(help: "Leave accepted notifications out of the results.")
     var resultsOnlyExceptions = false
 
-    @Option(help: .value("json", "Print the summary as JSON on standard output."))
-    var summary: SendSummaryFormat?
-
     @Option(
-        help: .value(
-            "file.prom",
-            "Write the outcome as metrics there when the run ends, for the textfile collector of node_exporter."
-        )
+        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
+        completion: .file(extensions: ["prom"])
     )
     var metricsFile: String?
 
-    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
-    var quiet = false
+    @OptionGroup(title: "Output")
+    private var verbosity: VerbosityOptions
 
-    @Flag(name: .shortAndLong, help: "Say what every connection does.")
-    var verbose = false
-}
+    /// Whether only errors are reported.
+    var quiet: Bool { self.verbosity.quiet }
 
-/// The formats of a summary for programs.
-enum SendSummaryFormat: String, ExpressibleByArgument, CaseIterable {
-    case json
+    /// Whether each connection is logged.
+    var verbose: Bool { self.verbosity.verbose }
 }

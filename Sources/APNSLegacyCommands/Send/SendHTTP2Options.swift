@@ -13,45 +13,37 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         case http2
     }
 
-    @Option(help: .value("binary|http2", "Which protocol to speak."))
+    @Option(help: .value("protocol", "The protocol to speak."))
     var transport = Transport.binary
 
     @Option(
-        help: .value(
-            "type",
-            "The kind of all notifications; by default as topic and payload say, mostly alert or background."
-        )
+        help: .value("file", "Instead of a certificate: the key (.p8) that signs provider tokens."),
+        completion: .file()
     )
-    var pushType: PushType?
-
-    @Option(help: .value("file", "Instead of a certificate: the key that signs provider tokens."))
     var p8Key: String?
 
     @Option(help: .value("id", "The identifier of that key, 10 characters."))
     var keyId: String?
 
-    @Option(help: .value("id", "The team that it belongs to, 10 characters."))
+    @Option(help: .value("id", "The team of that key, 10 characters."))
     var teamId: String?
 
-    @Option(
-        help: .value(
-            "time",
-            "How long the service may take to answer, or let nothing be sent; after a signal, how long all that was "
-                + "read may take: 500ms, 30s, 2m."
-        )
-    )
+    @Option(help: .value("type", "The push type of all notifications. (default: from topic and payload)"))
+    var pushType: PushType?
+
+    @Option(help: .value("duration", "How long to wait for the service's answer."))
     var answerTimeout = DurationArgument(seconds: 30)
 
     func validate() throws {
-        guard self.answerTimeout.duration > .zero else { throw ValidationError("--answer-timeout is above 0.") }
+        guard self.answerTimeout.duration > .zero else { throw ValidationError("--answer-timeout must be above 0") }
         if self.transport == .binary {
             for (name, isSaid) in [("--p8-key", self.p8Key != nil), ("--push-type", self.pushType != nil)] where isSaid
             {
-                throw ValidationError("\(name) needs --transport http2.")
+                throw ValidationError("\(name) needs --transport http2")
             }
         }
         guard (self.p8Key == nil) == (self.keyId == nil), (self.p8Key == nil) == (self.teamId == nil) else {
-            throw ValidationError("--p8-key, --key-id and --team-id go together.")
+            throw ValidationError("--p8-key, --key-id and --team-id must be used together")
         }
     }
 
@@ -75,7 +67,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         } else if let identity = tls.identity {
             configuration = PushConfiguration(endpoint: target, identity: identity)
         } else {
-            throw CommandFailure(.usage, "Who is sending? Say --certificate, or --p8-key with --key-id and --team-id.")
+            throw CommandFailure(.usage, "no identity; use --certificate FILE, or --p8-key with --key-id and --team-id")
         }
         configuration.tls = tls
         configuration.proxy = try endpoint.connection.proxyValue

@@ -8,21 +8,16 @@ import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "Leave out the tokens of this list of dead tokens."))
+    @Option(help: .value("file", "Do not send to the dead tokens in this purge list."), completion: .file())
     var purgeList: String?
 
-    @Option(
-        help: .value(
-            "production|sandbox",
-            "The environment that the tokens are of in that list, where --environment does not say."
-        )
-    )
+    @Option(help: .value("name", "The environment of the tokens. (default: that of --environment)"))
     var purgeEnvironment: Environment?
 
     @Flag(
         help: """
-            At the end, put the tokens that were rejected with status 8, or BadDeviceToken, on that list; not where \
-            nothing was accepted, or too many were rejected in a row. Over HTTP/2, those with 410 always.
+            At the end, add tokens rejected with 410 to the purge list, and those with status 8 or BadDeviceToken \
+            unless nothing was accepted or too many in a row were rejected.
             """
     )
     var purgeRejected = false
@@ -32,21 +27,21 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
         for (name, isSaid) in [
             ("--purge-environment", self.purgeEnvironment != nil), ("--purge-rejected", self.purgeRejected),
         ] where isSaid {
-            throw ValidationError("\(name) needs --purge-list FILE.")
+            throw ValidationError("\(name) needs --purge-list FILE")
         }
     }
 
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
     func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [TokenScope] {
         guard let environment = command.endpoint.environment ?? self.purgeEnvironment else {
-            throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
+            throw CommandFailure(.usage, "--purge-list needs --purge-environment production or sandbox")
         }
         guard self.purgeEnvironment ?? environment == environment else {
-            throw CommandFailure(.usage, "--environment and --purge-environment differ.")
+            throw CommandFailure(.usage, "--environment and --purge-environment differ; use the same")
         }
         let topics = command.batch.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
         guard !topics.isEmpty else {
-            throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
+            throw CommandFailure(.usage, "--purge-list needs --topic BUNDLE-ID, because the certificate names no topic")
         }
         return topics.map { TokenScope(topic: $0, environment: environment) }
     }

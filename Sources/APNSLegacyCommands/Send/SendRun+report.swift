@@ -18,7 +18,10 @@ extension SendRun {
     /// - Returns: the exit code.
     /// - Throws: an error of the console.
     func report(_ summary: SendSummary, _ source: SendSource, _ failure: CommandFailure?) throws -> ExitStatus {
-        if let failure { self.console.say("apns-legacy send: \(self.text(of: failure))") }
+        if let failure {
+            self.console.say("apns-legacy send: \(self.text(of: failure))")
+            self.environment.summary.set("error", failure.description)
+        }
         if self.command.delivery.dryRun {
             let count = source.progress.sentCount.counted("notification")
             let bad = summary.outcomeCounts[.invalid].counted("bad line")
@@ -29,12 +32,7 @@ extension SendRun {
         }
         self.say(summary.text)
         for line in self.stopReport(source.resumePoint, summary.outcomeCounts) { self.say(line) }
-        guard let failure, failure.status != .tryAgain else {
-            try self.printJSON(summary)
-            return ExitStatus(summary)
-        }
-        // What failed comes before whatever else fails now.
-        try? self.printJSON(summary)
+        guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
     }
 
@@ -119,11 +117,6 @@ extension SendRun {
         ) { path in unsafe access(path, F_OK) == 0 }
     }
 
-    private func printJSON(_ summary: SendSummary) throws {
-        guard self.command.report.summary == .json else { return }
-        try self.console.write(summary.json + "\n")
-    }
-
     /// The list of dead tokens to compare the batch with; `nil` where none is named.
     func purge(_ identity: TLSIdentity?) throws -> SendPurge? {
         let options = self.command.purge
@@ -164,7 +157,7 @@ extension SendRun {
         let path = self.command.delivery.journal ?? "the journal"
         self.say("This batch is complete, so nothing was sent. To send all of it again, delete \(path).")
         self.say(summary.text)
-        try self.printJSON(summary)
+        self.environment.summary.set(object: summary.json)
         return ExitStatus(summary)
     }
 }

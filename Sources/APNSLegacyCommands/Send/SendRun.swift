@@ -105,6 +105,7 @@ struct SendRun {
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
+        self.environment.summary.set(object: summary.json)
         let status = try self.report(summary, source, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")

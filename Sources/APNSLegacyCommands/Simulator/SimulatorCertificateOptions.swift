@@ -15,42 +15,58 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
 
     @Option(
         help: .value(
-            "rsa|ec",
-            "The kind of the certificates' keys; by default what is there stays, and new ones are rsa, since many old "
-                + "clients know nothing else."
-        )
+            "folder",
+            "Where certificates and keys are kept; created if missing. (default: apns-legacy/simulator in "
+                + "$XDG_STATE_HOME or ~/.local/state)"
+        ),
+        completion: .directory
+    )
+    var folder: String?
+
+    @Option(
+        help: .value("kind", "The kind of new keys; many old clients support only rsa. (default: as they are, or rsa)")
     )
     var keyType: KeyType?
 
-    @Option(help: .value("version", "The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3. HTTP/2 begins at 1.2."))
+    @Option(
+        help: .value("version", "The oldest TLS version to accept; HTTP/2 needs 1.2."),
+        completion: .list(["1.0", "1.1", "1.2", "1.3"])
+    )
     var tlsMin = "1.2"
 
     @Option(
         name: .customLong("server-name"),
         help: .value(
             "name",
-            "A further host name or address for the server's certificate, such as that of a container; once for each. "
-                + "A certificate without it is made anew."
+            "Another host name or address for the server's certificate, such as that of a container. Repeat for each."
         )
     )
     var serverNames: [String] = []
 
     @Option(
-        help: .value("file", "A server certificate of your own: PEM or PKCS#12 (.p12); by default that of the folder.")
+        help: .value("file", "Your own server certificate, as PEM or PKCS#12. (default: that of the folder)"),
+        completion: .file()
     )
     var serverCertificate: String?
 
-    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
+    @Option(
+        help: .value("file", "Its private key as PEM, if it is not in the certificate's file."),
+        completion: .file()
+    )
     var serverKey: String?
 
-    @Option(help: .value("file", "A file with the passphrase of that key or .p12 in its first line."))
+    @Option(
+        help: .value("file", "A file with the passphrase of that key or .p12 in its first line."),
+        completion: .file()
+    )
     var serverPassphraseFile: String?
 
     @Option(
         help: .value(
             "file",
-            "The authorities that a provider's certificate must lead to, in PEM; by default that of the folder alone."
-        )
+            "The authorities, as PEM, that must have issued a provider's certificate. (default: that of the folder)"
+        ),
+        completion: .file()
     )
     var clientAuthority: String?
 
@@ -63,7 +79,9 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
             throw ValidationError("--server-name cannot be combined with --server-certificate")
         }
         if let name = self.serverNames.first(where: { !SimulatorCertificates.isName($0) }) {
-            throw ValidationError("--server-name \(name): neither a host name, such as apns.example, nor an IP address")
+            throw ValidationError(
+                "--server-name \(name.printable()): neither a host name, such as apns.example, nor an IP address"
+            )
         }
     }
 

@@ -17,141 +17,77 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "simulator",
-        abstract: "Run a local APNs: the binary gateway, feedback and HTTP/2, with devices in memory.",
+        abstract: "Run a local APNs for tests: binary gateway, feedback and HTTP/2.",
         discussion: """
-            Prints one line of JSON with the ports when it listens, and runs until it gets SIGTERM or SIGINT. Its \
-            certificates and keys are in a folder and are used again at the next start. What is missing there or ends \
-            within 90 days is made, and a line says what and why. Nobody else trusts them. They are good for ten \
-            years, and the server's for 800 days, since Apple's systems refuse more:
+            Examples:
+              apns-legacy simulator --gateway-port 2195 --feedback-port 2196
+              apns-legacy simulator --device TOKEN --dead-device TOKEN
+              apns-legacy simulator --folder certs --announce ports.json --faults faults.yaml
 
-            authority.pem: what clients trust, such as by --trust
-            provider.pem and provider.key.pem: what a provider shows
-            provider-combined.pem: both in one file, for old clients; an RSA key as PKCS#1
-            provider-traditional.key.pem: the key alone in that form
-            provider.p12 (AES-256, SHA-256) and provider-legacy.p12 (Triple DES, SHA-1, for old clients): the same as \
-            PKCS#12, with the passphrase in passphrase.txt
-            key.p8: signs provider tokens, with the key and team identifiers that are printed
-            server.pem and server.key.pem: for localhost, 127.0.0.1, ::1 and Apple's host names, and for a gateway of \
-            your own, such as apns-legacy gateway
-            authority.key.pem: issues what is made later
+            When it listens, it prints one line of JSON with the ports. It runs until SIGTERM or SIGINT. Its \
+            certificates and keys are in a folder, for the next start too. It creates those that are missing or end \
+            within 90 days, and prints which. Only its own clients trust them. They are valid for ten years; the \
+            server's for 800 days, because Apple's systems refuse more.
 
-            A file that is damaged, or that is not of a simulator, is never overwritten: the command ends and says \
-            which one.
+              authority.pem                 what clients must trust, such as with --trust
+              provider.pem                  a provider's certificate
+              provider.key.pem              its key
+              provider-combined.pem         both in one file; an RSA key as PKCS#1
+              provider-traditional.key.pem  the key alone in that form
+              provider.p12                  both as PKCS#12; the passphrase: passphrase.txt
+              provider-legacy.p12           the same with Triple DES, for old clients
+              key.p8                        signs provider tokens
+              server.pem                    for localhost and Apple's host names
+              server.key.pem                its key
+              authority.key.pem             issues what is created later
 
-            A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
-            lists it only after that.
+            A damaged file, or one that is not of a simulator, is never overwritten: the command exits and names it.
 
-            Exit codes: 0 stopped; 64 usage; 66 a file cannot be read; 69 an address cannot be listened on; 71 the \
-            system allows too few open files or too little memory; 73 a file cannot be made; 74 a file cannot be \
-            written, or notifications are missing in the file of --log-notifications; 75 another simulator has the \
-            file of --announce or --log-notifications, or is making certificates in the folder for too long; 78 a \
-            certificate or a key cannot be used.
+            A dead device failed when the simulator started. The binary gateway accepts what is sent to it, and \
+            feedback lists it after that.
+
+            \(ExitStatus.list(
+                [
+                    .success: "stopped",
+                    .noInput: "a file cannot be read",
+                    .unavailable: "an address cannot be listened on",
+                    .cannotCreate: "a file cannot be created",
+                    .ioError: "a file cannot be written, or --log-notifications is incomplete",
+                    .tryAgain: "another simulator uses a file or the folder",
+                    .configuration: "a certificate or a key is not usable",
+                ]
+            ))
             """
     )
 
-    @Option(
-        help: .value(
-            "folder",
-            "Where certificates and keys are kept; created if missing. (default: apns-legacy/simulator in "
-                + "$XDG_STATE_HOME or in ~/.local/state)"
-        )
-    )
-    var folder: String?
+    @OptionGroup(title: "Listeners")
+    var listeners: SimulatorListenerOptions
 
-    @Option(help: .value("address", "The address to listen on."))
-    var host = "127.0.0.1"
-
-    @Option(help: .value("number", "The port of the binary gateway; 0 for any that is free."))
-    var gatewayPort = 0
-
-    @Option(help: .value("number", "The port of the feedback service; 0 for any that is free."))
-    var feedbackPort = 0
-
-    @Option(help: .value("number", "The port of HTTP/2; 0 for any that is free."))
-    var http2Port = 0
-
-    @Option(
-        name: .customLong("topic"),
-        help: .value(
-            "topic",
-            "The app that the certificates and the key are for; once for each. The files of the first are called "
-                + "provider..., those of another TOPIC.provider..."
-        )
-    )
-    var topics = ["com.example.app"]
-
-    /// The app of the devices that are given as options.
-    private var topic: String { self.topics[0] }
-
-    @Option(
-        name: .customLong("device"),
-        help: .value(
-            "token",
-            "A device that has the app (the first --topic), once for each. Without any, every token of 32 bytes or "
-                + "more is taken, but the dead ones; see --unknown-tokens."
-        )
-    )
-    var devices: [String] = []
-
-    @Option(name: .customLong("dead-device"), help: .value("token", "A device that deleted the app, once for each."))
-    var deadDevices: [String] = []
-
-    @Option(help: .value("production|sandbox", "Which service to play."))
-    var environment = Environment.sandbox
-
-    @Option(help: .value("id", "The identifier of the key for provider tokens."))
-    var keyId = "SIMULATOR1"
-
-    @Option(help: .value("id", "The team of that key."))
-    var teamId = "TEAM000001"
-
-    @OptionGroup(title: "Certificates")
-    var certificates: SimulatorCertificateOptions
-
-    @OptionGroup(title: "Optional restrictions")
-    var service: SimulatorServiceOptions
+    @OptionGroup(title: "App and devices")
+    var app: SimulatorDeviceOptions
 
     @OptionGroup(title: "Control")
     var control: SimulatorControlOptions
 
-    @Flag(
-        name: .shortAndLong,
-        help:
-            "Say what every connection does and which notifications come, with the first digits of their device tokens."
-    )
+    @OptionGroup(title: "Certificates")
+    var certificates: SimulatorCertificateOptions
+
+    @OptionGroup(title: "Restrictions")
+    var service: SimulatorServiceOptions
+
+    @Flag(name: .shortAndLong, help: "Log connections and notifications, with the first digits of their tokens.")
     var verbose = false
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
+    private var topics: [String] { self.app.topics }
+
+    /// The app of the devices that are given as options.
+    private var topic: String { self.topics[0] }
 
     /// Makes a command to be parsed.
     public init() {}
-
-    /// Checks the options before any file is created.
-    ///
-    /// - Throws: `ValidationError`.
-    public func validate() throws {
-        for port in [self.gatewayPort, self.feedbackPort, self.http2Port] where !(0...65535).contains(port) {
-            throw ValidationError("invalid port: expected a number from 0 to 65535")
-        }
-        for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
-            throw ValidationError("--device, --dead-device: invalid device token: expected 2 to 200 hexadecimal digits")
-        }
-        for topic in self.topics where !PushServerConfiguration.isTopic(topic) || topic.hasPrefix(".") {
-            throw ValidationError("--topic: expected letters, digits, hyphens, periods and underscores")
-        }
-        if Set(self.topics).count < self.topics.count {
-            throw ValidationError("--topic: the same topic is given twice")
-        }
-        for text in [self.keyId, self.teamId] where !Self.isIdentifier(text) {
-            throw ValidationError("--key-id, --team-id: expected 10 letters and digits")
-        }
-    }
-
-    /// Whether a text has the format of Apple's key and team identifiers.
-    private static func isIdentifier(_ text: String) -> Bool {
-        text.utf8.count == 10
-            && text.utf8.allSatisfy {
-                UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20
-            }
-    }
 
     /// How long to wait for connections to end.
     private static let shutdownDuration = Duration.seconds(3)
@@ -164,7 +100,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         // Before anything else, so that nobody reads the ports of an earlier run.
         let announcement = try self.control.announce.map { try Announcement($0) }
         defer { withExtendedLifetime(announcement) {} }
-        let folder = try self.folder ?? Self.defaultFolder(environment)
+        let folder = try self.certificates.folder ?? Self.defaultFolder(environment)
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
@@ -192,6 +128,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
                 manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                let statistics = simulator.statistics
+                environment.summary.set("accepted", statistics.processedCount)
+                environment.summary.set("rejected", statistics.rejectedCount)
+                environment.summary.set("connections", statistics.connectionCount)
                 console.say("Stopping: closing the connections; a second signal stops at once.")
                 Self.endAtSecondSignal(signals, environment)
             }
@@ -203,7 +143,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     private func line(_ simulator: Simulator, controlPort: Int) -> String {
         #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
             + #""http2_port":\#(simulator.pushPort),"control_port":\#(controlPort),"#
-            + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
+            + #""key_id":"\#(self.app.keyId)","team_id":"\#(self.app.teamId)"}"#
     }
 
     /// The ports, for the service manager's status.
@@ -293,8 +233,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         options.otherTopics = Array(self.topics.dropFirst())
         options.hasOwnServer = hasOwnServer
         // A wildcard address has no name of its own, and the zone of an address cannot be in a certificate.
-        let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
-        for name in (isName ? [self.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
+        let isName = !["0.0.0.0", "::"].contains(self.listeners.host) && !self.listeners.host.contains("%")
+        for name in (isName ? [self.listeners.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
         where !options.serverNames.contains(name) {
             options.serverNames.append(name)
         }
@@ -316,29 +256,34 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
         // RFC 9113, 9.2: HTTP/2 needs TLS 1.2.
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
-        configuration.environment = self.environment
+        configuration.environment = self.app.environment
         configuration.tokenKey = set.tokenKey
         // These counts are not shown here, and a million tokens need more memory than the record.
         configuration.countedTokenCountMax = 0
-        configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
+        configuration.acceptsUnknownTokens =
+            self.service.unknownTokens.map { $0 == .accept } ?? self.app.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
-            try self.devices.map { try self.device($0) }
-            + self.deadDevices.map {
+            try self.app.devices.map { try self.device($0) }
+            + self.app.deadDevices.map {
                 try self.device($0, removalTimestamp: timestamp)
             }
-        configuration.listener.host = self.host
-        configuration.listener.port = self.gatewayPort
-        configuration.feedback.host = self.host
-        configuration.feedback.port = self.feedbackPort
+        configuration.listener.host = self.listeners.host
+        configuration.listener.port = self.listeners.gatewayPort
+        configuration.feedback.host = self.listeners.host
+        configuration.feedback.port = self.listeners.feedbackPort
         // A test service must stop quickly.
         configuration.listener.shutdownDuration = Self.shutdownDuration
         configuration.feedback.shutdownDuration = Self.shutdownDuration
         configuration.push.shutdownDuration = Self.shutdownDuration
-        configuration.push.host = self.host
-        configuration.push.port = self.http2Port
+        configuration.push.host = self.listeners.host
+        configuration.push.port = self.listeners.http2Port
         configuration.push.tokenKeys = [
-            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: Set(self.topics))
+            self.app.keyId: .init(
+                key: try set.signer.publicKey,
+                teamIdentifier: self.app.teamId,
+                topics: Set(self.topics)
+            )
         ]
         self.service.apply(to: &configuration)
         return configuration
@@ -348,7 +293,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         SimulatedDevice(
             token: try DeviceToken(text),
             topic: self.topic,
-            environment: self.environment,
+            environment: self.app.environment,
             removalTimestamp: removalTimestamp
         )
     }

@@ -8,14 +8,11 @@ import SimulatorService
 
 /// Where the simulator's control API and page are, and what the simulator writes for programs.
 struct SimulatorControlOptions: ParsableArguments {
-    @Option(help: .value("number", "The port of the control API and the page; 0 for any that is free."))
+    @Option(help: .value("port", "The port of the control API and its page; 0: any free port."))
     var controlPort = 0
 
     @Option(
-        help: .value(
-            "address",
-            "The address of the control API and the page. One that is not on loopback needs --control-token-file."
-        )
+        help: .value("address", "The address of the control API; one that is not loopback needs --control-token-file.")
     )
     var controlHost = "127.0.0.1"
 
@@ -23,8 +20,7 @@ struct SimulatorControlOptions: ParsableArguments {
         name: .customLong("control-name"),
         help: .value(
             "name",
-            "A further host name by which the control API is reached; repeat for each. Requests for other names are "
-                + "refused."
+            "Another host name of the control API; requests for other names are refused. Repeat for each."
         )
     )
     var controlNames: [String] = []
@@ -32,45 +28,41 @@ struct SimulatorControlOptions: ParsableArguments {
     @Option(
         help: .value(
             "file",
-            "A file whose first line each request to the control API has to show, as 'Authorization: Bearer' or as the "
-                + "password that a browser asks for."
-        )
+            "A file with a secret in its first line that requests must have, as 'Authorization: Bearer' or as the "
+                + "password in a browser."
+        ),
+        completion: .file()
     )
     var controlTokenFile: String?
 
-    @Option(help: .value("file", "Write the line with the ports to this file, too, as soon as all of them listen."))
+    @Option(help: .value("file", "Also write the line with the ports to this file."), completion: .file())
     var announce: String?
 
     @Option(
         help: .value(
             "file",
-            "Append a line of JSON to this file for each notification, as the control API returns it."
-        )
+            "Append a line of JSON for each notification to this file, as the control API returns it."
+        ),
+        completion: .file()
     )
     var logNotifications: String?
 
     @Option(
-        help: .value(
-            "file",
-            "The texts that the app has, for what the page shows: its Localizable.strings, or a JSON object. Keys that "
-                + "are not there are marked."
-        )
+        help: .value("file", "The app's texts for the page: its Localizable.strings, or a JSON object."),
+        completion: .file()
     )
     var strings: String?
 
-    @Option(
-        help: .value("file", "A file with the faults that are planned from the start, in YAML or JSON.")
-    )
+    @Option(help: .value("file", "Faults that are planned from the start, as YAML or JSON."), completion: .file())
     var faults: String?
 
     func validate() throws {
         guard (0...65535).contains(self.controlPort) else {
-            throw ValidationError("A port is a number from 0 to 65535.")
+            throw ValidationError("--control-port must be from 0 to 65535")
         }
         guard self.controlTokenFile != nil || self.addresses.isLoopback else {
             throw ValidationError(
-                "--control-host \(self.controlHost) can be reached from other machines. Say --control-token-file FILE, "
-                    + "with a secret in its first line."
+                "--control-host \(self.controlHost) can be reached from other machines; use --control-token-file FILE"
             )
         }
     }

@@ -35,79 +35,75 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
 
     @Option(
         help: .value(
-            "accept|refuse",
-            "What becomes of notifications for tokens of 32 bytes or more that no device has. By default they are "
-                + "accepted, and refused where there is a --device."
+            "action",
+            "What to do with unknown tokens of 32 bytes or more. (default: accept, but refuse with --device)"
         )
     )
     var unknownTokens: UnknownTokens?
 
-    @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the protocol's documentation says.")
+    @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the documentation says.")
     var strictPayloadLimit = false
 
-    @Option(help: .value("never|once|always", "Which error responses of the gateway carry the identifier 0."))
+    @Option(help: .value("when", "Which error responses of the gateway have the identifier 0."))
     var zeroIdentifier = ZeroIdentifier.never
 
     @Option(
         help: .value(
-            "count/time",
-            "How many connections with one certificate the gateway takes in a time, such as 20/1m; more are closed "
-                + "after the handshake. By default any number."
+            "rate",
+            "How many connections the gateway accepts from one certificate, such as 20/1m; others are closed after "
+                + "the handshake. (default: any number)"
         )
     )
     var connectionLimit: RateArgument?
 
-    @Option(help: .value("time", "How long no further connection is taken then; each attempt begins it anew."))
+    @Option(help: .value("duration", "How long connections are refused then; each attempt starts it again."))
     var connectionBlock = DurationArgument(seconds: 0)
 
     @Option(
         help: .value(
-            "count/time",
-            "How many requests over HTTP/2 one device token may have in a time, such as 100/1s; more are answered with "
-                + "TooManyRequests. By default any number."
+            "rate",
+            "How many HTTP/2 requests a device token may have, such as 100/1s; others get TooManyRequests. "
+                + "(default: any number)"
         )
     )
     var deviceLimit: RateArgument?
 
     @Option(
         name: .customLong("revoked"),
-        help: .value("fingerprint", "A certificate that is revoked, by its SHA-256 digest; once for each.")
+        help: .value("fingerprint", "A revoked certificate, by its SHA-256 digest. Repeat for each.")
     )
     var revokedFingerprints: [String] = []
 
-    @Option(
-        help: .value(
-            "time",
-            "How long a connection over HTTP/2 may be idle before it is told to go away with the reason IdleTimeout."
-        )
-    )
+    @Option(help: .value("duration", "How long an HTTP/2 connection may be idle before it is closed with IdleTimeout."))
     var idleTimeout = DurationArgument(seconds: 3600)
 
     @Option(
         help: .value(
-            "time",
-            "The least time between two renewals of a provider token, which is 20m at Apple's service. By default any."
+            "duration",
+            "The least time between two renewals of a provider token; Apple's service has 20m. (default: any)"
         )
     )
     var tokenRenewalInterval: DurationArgument?
 
-    @Flag(help: "Allow one stream over HTTP/2 until the first success with a provider token, and after a rejection.")
+    @Flag(help: "Allow one HTTP/2 stream until a provider token succeeds, and after a rejection.")
     var limitStreams = false
 
-    @Flag(help: "Refuse clients over HTTP/2 that do not negotiate h2 by ALPN.")
+    @Flag(help: "Refuse HTTP/2 clients that do not negotiate h2 by ALPN.")
     var requireAlpn = false
 
     func validate() throws {
         for text in self.revokedFingerprints {
             let digits = text.utf8.filter { $0 != UInt8(ascii: ":") }
             guard digits.count == 64, digits.allSatisfy({ Hexadecimal.value($0) < 16 }) else {
-                throw ValidationError("--revoked takes a SHA-256 digest: 64 hexadecimal digits, also with colons.")
+                throw ValidationError(
+                    "invalid --revoked; expected a SHA-256 digest of 64 hexadecimal digits, with colons or not"
+                )
             }
         }
         guard self.connectionLimit != nil || self.connectionBlock.duration == .zero else {
-            throw ValidationError("--connection-block needs --connection-limit.")
+            throw ValidationError("--connection-block needs --connection-limit")
         }
-        guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout is above 0.") }
+        guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout must be above 0") }
     }
 
     /// Changes what the simulator is made of.

@@ -8,14 +8,10 @@ extension String {
     ///   - kind: what they are, in the plural, such as "keys".
     /// - Returns: the name, cut after 64 characters, then such as "; did you mean port? Valid keys: host, port".
     package func answer(asUnknownOf names: [String], _ kind: String) -> String {
-        // The cost of the distance grows with the length.
         let name = String(self.prefix(64))
-        let distances = names.map { (name: $0, distance: $0.lowercased().editDistance(to: name.lowercased())) }
         let list = names.joined(separator: ", ")
-        guard let nearest = distances.min(by: { $0.distance < $1.distance }), nearest.distance <= 2 else {
-            return "\(name); valid \(kind): \(list)"
-        }
-        return "\(name); did you mean \(nearest.name)? Valid \(kind): \(list)"
+        guard let nearest = NearestName.find(name, in: names) else { return "\(name); valid \(kind): \(list)" }
+        return "\(name); did you mean \(nearest)? Valid \(kind): \(list)"
     }
 }
 

@@ -124,7 +124,9 @@ final class BinaryConnection: ChannelInboundHandler {
             self.worker?.received(response, on: self)
         } catch {
             self.hasAnswer = true
-            self.failure = ConnectionFailure.notAGateway
+            self.failure = self.worker.map {
+                ConnectionFailure.notAGateway(Array(self.received.readableBytesView), $0.names)
+            }
             context.close(promise: nil)
         }
     }

@@ -55,6 +55,9 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.storeByteCountMax = configuration.storeByteCountMax / configuration.connectionCount
     }
 
+    /// The names that the texts of failures contain.
+    var names: TLSErrorNames { self.transport.opener.names }
+
     private var now: Duration { Duration(NIODeadline.now() - self.start) }
 
     private var jitter: Double { Double.random(in: 0...1) }
@@ -253,7 +256,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         guard now >= deadline else { return self.schedule(deadline) }
         self.connections[number] = nil
         self.closing(connection)
-        let failure = ConnectionFailure.stalled(self.configuration.limits.answerDelayMax)
+        let failure = ConnectionFailure.stalled(self.configuration.limits.answerDelayMax, self.names)
         self.lastFailure = failure
         self.transport.observer.failed(failure)
         // The channel may still send what it has buffered.
@@ -271,7 +274,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.finished.succeed(
             WorkerEnding(
                 ending: ending,
-                failure: ProviderError(ending, lastFailure: self.lastFailure),
+                failure: ProviderError(ending, lastFailure: self.lastFailure, self.names),
                 hasLeftSomething: self.session.hasLeftSomething
             )
         )
@@ -345,14 +348,14 @@ extension BinaryConnectionWorker {
     func ended(_ connection: BinaryConnection, wasConnected: Bool, failure error: (any Error)?) {
         guard self.connections.removeValue(forKey: connection.number) != nil else { return }
         var metadata: Logger.Metadata = [LogKey.connection: "\(connection.number.rawValue)"]
-        let failure = error.map { ConnectionFailure($0) }
+        let failure = error.map { ConnectionFailure($0, self.names) }
         if let failure {
             self.lastFailure = failure
             metadata[LogKey.failure] = "\(failure)"
             self.transport.observer.failed(failure)
         }
         self.transport.logger.debug("connection ended", metadata: metadata)
-        let reason = failure ?? .closedByGateway
+        let reason = failure ?? .closed(self.names)
         let isPermanent = reason.isPermanent && self.configuration.endsWhenRefused
         let isUnprocessed = error.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected { self.noteLeft(connection) }

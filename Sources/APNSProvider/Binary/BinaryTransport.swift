@@ -4,6 +4,7 @@ import APNSSession
 import APNSTransport
 import Logging
 import NIOCore
+import OpenSSLTLS
 
 /// The transport for the legacy binary protocol.
 struct BinaryTransport: ProviderTransport {
@@ -18,6 +19,7 @@ struct BinaryTransport: ProviderTransport {
         do {
             self.opener = try ConnectionOpener(
                 endpoint: configuration.endpoint,
+                role: .gateway,
                 serverName: configuration.serverName,
                 proxy: configuration.proxy,
                 tls: configuration.tls,
@@ -25,7 +27,7 @@ struct BinaryTransport: ProviderTransport {
                 keepaliveDelay: configuration.keepaliveDelay
             )
         } catch {
-            throw .tls(error)
+            throw .tls(error, TLSErrorNames(remote: RemoteRole.gateway.name(configuration.endpoint), configuration.tls))
         }
         self.observer = observer
         self.logger = logger

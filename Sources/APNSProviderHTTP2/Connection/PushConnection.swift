@@ -29,6 +29,9 @@ final class PushConnection: ChannelInboundHandler {
     private var greetingTimer: Scheduled<Void>?
     private let greetingDurationMax: Duration
 
+    /// The names that the texts of failures contain.
+    private var names: TLSErrorNames { self.worker?.names ?? TLSErrorNames() }
+
     /// Whether any request was answered here.
     private(set) var hasAnswered = false
     /// Whether any request was accepted here.
@@ -151,12 +154,12 @@ final class PushConnection: ChannelInboundHandler {
         // One that has answered before is left to the deadlines of its requests while there is room on it.
         let isSilent = !self.hasAnswered && !overdue.unknown.isEmpty
         if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
-            self.giveUp(.stalled(self.stall.durationMax))
+            self.giveUp(.stalled(self.stall.durationMax, self.names))
         } else {
             switch self.keepAlive.step(at: now, isWaiting: isWaiting) {
             case .rest: break
             case .ping: self.machine.ping()
-            case .giveUp: self.giveUp(.silent)
+            case .giveUp: self.giveUp(.silent(self.names))
             }
         }
         self.flush()
@@ -205,7 +208,9 @@ final class PushConnection: ChannelInboundHandler {
             self.worker?.unknown(unanswered.unknown, .streamReset(code: Int(HTTP2Failure.refusedStream)))
             self.closeWhenIdle()
         case .failed(let failure):
-            self.failure = self.failure ?? ConnectionFailure(.protocolViolation, "\(failure)")
+            self.failure =
+                self.failure
+                ?? ConnectionFailure(.protocolViolation, "\(self.names.remote) violated HTTP/2: \(failure)")
             self.close(context)
         }
     }
@@ -247,7 +252,7 @@ final class PushConnection: ChannelInboundHandler {
 
     private func shaken(_ name: String?, _ context: ChannelHandlerContext) {
         guard name == PushConfiguration.applicationProtocol else {
-            self.errorCaught(context: context, error: TLSError.noCommonApplicationProtocol)
+            self.errorCaught(context: context, error: ConnectionFailure.notHTTP2(self.names))
             return
         }
         self.isShaken = true
@@ -257,12 +262,13 @@ final class PushConnection: ChannelInboundHandler {
             in: TimeAmount(self.greetingDurationMax)
         ) { [weak self] in
             guard let self, !self.isGreeted else { return }
-            self.giveUp(.noGreeting)
+            self.giveUp(.noGreeting(self.names))
         }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.failure = self.failure ?? error
+        let isALPN = error as? TLSError == .noCommonApplicationProtocol
+        self.failure = self.failure ?? (isALPN ? ConnectionFailure.notHTTP2(self.names) : error)
         self.isClosing = true
         context.close(promise: nil)
     }
@@ -294,16 +300,22 @@ final class PushConnection: ChannelInboundHandler {
     }
 }
 
-// Why a connection was given up by this end.
+// Why this side gave a connection up.
 extension ConnectionFailure {
-    static let noGreeting = Self(
-        .protocolViolation,
-        "the other end did not send its HTTP/2 settings; is it a push service?"
-    )
+    static func noGreeting(_ names: TLSErrorNames) -> Self {
+        Self(.protocolViolation, "\(names.remote) sent no HTTP/2 settings", advice: "check the port")
+    }
 
-    static let silent = Self(.timedOut, "the other end did not answer a PING in time")
+    static func silent(_ names: TLSErrorNames) -> Self {
+        Self(.timedOut, "\(names.remote) did not answer a PING in time")
+    }
 
-    static func stalled(_ duration: Duration) -> Self {
-        Self(.stalled, "the other end answered no request and let none be sent for \(duration), though it is there")
+    static func stalled(_ duration: Duration, _ names: TLSErrorNames) -> Self {
+        Self(.stalled, "\(names.remote) answered no request and accepted no data for \(duration)")
+    }
+
+    static func notHTTP2(_ names: TLSErrorNames) -> Self {
+        let advice = "check the port, for HTTP/2 usually 443 or 2197, and for a binary gateway 2195"
+        return Self(.wrongProtocol, "\(names.remote) does not speak HTTP/2 (no ALPN protocol h2)", advice: advice)
     }
 }

@@ -115,7 +115,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
         self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
-        self.note("it failed: \(error)")
+        self.note("connection failed: \(error)")
         // TLSHandler closes the connection after its own errors only.
         if !(error is TLSError) { context.close(promise: nil) }
     }

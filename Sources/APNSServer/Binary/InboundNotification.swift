@@ -67,7 +67,7 @@ public struct InboundNotification: Sendable {
         let token = unsafe self.bytes.withUnsafeReadableBytes { bytes in
             unsafe try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
         }
-        guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
+        guard let token else { preconditionFailure("A message without a token of valid length was passed on.") }
         return token
     }
 

@@ -27,7 +27,7 @@ public struct RefusedMessage: Sendable {
     /// The device token; `nil` if it had not arrived, or does not have 1 to 100 bytes.
     public var token: DeviceToken?
 
-    /// The payload; `nil` where it had not arrived.
+    /// The payload; `nil` if it had not arrived.
     public var payload: ByteBuffer?
 
     /// The announced length of the payload in bytes; `nil` if it had not arrived.

@@ -66,8 +66,10 @@ final class ConnectionAdmission: Sendable {
         if let alert = CertificateAlert(error) { return self.untrusted(channel, alert) }
         var isClosed = false
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
+        let names = TLSErrorNames(remote: "the provider")
+        let reason = (error as? TLSError)?.text(names) ?? IOError.reason(error)
         // Port probes are not worth a warning.
-        self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+        self.refuse(channel, .handshake, reason, isQuiet: isClosed)
     }
 
     /// Records that a provider has the maximum number of connections.

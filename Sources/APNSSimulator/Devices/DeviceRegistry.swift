@@ -171,7 +171,7 @@ final class DeviceRegistry: Sendable {
 
     /// Records and reports the outcomes of notifications, and other changes.
     ///
-    /// The table is locked meanwhile, as the parameter shows, so that the record is never behind the table, and
+    /// The table is locked meanwhile, as the parameter shows, so that the record never lags behind the table, and
     /// observers receive changes in the order in which they happened, on whichever threads.
     private func carryOut(_ changes: [Change], _ last: SimulatorChange?, _ state: inout State) {
         for change in changes {

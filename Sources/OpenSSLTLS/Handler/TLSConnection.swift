@@ -43,6 +43,8 @@ final class TLSConnection {
     private(set) var isHandshaking = true
     private var hasReceivedCloseNotify = false
     private var failure: TLSError?
+    /// What the remote side sent first, which shows what it speaks where that is not TLS.
+    private var firstBytes: [UInt8] = []
 
     /// Prepares a connection; a client asks for `serverName` and verifies it.
     init(context: TLSContext, serverName: String?) throws(TLSError) {
@@ -93,6 +95,9 @@ final class TLSConnection {
 
     /// Takes bytes that arrived.
     func receive(_ bytes: ByteBuffer) {
+        if self.isHandshaking, self.firstBytes.count < ForeignProtocol.byteCountMax {
+            self.firstBytes += bytes.readableBytesView.prefix(ForeignProtocol.byteCountMax - self.firstBytes.count)
+        }
         if self.port.inbound.readableBytes == 0 {
             self.port.inbound = bytes
         } else {
@@ -187,7 +192,11 @@ final class TLSConnection {
         default:
             let problem = self.verificationProblem
             let queue = OpenSSLQueue.take()
-            return self.fail(TLSError(queue, isHandshaking: self.isHandshaking, verification: problem))
+            let error = TLSError(queue, isHandshaking: self.isHandshaking, verification: problem)
+            if case .notTLS = error, let found = ForeignProtocol(self.firstBytes) {
+                return self.fail(.notTLS(detail: "it \(found.predicate)"))
+            }
+            return self.fail(error)
         }
     }
 

@@ -139,7 +139,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public func channelInactive(context: ChannelHandlerContext) {
         let error: TLSError? =
             switch self.phase {
-            case .handshaking: .closedDuringHandshake(detail: "without a reason")
+            case .handshaking: .closedDuringHandshake(detail: "")
             case .open where !self.isInputClosed && !self.isClosingAll: .truncated
             case .idle, .open, .ended: nil
             }
@@ -154,7 +154,8 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch self.phase {
         case .idle, .open: self.fail(error, context: context)
-        case .handshaking: self.fail(TLSError.closedDuringHandshake(detail: "\(error)"), context: context)
+        case .handshaking:
+            self.fail(TLSError.closedDuringHandshake(detail: IOError.reason(error)), context: context)
         case .ended: break
         }
     }
@@ -276,7 +277,7 @@ extension TLSHandler {
         }
         switch self.phase {
         case .handshaking:
-            self.fail(TLSError.closedDuringHandshake(detail: "without a reason"), context: context)
+            self.fail(TLSError.closedDuringHandshake(detail: ""), context: context)
         case .open where self.isInputClosed:
             // Already sent on when close_notify came.
             break

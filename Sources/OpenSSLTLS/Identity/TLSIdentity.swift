@@ -12,6 +12,9 @@ public struct TLSIdentity: Sendable {
     /// The facts of the intermediate certificates that are sent with it, from the issuer upwards.
     public let chain: [TLSCertificate]
 
+    /// The file that it was loaded from, for texts; `nil` where there is none.
+    package var path: String?
+
     let material: IdentityMaterial
 
     /// Loads an identity from files.
@@ -27,6 +30,7 @@ public struct TLSIdentity: Sendable {
         var keyBytes: [UInt8]?
         if let key { keyBytes = try FileBytes.read(key) }
         try self.init(bytes: bytes, key: keyBytes, passphrase: passphrase)
+        self.path = path
     }
 
     /// Loads an identity from bytes, in the forms that ``init(contentsOf:key:passphrase:)`` reads from files.

@@ -9,19 +9,19 @@ import Testing
 
 /// A plausible but wrong rule of the bridge, used instead of the correct one.
 enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
-    case remembersNothing = "what was delivered behind a rejection is forgotten"
+    case remembersNothing = "notifications delivered after a rejection are forgotten"
     case remembersTooFew = "one notification is enough to remember"
     case remembersTooShortly = "a millisecond is long enough to remember"
     case keyHasIdentifier = "a resend has the identifier that it had before"
-    case keyHasNoPayload = "a token alone tells notifications apart"
-    case cutBehindNext = "the one right behind the rejection needs no remembering"
-    case tellsBeforeAnswers = "the provider may be told while the service still answers"
-    case tellsBeforeDisk = "the provider may be told before the disk has what it will send again"
-    case failedCountsAsDelivered = "what failed behind a rejection need not come again"
+    case keyHasNoPayload = "a token alone identifies a notification"
+    case cutBehindNext = "the notification directly after the rejection is not remembered"
+    case tellsBeforeAnswers = "the error response is sent before the service has answered everything"
+    case tellsBeforeDisk = "the error response is sent before expected resends are on the disk"
+    case failedCountsAsDelivered = "a notification that failed after a rejection counts as delivered"
     case deadIsRejected = "a dead device is an error"
-    case spentIsAccepted = "what cannot be delivered in time was accepted"
-    case throttledIsAccepted = "what the service throttles was accepted"
-    case troubleIsRejected = "trouble of the service is told as an invalid token"
+    case spentIsAccepted = "a notification not delivered in time counts as accepted"
+    case throttledIsAccepted = "a throttled notification counts as accepted"
+    case troubleIsRejected = "a temporary failure of the service is reported as an invalid token"
 
     var testDescription: String { self.rawValue }
 

@@ -285,7 +285,7 @@ extension BridgeWalk {
 
     /// The process died, with everything that was only in its memory.
     private func end(_ process: WalkProcess) {
-        // The disk may have more than the process was told.
+        // The disk may have more than was reported to the process.
         while process.store.count > 0, self.random.chance(50) { process.store.write(tells: false) }
         self.resendCount += process.resendCount
         process.kill()

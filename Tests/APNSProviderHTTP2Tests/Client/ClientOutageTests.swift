@@ -88,7 +88,7 @@ import Testing
             #expect(service.numbers().sorted() == accepted.sorted())
             try Self.check(sent, course, start, try #require(back.withLockedValue { $0 }))
         }
-        let outages = lines.of("connections fail; trying again")
+        let outages = lines.of("connections fail, retrying")
         #expect(outages.count == 1 && outages.allSatisfy { $0.level == .notice }, "\(lines.all)")
         let metadata = "\(outages.first?.metadata ?? [:])"
         #expect(metadata.contains("refused"))

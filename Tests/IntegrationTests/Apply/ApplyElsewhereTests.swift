@@ -46,7 +46,7 @@ import Testing
     @Test func `statements go to a file, and then the report to standard output`() async throws {
         try self.recordDevices()
         let path = self.scene.path("purge.sql")
-        let options = Self.columns + ["--sql", "mysql", "--sql-file", path, "--batch", "3", "--output", "json"]
+        let options = Self.columns + ["--sql", "mysql", "--sql-file", path, "--batch", "3", "--summary", "json"]
         let run = try await self.scene.run(options)
         #expect(try run.code == 0 && run.count("tokens") == 4 && run.count("batches") == 2)
         #expect(self.scene.read("purge.sql").split(separator: "\n").count { $0 == "COMMIT;" } == 2)
@@ -95,7 +95,7 @@ import Testing
         try self.scene.record(1...25)
         let path = self.scene.path("got")
         let hook = "cat >> '\(path)'; echo - >> '\(path)'; echo talk"
-        let run = try await self.scene.run(["--exec", hook, "--batch", "10", "--output", "json"])
+        let run = try await self.scene.run(["--exec", hook, "--batch", "10", "--summary", "json"])
         #expect(try run.code == 0 && run.count("tokens") == 25 && run.count("batches") == 3, "\(run)")
         #expect(run.error.contains("talk"))
         let lines = self.scene.read("got").split(separator: "\n")

@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `a list that has nothing of the kind is told, and quiet runs say nothing else`() async throws {
-        let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet"])
+        let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet", "--summary", "text"])
         #expect(wrong.code == 0 && wrong.output.isEmpty, "\(wrong)")
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
@@ -90,7 +90,7 @@ import Testing
         try self.scene.list.addScope(TokenScope(topic: "com.example.other", environment: .production))
         let alive = try await self.scene.apply(["--topic", "com.example.other"])
         #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
-        let right = try await self.scene.apply(["--quiet"])
+        let right = try await self.scene.apply(["--quiet", "--summary", "text"])
         #expect(right.code == 0 && right.output.isEmpty && right.error.isEmpty, "\(right)")
         #expect(try self.scene.left() == Array(4...10))
     }

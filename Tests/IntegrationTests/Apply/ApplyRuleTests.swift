@@ -144,7 +144,7 @@ import Testing
         let column = try await self.scene.apply(["--topic-column", "bundle_id"])
         #expect(try column.code == 0 && column.count("pruned") == 1 && column.count("candidates") == 2, "\(column)")
         #expect(try self.scene.left() == [2, 3])
-        let hook = try await self.scene.run(["--exec", "cat", "--output", "json"])
+        let hook = try await self.scene.run(["--exec", "cat", "--summary", "json"])
         #expect(try hook.code == 0 && hook.count("tokens") == 2, "\(hook)")
     }
 
@@ -216,7 +216,7 @@ import Testing
         #expect(try topic.code == 79 && topic.count("candidates") == 10 && topic.count("dueMax") == 2)
         for change in ["updated_at = 0", "updated_at = \(ApplyScene.failedAt - 1), token = 'none'"] {
             try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET \(change) WHERE id > 10") }
-            let run = try await self.scene.apply(["--max-fraction", "0.2", "--output", "text"])
+            let run = try await self.scene.apply(["--max-fraction", "0.2", "--summary", "text"])
             #expect(run.code == 79 && run.output.contains("Eligible rows: 10 (limit: 2)"), "\(run)")
             #expect(run.error.contains("10 of 10 eligible rows (100.0 %) would be "))
         }
@@ -240,7 +240,7 @@ import Testing
     @Test func `the last line of the text is a summary for the mail`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
-        let run = try await self.scene.apply(["--output", "text"])
+        let run = try await self.scene.apply(["--summary", "text"])
         let last = run.output.split(separator: "\n").last ?? ""
         #expect(last.hasPrefix("purge apply: devices: 10 rows, 3 dead, 3 deleted, 0 kept, 0 not valid"))
         #expect(!run.output.contains(ApplyScene.token(1)) && !run.error.contains(ApplyScene.token(1)))

@@ -126,7 +126,7 @@ final class ApplyScene: Sendable {
     var usual: [String] {
         [
             "--database", self.database, "--table", "devices", "--token-column", "token", "--max-fraction", "1",
-            "--output", "json",
+            "--summary", "json",
         ]
     }
 

@@ -91,12 +91,12 @@ import Testing
         let some = [[UInt8]](repeating: provider, count: 400).flatMap(\.self)
         try scene.write("many.pem", some + authority)
         let start = ContinuousClock.now
-        let shown = try await scene.run("show @many.pem --json")
+        let shown = try await scene.run("show @many.pem --summary json")
         #expect(shown.code == 0 && shown.output.contains(#""issuerNumber":401"#), "\(shown.error)")
         #expect(ContinuousClock.now - start < .seconds(10))
         let line = Array("-----BEGIN X-----\nAAAA\n-----END X-----\n".utf8)
         try scene.write("more.pem", [[UInt8]](repeating: line, count: 10_001).flatMap(\.self))
-        try await Self.expect(scene, "@more.pem", 2, "there are more than 10,000 certificates and keys in it")
+        try await Self.expect(scene, "@more.pem", 2, "it contains more than 10,000 certificates and keys")
     }
 
     @Test func `who can read a key is said as it is`() async throws {
@@ -135,16 +135,16 @@ import Testing
         try scene.write("wrong", "y\n".utf8)
         try await Self.expect(scene, "@provider.p12 --passphrase-file @wrong", 2, "does not decrypt it")
         try await Self.expect(scene, "@provider.pem --key @server.key.pem", 2, "does not belong to the certificate")
-        try await Self.expect(scene, "@provider.pem --key @server.pem", 2, "there is no private key in")
+        try await Self.expect(scene, "@provider.pem --key @server.pem", 2, "no private key in")
         try await Self.expect(scene, "@provider.key.pem", 2, "there is no certificate in it")
-        try await Self.expect(scene, "@no-such.pem", 2, "Cannot read")
+        try await Self.expect(scene, "@no-such.pem", 2, "cannot read")
         try scene.write("text", "hello".utf8)
-        try await Self.expect(scene, "@text", 2, "damaged, or neither PEM nor DER nor PKCS#12")
+        try await Self.expect(scene, "@text", 2, "not PEM, PKCS#12 or DER, or damaged")
         chmod(scene.path("provider.key.pem"), 0o644)
         try await Self.expect(scene, "@provider.pem --key @provider.key.pem", 1, "every user of this machine can read")
         try await scene.openssl("pkcs12 -export -nokeys -in @provider.pem -passout pass:x -out @bare.p12")
         chmod(scene.path("bare.p12"), 0o600)
-        try await Self.expect(scene, "@bare.p12 --passphrase-file @passphrase", 2, "there is no private key in it")
+        try await Self.expect(scene, "@bare.p12 --passphrase-file @passphrase", 2, "it contains no private key")
     }
 
     @Test func `topics, environments, names and chains are checked`() async throws {
@@ -207,7 +207,7 @@ import Testing
 
     @Test func `several files, the worst first, also as JSON`() async throws {
         let scene = try await Self.makeScene()
-        let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --json")
+        let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --summary json")
         #expect(run.code == 2)
         let objects = try CertificateScene.objects(run)
         #expect(objects.map { $0["severity"] as? String } == ["critical", "warning", "ok"])

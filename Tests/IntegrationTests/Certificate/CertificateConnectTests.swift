@@ -12,18 +12,23 @@ import Testing
 /// our own listeners and against `openssl s_server`.
 @Suite(.timeLimit(.minutes(1))) struct CertificateConnectTests {
     /// A server of OpenSSL's own program, which ends with this object.
-    private final class Server {
+    final class Server {
         let port: Int
         private let child: Child
         private let input = Pipe()
 
-        init(_ scene: CertificateScene, _ line: String) async throws {
+        convenience init(_ scene: CertificateScene, _ line: String) async throws {
+            try await self.init(
+                scene.words("s_server -accept 127.0.0.1:0 -cert @server.pem -CAfile @authority.pem " + line)
+            )
+        }
+
+        init(_ words: [String]) async throws {
             var streams = Child.Streams()
             let output = Pipe()
             // It goes on as long as nobody ends its input.
             streams.input = self.input.fileHandleForReading.fileDescriptor
             streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
-            let words = scene.words("s_server -accept 127.0.0.1:0 -cert @server.pem -CAfile @authority.pem " + line)
             self.child = try Child(words, streams, program: "/usr/bin/openssl", deadline: 60)
             try output.fileHandleForWriting.close()
             let reader = LineReader(output.fileHandleForReading)
@@ -86,7 +91,7 @@ import Testing
         let context = try TLSContext(try authority.makeServerTLS())
         let settings: [UInt8] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]
         for (bytes, code, text) in [
-            (settings, Int32(0), ", HTTP/2, "), (Array("feedback".utf8), 1, "is this the feedback service?"),
+            (settings, Int32(0), ", HTTP/2, "), (Array("feedback".utf8), 1, "if this is a feedback service"),
         ] {
             let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .childChannelInitializer { channel in
@@ -119,11 +124,11 @@ import Testing
             let server = try await Server(scene, verify)
             let place = "--trust @authority.pem --connect 127.0.0.1:\(server.port)"
             try await Self.expect(scene, place, 2, "client certificate")
-            try await Self.expect(scene, "@unknown.pem \(place)", 2, "does not know the authority of the client")
-            try await Self.expect(scene, "@expired.pem \(place)", 2, "says that the client certificate has expired")
+            try await Self.expect(scene, "@unknown.pem \(place)", 2, "unknown.pem: unknown authority")
+            try await Self.expect(scene, "@expired.pem \(place)", 2, "expired.pem: expired")
             let careful = try await Server(scene, "\(verify) -CRL @list.pem -crl_check")
             let other = "--trust @authority.pem --connect 127.0.0.1:\(careful.port)"
-            try await Self.expect(scene, "@revoked.pem \(other)", 2, "says that the client certificate was revoked")
+            try await Self.expect(scene, "@revoked.pem \(other)", 2, "revoked.pem: revoked")
         }
     }
 
@@ -147,18 +152,18 @@ import Testing
         let (scene, _) = try Self.makeScene()
         let server = try await Server(scene, "")
         let place = "--connect 127.0.0.1:\(server.port)"
-        try await Self.expect(scene, place, 2, "leads to no authority that is trusted here")
+        try await Self.expect(scene, place, 2, "is not signed by a trusted authority")
         let (expired, _) = try Self.makeScene(validity: .expired)
         let expiredServer = try await Server(expired, "")
         let expiredPlace = "--trust @authority.pem --connect 127.0.0.1:\(expiredServer.port)"
-        try await Self.expect(expired, expiredPlace, 2, "the server's certificate has expired")
+        try await Self.expect(expired, expiredPlace, 2, "the certificate of the server has expired")
         let (named, _) = try Self.makeScene(names: ["gateway.example"])
         let namedServer = try await Server(named, "")
         let namedPlace = "--trust @authority.pem --connect 127.0.0.1:\(namedServer.port)"
         try await Self.expect(named, namedPlace, 2, "is not for 127.0.0.1 but for gateway.example")
         let old = try await Server(scene, "-tls1 -cipher ALL:@SECLEVEL=0")
         let oldPlace = "--trust @authority.pem --connect 127.0.0.1:\(old.port)"
-        try await Self.expect(scene, oldPlace, 2, "no version of TLS in common")
+        try await Self.expect(scene, oldPlace, 2, "no TLS version in common")
         try await Self.expect(scene, "\(oldPlace) --tls-min 1.0", 0, "; no client certificate was given; 0 days left")
     }
 
@@ -172,12 +177,17 @@ import Testing
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(plain.localAddress?.port)
-        try await Self.expect(scene, "--connect 127.0.0.1:\(port)", 2, "does not speak TLS")
+        try await Self.expect(
+            scene,
+            "--connect 127.0.0.1:\(port)",
+            2,
+            "does not speak TLS (it is a mail or FTP server)"
+        )
         try await plain.close()
         let tls = try authority.makeServerTLS()
         for (opening, text) in [
-            (GatewayScript.Opening.neverShakeHands, "the TLS handshake took too long"),
-            (.closeBeforeHandshake, "closed the connection during the handshake"),
+            (GatewayScript.Opening.neverShakeHands, "did not complete the TLS handshake in time"),
+            (.closeBeforeHandshake, "closed the connection during the TLS handshake"),
         ] {
             let gateway = try await ScriptedGateway.start(tls: tls) { _ in GatewayScript { $0.opening = opening } }
             try await Self.expect(scene, "--connect 127.0.0.1:\(gateway.port) --timeout 300ms", 2, text)
@@ -188,11 +198,14 @@ import Testing
     @Test func `what lies before the server`() async throws {
         let (scene, _) = try Self.makeScene()
         let port = try ReservedPort()
-        try await Self.expect(scene, "--connect 127.0.0.1:\(port.number)", 2, "(Connection refused)")
+        try await Self.expect(scene, "--connect 127.0.0.1:\(port.number)", 2, " refused; is the server running there?")
         try await Self.expect(scene, "--connect nobody.invalid:2195", 2, "cannot be resolved")
         for (answer, text) in [
-            (ScriptedProxy.Answer.say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), "the proxy did not open"),
-            (.say("HTTP/1.1 407 Proxy\r\nContent-Length: 0\r\n\r\n"), "the proxy wants a user name"),
+            (
+                ScriptedProxy.Answer.say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
+                " it answered 403 Forbidden; see its log"
+            ),
+            (.say("HTTP/1.1 407 Proxy\r\nContent-Length: 0\r\n\r\n"), "requires a user name and a password"),
         ] {
             let proxy = try await ScriptedProxy.start(.http, answer, upstream: port.number)
             let line = "--connect 127.0.0.1:\(port.number) --proxy http://127.0.0.1:\(proxy.port)"
@@ -206,6 +219,6 @@ import Testing
         try scene.write("bare.pem", try authority.issueClient(topic: "a.b").certificatePEM)
         let port = try ReservedPort()
         let run = try await scene.run("check @bare.pem --connect 127.0.0.1:\(port.number)")
-        #expect(run.code == 2 && run.output.contains("no connection was made, since"), "\(run)")
+        #expect(run.code == 2 && run.output.contains("no connection was made: "), "\(run)")
     }
 }

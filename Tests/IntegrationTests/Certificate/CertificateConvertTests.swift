@@ -83,13 +83,13 @@ import Testing
             try await CommandRun(["certificate", "convert"] + words)
         }
         let cases: [([String], Int32, String)] = [
-            ([scene.path("provider.pem"), out, "--passphrase-file", old], 78, "there is no private key in it"),
+            ([scene.path("provider.pem"), out, "--passphrase-file", old], 78, "no private key in it"),
             (
                 [scene.path("provider.pem"), out, "--key", scene.path("authority.key.pem"), "--passphrase-file", old],
                 78,
                 "belongs to no certificate"
             ),
-            ([scene.path("provider.key.pem"), out, "--passphrase-file", old], 78, "there is no certificate in it"),
+            ([scene.path("provider.key.pem"), out, "--passphrase-file", old], 78, "no certificate in it"),
             (
                 [scene.path("old.p12"), out, "--passphrase-file", scene.path("new")], 78,
                 "the passphrase does not decrypt"

@@ -14,7 +14,7 @@ import Testing
         let scene = try CertificateScene()
         try scene.write("passphrase", "secret\n".utf8)
         let made = try await scene.made("new authority --output @authority")
-        #expect(made.output.contains("\(scene.path("authority.key.pem")): its key; keep it secret\n"))
+        #expect(made.output.contains("\(scene.path("authority.key.pem")): its private key; keep it secret\n"))
         try await scene.made(
             """
             new server --key-type ec --name gateway.example --name ::1 --apple-names --authority @authority.pem
@@ -110,7 +110,7 @@ import Testing
             "server", "--name", "a.example", "--authority", scene.path("provider.pem"), "--authority-key",
             scene.path("provider.key.pem"),
         ])
-        #expect(wrong.code == 78 && wrong.error.contains("is no authority's certificate"), "\(wrong)")
+        #expect(wrong.code == 78 && wrong.error.contains("is not the certificate of an authority"), "\(wrong)")
     }
 }
 

@@ -63,10 +63,9 @@ final class CertificateScene: Sendable {
         }
     }
 
-    /// The lines of JSON that a command printed.
+    /// The files or findings in the summary that a command printed.
     static func objects(_ run: CommandRun) throws -> [[String: Any]] {
-        try run.output.split(separator: "\n").compactMap {
-            try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
-        }
+        let object = try JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any]
+        return (object?["files"] ?? object?["findings"]) as? [[String: Any]] ?? []
     }
 }

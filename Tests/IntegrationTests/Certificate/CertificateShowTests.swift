@@ -72,7 +72,7 @@ import Testing
         let scene = try CertificateScene()
         let lines = extensions.split(separator: " ").map { Self.arc + $0 }.joined(separator: "\n")
         let path = try await Self.apple(scene, name: prefix, uid: uid, extensions: lines)
-        let run = try await scene.run("show \(path) --key @push.key --json")
+        let run = try await scene.run("show \(path) --key @push.key --summary json")
         let file = try #require(try CertificateScene.objects(run).first)
         let certificate = try #require((file["certificates"] as? [[String: Any]])?.first)
         #expect(run.code == 0 && run.error.isEmpty, "\(run)")
@@ -172,7 +172,7 @@ import Testing
                 var bytes = good
                 bytes[index] ^= 1 << UInt8(index % 8)
                 let path = try scene.write("damaged", bytes)
-                let shown = try await CommandRun(["certificate", "show", path, "--json"] + words)
+                let shown = try await CommandRun(["certificate", "show", path, "--summary", "json"] + words)
                 #expect([0, 1, 78].contains(shown.code), "\(name) \(index): \(shown)")
                 let checked = try await CommandRun(["certificate", "check", path] + words)
                 #expect([0, 1, 2].contains(checked.code) && !checked.output.isEmpty, "\(name) \(index): \(checked)")

@@ -4,18 +4,18 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: whatever the service answers, and whenever the gateway ends, what the provider reports is what was done.
+/// Goal: whatever the service responds, and whenever the gateway ends, the provider's results match what was done.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainRandomTests {
     static let seeds: ClosedRange<UInt64> = 1...TestEffort.count(3, long: 50)
 
-    /// What happens in one chain, found by its seed.
+    /// The events of a chain, determined by its seed.
     struct Plan: CustomStringConvertible {
         let run: ChainRun
         private let bad: Set<Int>
         private let dead: Set<Int>
-        /// How often these lines are answered with 503 before they are taken.
+        /// How often these lines receive 503 before they are accepted.
         private let troubled: [Int: Int]
-        /// Between so many requests everything is answered with 503.
+        /// Between these numbers of requests, all responses are 503.
         private let outage: Range<Int>
         private let slowPercent: UInt64
         private let millisecondsMax: UInt64
@@ -31,7 +31,7 @@ import Testing
                     signal: [SIGTERM, SIGTERM, SIGTERM, SIGKILL, SIGHUP][random.below(5)]
                 )
             }
-            // Most signals come while what a rejection or another try leads to is not over.
+            // Most signals arrive while the consequences of a rejection or retry are pending.
             func near(_ percent: Int) -> Set<Int> {
                 let places = strikes.filter { _ in random.chance(percent) }.map {
                     $0.takenCount + random.below(60) - 20
@@ -47,7 +47,7 @@ import Testing
             self.outage = outageStart..<outageStart + (random.chance(30) ? random.below(60) : 0)
             self.slowPercent = [0, 10, 50, 100][random.below(4)]
             let inFlight = [10, 100, 1000][random.below(3)]
-            // With few under way, long waits would add up.
+            // With few in flight, long waits would add up.
             self.millisecondsMax = [3, 30, inFlight == 10 ? 30 : 300][random.below(3)]
             let window = [20, 100, 1000][random.below(3)]
             self.run = ChainRun(
@@ -68,7 +68,7 @@ import Testing
             """
         }
 
-        /// The service, of which the answers overtake each other.
+        /// The service, whose responses overtake each other.
         func record() -> ChainRecord {
             ChainRecord { [self] occasion in
                 var answer = ChainRecord.Answer()
@@ -87,13 +87,14 @@ import Testing
     }
 
     @Test(arguments: Self.seeds)
-    func `random signals, answers and limits: the results are what the service did`(seed: UInt64) async throws {
+    func `with random signals, responses and limits, the results match what the service did`(seed: UInt64) async throws
+    {
         let plan = Plan(seed: seed)
         let record = plan.record()
         let outcome = try await plan.run(record)
         let isConsistent = outcome.isConsistent
         #expect(isConsistent, "\(plan)\n\(outcome.report)")
-        // 75 where something is indeterminate, which it may be at most once only.
+        // 75 if something is indeterminate, which happens only at most once.
         let codes: [Int32] = plan.run.isAtMostOnce ? [0, 1, 75] : [0, 1]
         let code = outcome.provider.ending.code ?? -1
         #expect(codes.contains(code), "\(plan)\n\(outcome.report)")

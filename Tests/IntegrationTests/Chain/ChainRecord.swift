@@ -6,12 +6,12 @@ import APNSWire
 import NIOCore
 import NIOPosix
 
-/// What the service at the end of a chain was asked for, request by request, in the order in which it decided them.
+/// The requests to the service at the end of a chain, in the order of their decisions.
 ///
-/// It decides when a request arrives, as a real one does, and may answer later: an answer that its client never gets
-/// changes nothing about what was done.
+/// It decides when a request arrives, as a real service does, and may respond later: a response that never arrives does
+/// not change what was done.
 final class ChainRecord: Sendable {
-    /// A request and what the service did about it.
+    /// A request and its decision.
     struct Request: Sendable {
         /// Of the token.
         var number: Int
@@ -19,7 +19,7 @@ final class ChainRecord: Sendable {
         var identifier: PushIdentifier
         var reply: PushReply
 
-        /// Whether the notification counts as taken in the old protocol, which 410 does.
+        /// Whether the notification counts as accepted in the binary protocol, as 410 does.
         var isTaken: Bool { self.reply == .accepted || self.status == 410 }
 
         /// The status of a rejection.
@@ -29,7 +29,7 @@ final class ChainRecord: Sendable {
         }
     }
 
-    /// What the service does about a request, and when it says so.
+    /// The decision of the service, and when it responds.
     struct Answer: Sendable {
         enum Moment: Sendable {
             case atOnce
@@ -49,13 +49,13 @@ final class ChainRecord: Sendable {
         static let throttled = Answer(reply: .rejected(PushRejection(status: 429, reason: .tooManyRequests)))
     }
 
-    /// What a script may go by.
+    /// The input of a script.
     struct Occasion: Sendable {
         /// Of the token.
         var number: Int
-        /// How often this token was asked for, this time included.
+        /// The number of requests for this token, including this one.
         var attempt: Int
-        /// How many requests there were before.
+        /// The number of earlier requests.
         var requestCount: Int
     }
 
@@ -63,7 +63,7 @@ final class ChainRecord: Sendable {
         var requests: [Request] = []
         var taken: Set<Int> = []
         var attempts: [Int: Int] = [:]
-        /// Of answers that are held; `nil` when they are held no more.
+        /// Held responses; `nil` when they are no longer held.
         var held: [(ticket: PushTicket, reply: PushReply)]? = []
         var isOver = false
     }
@@ -71,13 +71,13 @@ final class ChainRecord: Sendable {
     private let script: @Sendable (Occasion) -> Answer
     private let state = ObservedValue(State())
 
-    /// - Parameter script: what the service does about a request; by default it accepts all of them at once.
+    /// - Parameter script: the decisions of the service; by default it accepts all requests immediately.
     init(_ script: @escaping @Sendable (Occasion) -> Answer = { _ in Answer() }) { self.script = script }
 
     /// The requests so far.
     var requests: [Request] { self.state.current.requests }
 
-    /// How often each notification was taken.
+    /// How often each notification was accepted.
     var takenCounts: [Int: Int] {
         Dictionary(self.requests.filter(\.isTaken).map { ($0.number, 1) }, uniquingKeysWith: +)
     }
@@ -121,7 +121,7 @@ final class ChainRecord: Sendable {
         }
     }
 
-    /// Gives the answers that are held; none is from now on.
+    /// Sends held responses; later ones are not held.
     func release() {
         let held = self.state.change { state in
             defer { state.held = nil }
@@ -132,16 +132,16 @@ final class ChainRecord: Sendable {
 
     // MARK: Waiting
 
-    /// Waits until so many notifications were taken, 20 seconds at most.
+    /// Waits until this many notifications were accepted, for at most 20 seconds.
     ///
-    /// - Returns: whether they were; `false` when nothing more comes.
+    /// - Returns: whether they were; `false` if nothing more arrives.
     func wait(takenCount: Int) async throws -> Bool {
         try await self.wait("\(takenCount) notifications taken") { $0.taken.count >= takenCount }
     }
 
-    /// Waits until so many requests were decided, 20 seconds at most.
+    /// Waits until this many requests were decided, for at most 20 seconds.
     ///
-    /// - Returns: whether they were; `false` when nothing more comes.
+    /// - Returns: whether they were; `false` if nothing more arrives.
     @discardableResult
     func wait(requestCount: Int) async throws -> Bool {
         try await self.wait("\(requestCount) requests") { $0.requests.count >= requestCount }
@@ -154,20 +154,20 @@ final class ChainRecord: Sendable {
         return isMet(self.state.current)
     }
 
-    /// Takes it that nothing more comes, so that nobody waits for it.
+    /// Ends all waits, since nothing more arrives.
     func end() { self.state.change { $0.isOver = true } }
 }
 
 // MARK: - The record against the results
 
 extension ChainRecord {
-    /// Compares what the provider reports with what the service did, line by line.
+    /// Compares the provider's results with the service's record, line by line.
     ///
     /// - Parameters:
-    ///   - results: what the provider reports.
+    ///   - results: the provider's results.
     ///   - batch: the payload of each line, from line 1; its token has the same number.
-    ///   - isAtMostOnce: whether the provider was told to send nothing twice.
-    /// - Returns: a sentence for each line where they differ.
+    ///   - isAtMostOnce: whether the provider must not send anything twice.
+    /// - Returns: a description of each line that differs.
     func differences(_ results: [ResultLine], batch: [String], isAtMostOnce: Bool) -> [String] {
         let requests = Dictionary(grouping: self.requests, by: \.number)
         let reported = Dictionary(grouping: results, by: \.line)

@@ -4,14 +4,14 @@ import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 
-/// A batch on its way through the whole chain: `apns-legacy send`, a gateway that gets signals, a recording service.
+/// A batch through the whole chain: `apns-legacy send`, a gateway that receives signals, and a recording service.
 ///
-/// Provider and gateway are processes of their own. A gateway that a signal ends is started again on the same ports,
-/// with the same files.
+/// Provider and gateway are separate processes. A gateway that a signal ended is restarted on the same ports with the
+/// same files.
 struct ChainRun: Sendable {
     /// A signal for the gateway.
     struct Strike: Sendable, CustomStringConvertible {
-        /// It comes when the service has taken so many notifications.
+        /// The number of accepted notifications after which it is sent.
         var takenCount: Int
         var signal: CInt
 
@@ -21,28 +21,28 @@ struct ChainRun: Sendable {
         }
     }
 
-    /// What became of it.
+    /// The result.
     struct Outcome: Sendable {
         var results: [ResultLine]
         var provider: SendScene.Run
-        /// How each gateway ended, in the order of their starts.
+        /// The end of each gateway process, in order.
         var gateways: [Child.Ending]
-        /// How many strikes came before the provider was done.
+        /// The number of signals before the provider was done.
         var strikeCount: Int
         var seconds: Double
-        /// Where results and record differ, a sentence each.
+        /// Descriptions of the differences between results and record.
         var differences: [String]
 
         /// Whether results and record agree on every line.
         var isConsistent: Bool { self.differences.isEmpty }
 
-        /// The lines that the service may have taken more than once, as the provider says.
+        /// The lines that the service may have accepted more than once, according to the provider.
         var flagged: [Int] { self.results.filter(\.isFlagged).map(\.line).sorted() }
 
-        /// How many lines have each outcome.
+        /// The number of lines per outcome.
         var counts: [String: Int] { Dictionary(self.results.map { ($0.outcome, 1) }, uniquingKeysWith: +) }
 
-        /// What a failure needs to be understood: how much differs, and the first of it.
+        /// Details of a failure: the number of differences, and the first ones.
         var report: String {
             let first = self.differences.prefix(12).joined(separator: "\n  ")
             let gateways = self.gateways.map(\.description).joined(separator: "; ")
@@ -62,17 +62,17 @@ struct ChainRun: Sendable {
     var isAtMostOnce = false
     /// Further options of `apns-legacy send`.
     var options: [String] = []
-    /// The limits of the gateway; an outcome is waited for as long as four fifths of `shutdown`.
+    /// The limits of the gateway; an outcome is awaited for four fifths of `shutdown`.
     var limits = "{shutdown: 30s}"
-    /// How the gateway tries again.
+    /// The retry configuration of the gateway.
     var retry = "{first: 20ms, longest: 100ms}"
 
     /// The payload of a line.
     static func payload(_ line: Int) -> String { "{\"aps\":{\"alert\":\"line \(line)\"}}" }
 
-    /// Runs it before this service, until the provider and the last gateway have ended.
+    /// Runs the chain with this service until the provider and the last gateway have ended.
     ///
-    /// `afterSignal` is called when a gateway has got a signal, before its end is waited for.
+    /// `afterSignal` is called after a gateway has received a signal, before its end is awaited.
     func callAsFunction(
         _ record: ChainRecord,
         afterSignal: @escaping @Sendable (GatewayProgram) async throws -> Void = { _ in }
@@ -124,13 +124,13 @@ struct ChainRun: Sendable {
         return try Child(arguments + self.options, streams)
     }
 
-    /// Waits for the end of the provider, behind which nothing more comes.
+    /// Waits for the end of the provider, after which nothing more arrives.
     private static func end(of provider: Child, _ record: ChainRecord) async throws -> Child.Ending {
         defer { record.end() }
         return try await provider.end()
     }
 
-    /// - Returns: the last gateway, how those before it ended, and how many signals came in time.
+    /// - Returns: the last gateway, the ends of earlier ones, and the number of signals sent in time.
     private func strike(
         _ first: GatewayProgram,
         _ record: ChainRecord,

@@ -5,8 +5,8 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-/// Goal: what a gateway told its provider to send again is delivered once, also where another process of that gateway
-/// gets the resends.
+/// Goal: notifications that a gateway asked its provider to resend are delivered once, even if another process of the
+/// gateway receives the resends.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainTests {
     private static let lineCount = TestEffort.count(600, long: 1000)
     private static let kills = (TestEffort.isLong ? [50, 350, 600] : [50, 250, 400]).map {
@@ -18,8 +18,8 @@ import Testing
         ChainRecord { bad.contains($0.number) ? .badToken : ChainRecord.Answer() }
     }
 
-    /// Expects each line to be accepted and taken once, apart from those that are rejected, and nobody to be in doubt:
-    /// a gateway that ends in order tells what it took.
+    /// Expects each line to be accepted once, except for rejected ones, and none to be in doubt: a gateway that ends in
+    /// order reports what it accepted.
     private static func expectAll(_ outcome: ChainRun.Outcome, _ record: ChainRecord, rejected: [Int] = []) {
         let (isConsistent, report) = (outcome.isConsistent, outcome.report)
         #expect(isConsistent, "\(report)")
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: TestEffort.isLong ? [false, true] : [true])
-    func `SIGTERM while line 101 waits for another try, with those behind it delivered: each is delivered once`(
+    func `SIGTERM while line 101 waits for a retry, with later ones delivered: each is delivered once`(
         isAtMostOnce: Bool
     ) async throws {
         let isWell = NIOLockedValueBox(false)
@@ -63,7 +63,7 @@ import Testing
         let strikes = [ChainRun.Strike(takenCount: 299, signal: SIGTERM)]
         let run = ChainRun(lineCount: 300, strikes: strikes, isAtMostOnce: isAtMostOnce, limits: "{shutdown: 1s}")
         let outcome = try await run(record) { gateway in
-            // Status 10 names the last one before it.
+            // Status 10 names the previous one.
             try await gateway.lines("error response sent", "\"push.error.status\":\"10 (shutdown)\"")
             isWell.withLockedValue { $0 = true }
         }
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: TestEffort.isLong ? [false, true] : [false])
-    func `what is under way at SIGTERM, and answered while the gateway ends, is delivered once`(
+    func `notifications in flight at SIGTERM, and answered while the gateway ends, are delivered once`(
         isAtMostOnce: Bool
     ) async throws {
         let record = ChainRecord { occasion in
@@ -90,7 +90,7 @@ import Testing
         Self.expectAll(outcome, record, rejected: [150])
     }
 
-    @Test func `SIGKILL loses nothing at least once, and what is delivered twice is flagged`() async throws {
+    @Test func `with at least once, SIGKILL loses nothing, and duplicates are flagged`() async throws {
         let record = Self.service(bad: [301])
         let outcome = try await ChainRun(lineCount: Self.lineCount, strikes: Self.kills)(record)
         let isConsistent = outcome.isConsistent
@@ -99,9 +99,9 @@ import Testing
         #expect(counts == ["accepted": Self.lineCount - 1, "rejected": 1], "\(outcome.report)")
     }
 
-    @Test func `SIGKILL delivers nothing twice at most once, and what may be lost is reported`() async throws {
+    @Test func `with at most once, SIGKILL duplicates nothing, and possible losses are reported`() async throws {
         let record = Self.service(bad: [301])
-        // So that no more than these are in doubt with each signal.
+        // So that only these are in doubt at each signal.
         let options = ["--window", "100"]
         let run = ChainRun(lineCount: Self.lineCount, strikes: Self.kills, isAtMostOnce: true, options: options)
         let outcome = try await run(record)
@@ -113,7 +113,7 @@ import Testing
         #expect(code == 75, "\(outcome.report)")
     }
 
-    @Test func `SIGHUP again and again changes nothing about what is delivered`() async throws {
+    @Test func `repeated SIGHUP does not affect delivery`() async throws {
         let record = Self.service(bad: [301])
         let strikes = stride(from: 50, to: Self.lineCount - 50, by: 100).map {
             ChainRun.Strike(takenCount: $0, signal: SIGHUP)

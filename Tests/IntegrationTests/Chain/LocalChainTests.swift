@@ -4,13 +4,13 @@ import Foundation
 import TokenStore
 import Testing
 
-/// The walk-through of docs/gateway.md: simulator, gateway and provider, each a process of its own on one machine.
+/// The walk-through of docs/gateway.md: simulator, gateway and provider as processes on one machine.
 @Suite(.timeLimit(.minutes(2))) struct LocalChainTests {
     private static let example = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "docs/gateway/local.yaml")
 
-    @Test func `a batch of the binary protocol goes through the gateway to HTTP/2, and dead tokens come back`()
+    @Test func `a batch of the binary protocol passes through the gateway to HTTP/2, and dead tokens are returned`()
         async throws
     {
         let scene = try SendScene()

@@ -97,8 +97,20 @@ import Testing
         #expect(try !OutputMask(source: "").matches([shown], [shown, printed]))
     }
 
+    @Test func `an update keeps a gap, also where it stands for one line`() throws {
+        let mask = OutputMask(source: "")
+        #expect(try mask.updated(["...", "old"], ["a", "new"]) == ["...", "new"])
+        #expect(try mask.updated(["...", "old"], ["new"]) == ["new"])
+    }
+
     @Test func `digits that the document's own commands contain are compared`() throws {
         #expect(try !OutputMask(source: "send 740f4707").matches(["740f4707"], ["16a1ff9b"]))
+    }
+
+    @Test func `a port is chance also where a token of the document contains its digits`() throws {
+        let mask = OutputMask(source: "send ab33589cd --port 12495")
+        #expect(try mask.matches(["port 33589"], ["port 44395"]))
+        #expect(try !mask.matches(["port 12495"], ["port 44395"]))
     }
 
     @Test func `three points stand for any lines`() throws {

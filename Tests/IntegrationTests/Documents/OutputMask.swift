@@ -6,6 +6,8 @@ import Foundation
 struct OutputMask {
     /// Digits that the document's own commands contain are no chance, and stay.
     private let source: String
+    /// The numbers and hexadecimal words in them.
+    private let words: Set<Substring>
 
     private struct Pattern {
         let expression: NSRegularExpression
@@ -43,7 +45,10 @@ struct OutputMask {
     private static let digits = Result { try NSRegularExpression(pattern: #"\b[0-9a-fA-F]{5,}\b"#) }
 
     /// - Parameter source: the commands and files of the document.
-    init(source: String) { self.source = source }
+    init(source: String) {
+        self.source = source
+        self.words = Set(source.split { !$0.isHexDigit })
+    }
 
     func callAsFunction(_ line: String) throws -> String {
         var masked = line
@@ -55,10 +60,14 @@ struct OutputMask {
         for match in try Self.digits.get().matches(in: masked, range: range).reversed() {
             guard let place = Range(match.range, in: masked) else { continue }
             let text = String(masked[place])
-            guard !self.source.contains(text) else { continue }
             if text.count == 5, let number = Int(text), (1_024...65_535).contains(number) {
+                // As a word only: five digits are easily in the middle of a token, too.
+                guard !self.words.contains(text[...]) else { continue }
                 masked.replaceSubrange(place, with: "PORT")
-            } else if text.count > 6, text.contains(where: \.isNumber) {
+                continue
+            }
+            guard !self.source.contains(text) else { continue }
+            if text.count > 6, text.contains(where: \.isNumber) {
                 masked.replaceSubrange(place, with: "HEX\(text.count)")
             }
         }
@@ -90,7 +99,7 @@ struct OutputMask {
             guard let same = old.firstIndex(where: { $0.masked == masked }) else { return line }
             return old.remove(at: same).line
         }
-        guard let gap = shown.firstIndex(of: "..."), lines.count > shown.count else { return lines }
+        guard let gap = shown.firstIndex(of: "..."), lines.count >= shown.count else { return lines }
         return lines.prefix(gap) + ["..."] + lines.suffix(shown.count - gap - 1)
     }
 }

@@ -3,17 +3,16 @@
 import Foundation
 import TestSupport
 
-/// A provider that reads nothing unless it is told to: plain frames over the TLS of Python's standard library, in a
-/// process of its own.
+/// A provider that reads only on request: plain frames over TLS with Python's standard library, in its own process.
 final class FrameProvider {
-    /// What came of a step.
+    /// The result of a step.
     struct Answer: Decodable {
-        /// The numbers of the notifications that were written.
+        /// The numbers of the written notifications.
         var written: [UInt32]?
         /// The name of the error that ended the step.
         var failure: String?
         var seconds: Double?
-        /// What was read, as hexadecimal digits.
+        /// The bytes read, in hexadecimal digits.
         var bytes: String?
     }
 
@@ -33,7 +32,7 @@ final class FrameProvider {
     private let input = Pipe()
     private let lines: LineReader
 
-    /// Starts it for a gateway, with the provider's certificate in the folder; it is not connected yet.
+    /// Starts the provider for a gateway, with the certificate in the folder; it is not connected yet.
     init(_ folder: GatewayProgram.Folder, port: Int) throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
@@ -51,7 +50,7 @@ final class FrameProvider {
     }
 
     deinit {
-        // It ends with its input; a step that it is in has its own deadline.
+        // It ends with its input; a current step has its own deadline.
         try? self.input.fileHandleForWriting.close()
     }
 
@@ -64,16 +63,16 @@ final class FrameProvider {
         return try JSONDecoder().decode(Answer.self, from: Data(answer.utf8))
     }
 
-    /// Opens a connection, which the steps behind it are about, after so many seconds by the provider's own clock.
+    /// Opens a connection for the following steps, after a number of seconds on the provider's own clock.
     func connect(after seconds: Double = 0) async throws {
         let answer = try await self.take(Step(do: "connect", after: seconds))
         if let failure = answer.failure { throw Child.Failure(description: "not connected: \(failure)") }
     }
 
-    /// Writes notifications, and perhaps a probe with this identifier behind them, in one call.
+    /// Writes notifications, and optionally a probe with this identifier after them, in one call.
     ///
     /// The numbers are those of their tokens and, with command 1, their identifiers. The lengths are those of payloads
-    /// in bytes, by number, where they matter.
+    /// in bytes, by number, if relevant.
     @discardableResult
     func write(
         _ numbers: ClosedRange<UInt32>,
@@ -87,34 +86,33 @@ final class FrameProvider {
         )
     }
 
-    /// Writes one notification at each interval, in seconds, until they are all written or a write fails.
+    /// Writes one notification per interval, in seconds, until all are written or a write fails.
     func pace(_ numbers: ClosedRange<UInt32>, command: Int = 1, interval: Double) async throws -> Answer {
         try await self.take(Step(do: "pace", command: command, numbers: Array(numbers), interval: interval))
     }
 
-    /// Reads so many bytes, or up to the end.
+    /// Reads a number of bytes, or up to the end.
     func read(count: Int) async throws -> Answer { try await self.take(Step(do: "read", count: count)) }
 
-    /// Waits for a reset, reading nothing.
+    /// Waits for a reset without reading.
     ///
-    /// - Returns: after how many seconds it came, if it did.
+    /// - Returns: the seconds until the reset, if it happened.
     func awaitReset(timeout: Double) async throws -> Double? {
         try await self.take(Step(do: "reset", timeout: timeout)).seconds
     }
 
-    /// Closes the socket as a process that ends does.
+    /// Closes the socket like a process that ends.
     func close() async throws { _ = try await self.take(Step(do: "close")) }
 }
 
 extension GatewayProgram {
-    /// Lines of the log with this message, as objects.
+    /// The lines of the log with this message, as objects.
     func entries(_ message: String) throws -> [[String: String]] {
         try self.lines(["\"message\":\"\(message)\""])
             .map { try JSONDecoder().decode([String: String].self, from: Data($0.utf8)) }
     }
 
-    /// How many notifications are counted as discarded, by the lines of the log; it waits until there are as many as
-    /// are expected, 5 seconds at most.
+    /// The number of discarded notifications in the log; waits for the expected number for at most 5 seconds.
     func discardedInLog(_ expected: Int) async throws -> Int {
         var count = 0
         try await eventually("\(expected) are discarded", within: .seconds(5)) {
@@ -127,7 +125,7 @@ extension GatewayProgram {
         return count
     }
 
-    /// How many notifications are counted as discarded, by what operators read.
+    /// The number of discarded notifications in the metrics.
     func discardedInMetrics() async throws -> Int {
         let text = try await GatewayOperatorTests.get("/metrics", self).body
         let samples = text.split(separator: "\n").filter {

@@ -9,15 +9,16 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: whatever comes to the ports of a running gateway ends in a refusal that is bounded and logged with its reason,
-/// and those beside it are served.
+/// Goal: any input at the ports of a running gateway ends in a bounded refusal that is logged with its reason, and
+/// other clients are served.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct GatewayAbuseTests {
-    /// The most memory that any of these may bring the gateway to, in KiB; a debug build at rest has about 60 MiB.
+    /// The maximum memory of the gateway in these tests in KiB; an idle debug build has about 60 MiB.
     private static let residentKiBMax = 200 * 1024
 
     private static let clients = "{authority: ca.pem, revocations: crl.pem}"
 
-    /// Runs a gateway; afterwards a provider that behaves is served, and the memory was bounded.
+    /// Runs a gateway; afterwards, checks that a correct provider is served, and that the memory stayed within its
+    /// limit.
     private static func withGateway(
         limits: String = "{shutdown: 10s}",
         _ body: @escaping @Sendable (GatewayProgram) async throws -> Void
@@ -37,10 +38,10 @@ import Testing
 
     // MARK: Certificates
 
-    /// With 1.3 a client has ended its handshake before its certificate is looked at.
+    /// With TLS 1.3, a client has completed its handshake before its certificate is checked.
     static let versions = [TLSVersion.tls1_2, .tls1_3]
 
-    @Test(arguments: versions) func `who has no certificate is told so in the handshake, and logged`(
+    @Test(arguments: versions) func `a client without a certificate is refused in the handshake, and logged`(
         _ version: TLSVersion
     ) async throws {
         try await Self.withGateway { gateway in
@@ -69,19 +70,19 @@ import Testing
             reason: "no provider of the configuration has this certificate or its authority"
         ),
         UntrustedClient(
-            testDescription: "of another authority that has the name of the right one",
+            testDescription: "of another authority with the name of the right one",
             identity: { _ in try TestCertificateAuthority().issueClient(topic: GatewayProgram.topic).identity },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
         UntrustedClient(
             testDescription: "expired",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .expired).identity },
-            reason: "shop: The peer's certificate has expired"
+            reason: "shop: the certificate of the provider has expired"
         ),
         UntrustedClient(
             testDescription: "not valid yet",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .future).identity },
-            reason: "shop: The peer's certificate is not valid yet"
+            reason: "shop: the certificate of the provider is not valid yet"
         ),
         UntrustedClient(
             testDescription: "for servers",
@@ -91,7 +92,7 @@ import Testing
     ]
 
     @Test(arguments: untrustedClients, versions)
-    func `a certificate that is let in nowhere is logged with its fingerprint`(
+    func `a certificate of no provider is logged with its fingerprint`(
         _ untrusted: UntrustedClient,
         _ version: TLSVersion
     ) async throws {
@@ -108,7 +109,7 @@ import Testing
         }
     }
 
-    @Test(arguments: versions) func `a certificate that was revoked is refused, and logged`(
+    @Test(arguments: versions) func `a revoked certificate is refused, and logged`(
         _ version: TLSVersion
     ) async throws {
         let upstream = GatewayUpstream()
@@ -117,7 +118,7 @@ import Testing
         } _: { gateway in
             #expect(try await gateway.connect(version: version) { try await $0.end().bytes } == [])
             let fingerprint = gateway.folder.provider.identity.certificate.fingerprint
-            try await gateway.lines("provider refused", "shop: The peer's certificate was revoked", fingerprint)
+            try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked", fingerprint)
             let other = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.serves(other.identity))
         }
@@ -143,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate with a subject of 22 kB makes no long lines, and the log's bytes are bounded`()
+    @Test func `a certificate with a subject of 22 kB causes no long lines, and the log is limited`()
         async throws
     {
         try await Self.withGateway { gateway in
@@ -162,7 +163,7 @@ import Testing
 
     // MARK: Handshakes
 
-    /// Connects without a word, and waits for the end.
+    /// Connects without sending, and waits for the end.
     private static func connectSilently(_ port: Int, saying bytes: [UInt8] = []) async throws {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: "127.0.0.1", port: port).get()
@@ -170,13 +171,13 @@ import Testing
         try? await channel.closeFuture.get()
     }
 
-    @Test func `handshakes that never end are bounded in number and time, and one address does not take all the room`()
+    @Test func `incomplete handshakes are limited in number and time, and one address cannot occupy all connections`()
         async throws
     {
         try await Self.withGateway(limits: "{connections: 60, unprovedPerAddress: 40, handshake: 3s}") { gateway in
             let start = ContinuousClock.now
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // A few bytes of a handshake keep the connection as open as none.
+                // A few bytes of a handshake have the same effect as none.
                 for number in 0..<200 {
                     let bytes: [UInt8] = number.isMultiple(of: 2) ? [] : [22, 3, 1]
                     group.addTask { try await Self.connectSilently(gateway.port, saying: bytes) }
@@ -191,7 +192,7 @@ import Testing
         }
     }
 
-    @Test func `thousands of half-open connections leave nothing behind`() async throws {
+    @Test func `thousands of half-open connections leave no resources in use`() async throws {
         try await Self.withGateway(limits: "{connections: 200, unprovedPerAddress: 100, handshake: 200ms}") { gateway in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<TestEffort.count(600, long: 4000) {
@@ -206,7 +207,7 @@ import Testing
         }
     }
 
-    @Test func `what is no TLS is refused at once, and logged`() async throws {
+    @Test func `a connection without TLS is refused immediately, and logged`() async throws {
         try await Self.withGateway { gateway in
             try await Self.connectSilently(gateway.port, saying: Array("GET / HTTP/1.1\r\n\r\n".utf8))
             try await Self.connectSilently(gateway.port, saying: [UInt8](repeating: 0, count: 5000))
@@ -241,12 +242,12 @@ import Testing
         Bytes(testDescription: "no command", bytes: Array("GET / HTTP/1.1".utf8), answer: [], reason: "71"),
     ]
 
-    @Test(arguments: bytes) func `bytes that are no notification are refused at once, and logged`(
+    @Test(arguments: bytes) func `bytes that are not a notification are refused immediately, and logged`(
         _ bytes: Bytes
     ) async throws {
         try await Self.withGateway { gateway in
             try await gateway.connect { provider in
-                // More of it, as the announcement says, is thrown away.
+                // The rest of the announced length is discarded.
                 provider.push(ByteBuffer(bytes: bytes.bytes + [UInt8](repeating: 0xFF, count: 1 << 20)))
                 let ending = try await provider.end()
                 #expect(ending.bytes == bytes.answer)
@@ -256,7 +257,7 @@ import Testing
         }
     }
 
-    @Test func `a client that never reads and goes on sending is cut, and logged`() async throws {
+    @Test func `a client that never reads and keeps sending is cut, and logged`() async throws {
         try await Self.withGateway { gateway in
             let start = ContinuousClock.now
             try await gateway.connect(isReading: false) { provider in

@@ -5,13 +5,12 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// Goal: what will keep notifications from being delivered is found by `gateway check`, and in the log of a gateway
-/// that runs with it.
+/// Goal: problems that prevent delivery are found by `gateway check`, and logged by a gateway that starts with them.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCheckTests {
     struct Problem: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var make: @Sendable (GatewayProgram.Folder) throws -> Void
-        /// What the line has to say.
+        /// The expected parts of the line.
         var words: [String]
     }
 
@@ -142,7 +141,7 @@ import Testing
         for line in expected { #expect(lines.contains { $0.hasPrefix(line) }, "\(line): \(lines)") }
     }
 
-    @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(
+    @Test(arguments: problems) func `a problem is reported in one line, and the exit code is 78`(
         _ problem: Problem
     ) async throws {
         let folder = try GatewayProgram.Folder()
@@ -156,7 +155,7 @@ import Testing
         }
     }
 
-    @Test func `all problems are told, each in its line`() async throws {
+    @Test func `all problems are reported, one per line`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
         try folder.write("server.pem", try folder.authority.issueServer(names: [], validity: .expired).pem)

@@ -9,14 +9,14 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: what a provider wrote before it closed is delivered once, or the log says how much of it was not.
+/// Goal: everything that a provider wrote before it closed is delivered once, or the log counts the rest.
 @Suite(.timeLimit(.minutes(5))) struct GatewayClosingTests {
-    /// More than may be under way on a connection.
+    /// More than the in-flight limit of a connection.
     private static let count: UInt32 = TestEffort.count(500, long: 5000)
     private static let inFlightCountMax = TestEffort.count(50, long: 1000)
 
     @Test(arguments: [true, false])
-    func `what came before the end of the stream is delivered, with close_notify or not`(
+    func `everything before the end of the stream is delivered, with and without close_notify`(
         hasCloseNotify: Bool
     ) async throws {
         let held = HeldAnswers()
@@ -36,7 +36,7 @@ import Testing
         #expect(upstream.accepted == Set(1...Self.count))
     }
 
-    @Test(arguments: [true, false]) func `SIGTERM waits for what came before the end of the stream`(
+    @Test(arguments: [true, false]) func `SIGTERM waits for everything before the end of the stream`(
         hasCloseNotify: Bool
     ) async throws {
         let held = HeldAnswers()
@@ -59,7 +59,7 @@ import Testing
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...count).map { ($0, 1) }))
     }
 
-    @Test func `what is not taken of a connection that is reset is counted in the log`() async throws {
+    @Test func `discarded notifications of a reset connection are counted in the log`() async throws {
         let held = HeldAnswers()
         let upstream = held.upstream()
         try await upstream.withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 10}") { gateway in
@@ -77,7 +77,7 @@ import Testing
         #expect(Set(upstream.counts.keys) == Set(1...10))
     }
 
-    @Test func `what is not taken behind a rejection that nobody is told of is counted in the log`() async throws {
+    @Test func `discarded notifications after an unreported rejection are counted in the log`() async throws {
         let ticket = NIOLockedValueBox<PushTicket?>(nil)
         let upstream = GatewayUpstream { number, request in
             if number == 3 { ticket.withLockedValue { $0 = request.ticket } }
@@ -100,7 +100,7 @@ import Testing
 }
 
 extension GatewayProgram {
-    /// A whole connection, which gives the gateway time to see what happened before on others.
+    /// A complete connection, which gives the gateway time to process earlier ones.
     func answersProbe() async throws {
         try await self.connect { provider in
             try await provider.send(try Self.probe(1))

@@ -6,9 +6,9 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: `gateway test` says in words, and by its exit code, what an old provider would meet.
+/// Goal: `gateway test` describes, also by its exit code, what a provider would experience.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCommandTests {
-    /// A gateway that `gateway init` made, before a simulator.
+    /// A gateway made by `gateway init`, with a simulator.
     private final class Scene: Sendable {
         let send: SendScene
         let device = SendScene.token(1)
@@ -48,7 +48,7 @@ import Testing
             self.gateway = gateway
             let ports = GatewayProgram.ports(listening)
             self.port = ports[0]
-            // Where the test finds the metrics; the gateway has read its configuration.
+            // Where the test finds the metrics; the running gateway has already read its configuration.
             try yaml.replacing("host: 127.0.0.1\n  port: 0", with: "host: 127.0.0.1\n  port: \(ports[2])")
                 .write(toFile: file, atomically: true, encoding: .utf8)
         }
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `a gateway of init delivers, and each obstacle is told apart`() async throws {
+    @Test func `a gateway of init delivers, and each obstacle is distinguished`() async throws {
         let scene = try await Scene(client: "node")
         let delivered = try await scene.test(["--token", scene.device])
         #expect(
@@ -93,7 +93,7 @@ import Testing
         #expect(shut.code == 77 && shut.output.contains("Not let in: no authority of the configuration"), "\(shut)")
     }
 
-    @Test func `a certificate without the name is told`() async throws {
+    @Test func `a certificate without the name is reported`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
         let gateway = try await GatewayProgram(folder)
@@ -105,7 +105,7 @@ import Testing
         #expect(run.output.contains("gateway.sandbox.push.apple.com"))
     }
 
-    @Test(arguments: ["php", "java", "other"]) func `the certificate of init is found in each form`(
+    @Test(arguments: ["php", "java", "other"]) func `the certificate of init is found in each format`(
         _ client: String
     ) async throws {
         let scene = try await Scene(client: client)
@@ -117,7 +117,7 @@ import Testing
         #expect(delivered.code == 0 && delivered.output.contains("Delivered: "), "\(delivered)")
     }
 
-    @Test func `with rejections ignored, a refusal is known by the metrics, and without them nothing is claimed`()
+    @Test func `with rejections ignored, a rejection is found by the metrics, and without them nothing is claimed`()
         async throws
     {
         let scene = try await Scene(client: "php")
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `status 10, a dead token and an expired certificate are told apart`() async throws {
+    @Test func `status 10, a dead token and an expired certificate are distinguished`() async throws {
         let scene = try await Scene(client: "node", dead: SendScene.token(2))
         let dead = try await scene.test(["--token", SendScene.token(2)])
         #expect(dead.code == 1 && dead.output.contains("410"), "\(dead)")
@@ -146,12 +146,12 @@ import Testing
         let expired = try authority.issueClient(topic: "com.example.app", validity: .expired)
         let path = try scene.send.write("expired.pem", String(decoding: expired.pem, as: UTF8.self))
         let shut = try await scene.test(["--certificate", path])
-        #expect(shut.code == 77 && shut.output.contains("Not let in: the provider's certificate has"), "\(shut)")
+        #expect(shut.code == 77 && shut.output.contains("Not let in: the certificate of the provider has"), "\(shut)")
         #expect(!shut.output.contains(".."), "\(shut)")
         scene.simulator.send(SIGKILL)
         _ = try await scene.simulator.end()
         let late = try await scene.test([])
         #expect(late.code == 75 && late.output.contains("status 10 (shutdown)"), "\(late)")
-        #expect(late.output.contains("Waiting for the gateway"), "\(late)")
+        #expect(late.error.contains("Waiting for the gateway"), "\(late)")
     }
 }

@@ -8,8 +8,8 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: the log says of each connection of a provider who came, what it was told, how it ended, and what became of its
-/// notifications; and of one that was not let in, what to do about it.
+/// Goal: the log describes each connection of a provider: its identity, error response, end, and counts; and for a
+/// refused one, the remedy.
 @Suite(.timeLimit(.minutes(5))) struct GatewayConnectionLogTests {
     private static func upstream() -> GatewayUpstream {
         GatewayUpstream { number, _ in
@@ -27,7 +27,8 @@ import Testing
         return object as? [String: String] ?? [:]
     }
 
-    @Test func `a connection has a line when it is admitted, when it is told an error, and when it ends`() async throws
+    @Test func `a connection has a line when it is admitted, when an error response is sent, and when it ends`()
+        async throws
     {
         try await Self.upstream().withGateway { gateway in
             try await gateway.connect { provider in
@@ -67,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `a provider that leaves, and what is thrown away behind an error, are in the counts`() async throws {
+    @Test func `a provider that closes, and notifications discarded after an error, are in the counts`() async throws {
         try await Self.upstream().withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 1}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...2))
@@ -87,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a provider that does not trust the gateway is logged as that, with what to install`() async throws {
+    @Test func `a provider that rejects the gateway's certificate is logged as such, with the remedy`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let folder = gateway.folder
             let other = TLSTrust.pem(try TestCertificateAuthority(name: "Foreign").certificatePEM)

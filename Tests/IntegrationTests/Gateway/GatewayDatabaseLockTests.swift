@@ -3,10 +3,9 @@
 import Foundation
 import Testing
 
-/// Goal: no gateway starts while another still settles what it took, since it would not know what that one tells its
-/// providers to send again.
+/// Goal: no gateway starts while another uses the database, since it would not know the expected resends.
 @Suite(.timeLimit(.minutes(1))) struct GatewayDatabaseLockTests {
-    @Test func `a second gateway on the same database is refused, until the first is gone, also by a kill`()
+    @Test func `a second gateway on the same database is refused until the first has ended, even by a kill`()
         async throws
     {
         let folder = try GatewayProgram.Folder()

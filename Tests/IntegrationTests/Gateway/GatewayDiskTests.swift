@@ -8,26 +8,26 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: a disk without room costs a running gateway no dead token, and nobody is told of one that is not kept.
+/// Goal: a full disk costs a running gateway no dead token, and no notification is reported before its token is stored.
 @Suite(.timeLimit(.minutes(5))) struct GatewayDiskTests {
-    /// Makes a small disk of a folder, which only the process sees that it becomes, and those it starts.
+    /// Mounts a small disk at a folder, visible only to the process and its children.
     private static let launcher =
         ["/usr/bin/unshare"] + (getuid() == 0 ? [] : ["--user", "--map-root-user"]) + ["--mount", "/bin/sh", "-c"]
     private static let mount = "mount -t tmpfs -o size=8m tmpfs \"$0\" && exec \"$@\""
 
-    /// Whether this system lets its users have disks of their own.
+    /// Whether this system permits users to mount disks.
     private static func isPossible() async -> Bool {
         let folder = FileManager.default.temporaryDirectory.path
         let words = Self.launcher + [Self.mount, folder, "true"]
         return (try? await Program.run(words[0], Array(words.dropFirst()), deadlineSeconds: 20)) != nil
     }
 
-    /// A program's view of its database's folder.
+    /// The program's view of its database's folder.
     private static func disk(_ gateway: GatewayProgram) -> URL {
         URL(filePath: "/proc/\(gateway.child.pid)/root" + gateway.folder.database.path)
     }
 
-    /// Writes until there is no room.
+    /// Writes until the disk is full.
     private static func fill(_ file: URL) throws {
         try Data().write(to: file)
         let handle = try FileHandle(forWritingTo: file)
@@ -39,11 +39,11 @@ import Testing
     }
 
     @Test(.enabled("No disk can be made here.") { await isPossible() })
-    func `who sent to a dead token waits until the token is kept`() async throws {
+    func `a provider that sent to a dead token waits until the token is stored`() async throws {
         let upstream = GatewayUpstream(streamCountMax: TestEffort.count(100, long: 1000)) { _, _ in
             .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
         }
-        // More than go into the room that the database's files have already.
+        // More than fit into the free space of the database's files.
         let numbers = 1...TestEffort.count(500, long: 2000) as ClosedRange<UInt32>
         let folder = try GatewayProgram.Folder()
         try await upstream.run(folder) { port in

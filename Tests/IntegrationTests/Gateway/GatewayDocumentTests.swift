@@ -6,10 +6,10 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: scripts as the tutorials of 2012 wrote them deliver through the gateway, unchanged, with what `gateway init`
-/// writes for their language, by the commands of docs/gateway.md.
+/// Goal: unchanged scripts from tutorials of 2012 send through the gateway with the files of `gateway init` for their
+/// language, with the commands of docs/gateway.md.
 @Suite(.timeLimit(.minutes(2)), .serialized) struct GatewayDocumentTests {
-    /// What was sent or received: token and payload.
+    /// A sent or received notification: token and payload.
     private struct Message: Hashable {
         var token: String
         var payload: String
@@ -25,7 +25,7 @@ import Testing
         var notifications: [Notification]
     }
 
-    /// What a script says that it wrote.
+    /// The notifications that a script reports as written.
     private static func written(_ output: String) throws -> [Message] {
         try output.split(separator: "\n").filter { $0.hasPrefix("wrote ") }.map { line in
             let digits = Array(line.dropFirst(6).utf8)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    /// What the simulator says that it got.
+    /// The notifications in the simulator's record.
     private static func received(_ output: String) throws -> [Answer.Notification] {
         try JSONDecoder().decode(Answer.self, from: Data(output.utf8)).notifications
     }
@@ -68,11 +68,11 @@ import Testing
         #expect(commands.count <= 10)
         try #require(commands.first?.hasPrefix("apt install -y ./apns-legacy_") == true)
         commands.removeFirst()
-        // What runs on is waited for here, and by people for a time.
+        // The test waits for background commands; people simply wait some time.
         commands = commands.map { $0.replacing(#/ & sleep \d$/#, with: " &") }
         #expect(commands.count { $0.hasSuffix(" &") } == 2)
         let count = commands.count
-        // Another script in place of the first one.
+        // Another script instead of the first one.
         let php = try #require(commands.first { $0.hasPrefix("php ") })
         commands += [php.replacing("push.php", with: "push-enhanced.php"), Self.wait(3)]
         let machine = try PrivateMachine(scripts: ["push.php", "push-enhanced.php"])
@@ -117,7 +117,7 @@ import Testing
         )
     }
 
-    /// A script, how it is run, and what it reads.
+    /// A script, its command, and its input.
     struct Tutorial: CustomTestStringConvertible, Sendable {
         var testDescription: String { self.script }
         var script: String
@@ -153,8 +153,8 @@ import Testing
         ),
     ]
 
-    /// Method: the script runs three times, since its first look for dead tokens may come before the service says of
-    /// any that it is.
+    /// Method: the script runs three times, since its first feedback request may precede the service's response for
+    /// dead tokens.
     @Test(.enabled(if: TestEffort.isLong, "a part of Scripts/test --long"), arguments: tutorials)
     func `a script of 2012 delivers, and reads its dead tokens`(_ tutorial: Tutorial) async throws {
         let tokens = tutorial.tokens.map { $0 + Self.rest }

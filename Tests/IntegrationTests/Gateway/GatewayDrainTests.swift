@@ -3,10 +3,10 @@
 import Foundation
 import Testing
 
-/// Goal: a provider that never reads notices an error response soon, by a write that fails, and whatever it wrote until
-/// then was delivered or is counted as discarded.
+/// Goal: a provider that never reads notices an error response soon, by a failed write, and everything that it wrote
+/// until then was delivered or is counted as discarded.
 @Suite(.timeLimit(.minutes(2))) struct GatewayDrainTests {
-    /// Limits of the gateway, and how long it may read on with them.
+    /// The limits of the gateway, and the resulting drain time.
     struct Limits: Sendable, CustomTestStringConvertible {
         var yaml: String
         var drainSeconds: Double
@@ -22,15 +22,15 @@ import Testing
         static let usual = Limits(yaml: "{shutdown: 10s}", drainSeconds: 2, idleSeconds: 0.5)
     }
 
-    /// For other programs on this machine.
+    /// Tolerance for other load on this machine.
     private static let delaySeconds = 1.0
 
-    /// A service that does not know the third token.
+    /// A service that rejects the third token.
     private static func service() -> ChainRecord {
         ChainRecord { $0.number == 3 ? .badToken : ChainRecord.Answer() }
     }
 
-    /// Expects every notification that was written to be delivered or counted.
+    /// Expects every written notification to be delivered or counted.
     private static func expectAll(_ written: [UInt32], _ record: ChainRecord, _ gateway: GatewayProgram) async throws {
         let numbers = record.requests.map { UInt32($0.number) }
         #expect(Set(numbers).count == numbers.count, "one goes out twice")
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [Limits.short, .usual])
-    func `a paced provider's write fails when the time for reading on is over, and nothing is lost unseen`(
+    func `the write of a paced provider fails after the drain time, and nothing is lost unnoticed`(
         limits: Limits
     ) async throws {
         let record = Self.service()
@@ -51,7 +51,7 @@ import Testing
             let answer = try await provider.pace(1...200, interval: 0.05)
             let written = try #require(answer.written)
             #expect(answer.failure != nil, "no write failed")
-            // The third is written after two intervals.
+            // The third one is written after two intervals.
             let seconds = try #require(answer.seconds) - 0.1
             #expect(seconds < limits.drainSeconds + Self.delaySeconds, "\(seconds) s")
             #expect(written.count > 3 && record.takenCounts.keys.contains(2))

@@ -7,9 +7,9 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: one address alone keeps nobody from the feedback service, whatever the limits of the other port are.
+/// Goal: a single address cannot lock others out of the feedback service, regardless of the other port's limits.
 @Suite(.timeLimit(.minutes(2))) struct GatewayFeedbackAbuseTests {
-    /// Shakes hands from another address of loopback.
+    /// Completes a handshake from another loopback address.
     private static func shakesHands(_ gateway: GatewayProgram, from address: String) async throws -> Bool {
         let tls = try gateway.tls(gateway.folder.provider.identity)
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
@@ -31,7 +31,7 @@ import Testing
         return isHandshakeDone
     }
 
-    @Test func `our own client is told by 77 that the gateway refuses its certificate`() async throws {
+    @Test func `apns-legacy exits with 77 if the gateway refuses its certificate`() async throws {
         let scene = try SendScene()
         try await GatewayUpstream().withGateway { gateway in
             let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `silent connections of one address leave room for those of others`() async throws {
+    @Test func `silent connections of one address leave room for others`() async throws {
         let limits = "{shutdown: 10s, connections: 1024, unprovedPerAddress: 256}"
         try await GatewayUpstream().withGateway(limits: limits) { gateway in
             let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -67,7 +67,7 @@ import Testing
     }
 }
 
-/// Notes the end of a handshake.
+/// Records the end of a handshake.
 private final class HandshakeNoter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

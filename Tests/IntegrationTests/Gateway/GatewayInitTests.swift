@@ -6,9 +6,9 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: what `gateway init` writes is complete for every kind of client, and it never harms what is there.
+/// Goal: the output of `gateway init` is complete for every kind of client, and never damages existing files.
 @Suite(.timeLimit(.minutes(2))) struct GatewayInitTests {
-    /// A folder with credentials as Apple gives them.
+    /// A folder with credentials like those from Apple.
     private struct Scene {
         let temporary: TemporaryFolder
         var path: String { self.temporary.path }
@@ -23,7 +23,7 @@ import Testing
             try self.write("key.pem", try identity.encryptedKeyPEM(passphrase: "secret words"))
             try self.write("upstream.p12", try identity.pkcs12(passphrase: "secret words"))
             try self.write("passphrase.txt", Array("secret words\n".utf8))
-            // As an old editor wrote it: not UTF-8, and with white space at its end.
+            // As written by an old editor: not UTF-8, with trailing white space.
             try self.write("latin.p12", try identity.pkcs12(passphrase: "x "))
             try self.write("latin.txt", Array("x \r\nmore\n".utf8))
             try self.write("AuthKey_ABCDEFGHIJ.p8", try TestCertificateAuthority.makeKeyPEM(.p256))
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// What each kind of client gets, and a word of what its people are told.
+    /// The files for each kind of client, and a word of their instructions.
     static let families: [(name: String, files: [String], word: String)] = [
         ("php", ["provider-combined.pem"], "openssl.cafile"),
         ("java", ["provider-legacy.p12", "provider-passphrase.txt"], "keytool -importcert -cacerts"),
@@ -82,12 +82,12 @@ import Testing
         "NEXT-STEPS.txt", "gateway.yaml",
     ]
 
-    @Test(arguments: families.indices) func `what it writes for a kind of client is good at once`(
+    @Test(arguments: families.indices) func `the files for a kind of client work immediately`(
         _ index: Int
     ) async throws {
         let family = Self.families[index]
         let scene = try Scene()
-        // Nothing is read that the process may take away from new files.
+        // Nothing is read that the process's umask may remove from new files.
         let run = try await scene.run(["--client", family.name, "--upstream-certificate", scene.path + "/upstream.pem"])
         #expect(run.code == 0 && run.error.isEmpty, "\(run)")
         let files = try scene.files
@@ -154,7 +154,7 @@ import Testing
         let bytes: [UInt8] = [0x67, 0xE4, 0x68, 0xFF]
         try scene.write("plain.key.pem", try TestCertificateAuthority.makeKeyPEM(.rsa2048))
         try scene.write("word.txt", bytes + [0x0A])
-        // OpenSSL's program takes the passphrase as bytes, as old tools did.
+        // OpenSSL's program reads the passphrase as bytes, like old tools.
         let words = ["openssl", "pkcs8", "-topk8", "-in", scene.path + "/plain.key.pem", "-passout"]
         let encrypted = try await Program.run(
             "/usr/bin/env",
@@ -181,7 +181,9 @@ import Testing
     @Test(arguments: [
         ("127.0.1.1", "127.0.1.1", "127.0.1.1"), ("2001:db8::1", "2001:db8::1", "::"), ("::1", "::1", "::1"),
         ("192.0.2.10", "192.0.2.10", "0.0.0.0"),
-    ]) func `it listens where the hosts line leads`(_ host: String, _ address: String, _ listen: String) async throws {
+    ]) func `it listens at the address of the hosts line`(_ host: String, _ address: String, _ listen: String)
+        async throws
+    {
         let scene = try Scene()
         let options = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem", "--host", host]
         let run = try await scene.run(options)
@@ -189,10 +191,10 @@ import Testing
         #expect(try scene.read("gateway.yaml").contains("host: \"\(listen)\""))
     }
 
-    @Test func `an address that leads nowhere is refused before anything is written`() async throws {
+    @Test func `an address that cannot be resolved is rejected before anything is written`() async throws {
         let scene = try Scene()
         let options = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem", "--host"]
-        // As this machine's hosts files have it, a name that leads to loopback is that of this machine.
+        // A name that resolves to loopback counts as this machine, as in its hosts file.
         for host in ["127.1", "1", "a b", "nowhere.invalid", "ip6-localhost"] {
             let run = try await scene.run(options + [host])
             #expect(run.code == 64 && run.error.split(separator: "\n").count == 1, "\(run)")
@@ -200,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func `the certificate of the provider bears the team of the upstream credentials, and nothing made up`()
+    @Test func `the provider's certificate contains the team of the upstream credentials, and nothing invented`()
         async throws
     {
         for (options, team) in [
@@ -225,7 +227,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate that the service would refuse is found before anything is written`() async throws {
+    @Test func `a certificate that the service would refuse is reported before anything is written`() async throws {
         let scene = try Scene()
         let authority = try TestCertificateAuthority()
         let expired = try authority.issueClient(topic: "com.example.app", environments: [2], validity: .expired)
@@ -244,7 +246,7 @@ import Testing
         #expect(try await scene.run(good).code == 0)
     }
 
-    @Test func `a process that ends while it asks for a passphrase leaves the terminal with its echo`() async throws {
+    @Test func `a process that ends at a passphrase prompt restores the terminal's echo`() async throws {
         let scene = try Scene()
         var (controller, terminal): (CInt, CInt) = (0, 0)
         try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
@@ -267,7 +269,7 @@ import Testing
         #expect(hasEcho())
     }
 
-    @Test func `a passphrase is asked for without being shown`() async throws {
+    @Test func `a passphrase prompt does not show the input`() async throws {
         let scene = try Scene()
         var (controller, terminal): (CInt, CInt) = (0, 0)
         try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
@@ -321,7 +323,7 @@ import Testing
             "/nowhere.p12", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "short", "KLMNOPQRST", "com.example.app", "sandbox",
             "cobol", "Java", "",
         ]
-        // No more than a terminal keeps of unread lines.
+        // No more than the input buffer of a terminal.
         let text = Array((answers.joined(separator: "\n") + "\n").utf8)
         try #require(write(controller, text, text.count) == text.count)
         let run = try await scene.run([], input: terminal)

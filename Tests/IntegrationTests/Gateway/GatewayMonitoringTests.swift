@@ -6,10 +6,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what operators are given fits the gateway: each metric is explained, and the dashboard and the alert rules ask
-/// for metrics that there are.
+/// Goal: monitoring matches the gateway: each metric is documented, and the dashboard and the alert rules use existing
+/// metrics.
 @Suite(.timeLimit(.minutes(5))) struct GatewayMonitoringTests {
-    /// A gateway that has done a bit of everything, and its metrics.
+    /// A gateway after varied use, and its metrics.
     private static func metrics() async throws -> String {
         let upstream = GatewayUpstream { number, _ in
             switch number {
@@ -51,7 +51,7 @@ import Testing
         #expect((0..<300).contains(age), "\(age) s")
     }
 
-    @Test func `promtool would find a metric without help, or a rule that is none`() async throws {
+    @Test func `promtool reports a metric without help, and an invalid rule`() async throws {
         let promtool = try await Promtool(repository: DocumentedMetrics.repository)
         await #expect(throws: Program.Failure.self) { try await promtool.checkMetrics("apns_legacy_connections 1\n") }
         let folder = try TemporaryFolder()
@@ -60,14 +60,14 @@ import Testing
         await #expect(throws: Program.Failure.self) { try await promtool.run(["check", "rules", path]) }
     }
 
-    @Test func `the alert rules are good, and do what their tests say`() async throws {
+    @Test func `the alert rules are valid and pass their tests`() async throws {
         let promtool = try await Promtool(repository: DocumentedMetrics.repository)
         let folder = DocumentedMetrics.repository.appending(path: "docs/monitoring").path
         try await promtool.run(["check", "rules", folder + "/alerts.yaml"])
         try await promtool.run(["test", "rules", folder + "/alerts-test.yaml"])
     }
 
-    @Test func `each alert is tested and has its line in the document, and its metrics are there`() throws {
+    @Test func `each alert is tested and documented, and its metrics exist`() throws {
         let documented = try DocumentedMetrics()
         let rules = try DocumentedMetrics.text("monitoring/alerts.yaml")
         let tests = try DocumentedMetrics.text("monitoring/alerts-test.yaml")
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `the dashboard shows all metrics that there are, and no others`() throws {
+    @Test func `the dashboard shows exactly the existing metrics`() throws {
         let documented = try DocumentedMetrics()
         let data = Data(try DocumentedMetrics.text("monitoring/dashboard.json").utf8)
         let expressions = Self.expressions(try JSONSerialization.jsonObject(with: data))
@@ -91,7 +91,7 @@ import Testing
         let names = documented.names(in: expressions.joined(separator: "\n"))
         let all = Set(documented.gateway.keys).union(documented.jobs.keys)
         #expect(names.isSubset(of: all), "\(names.subtracting(all))")
-        // Those of the gateway; of jobs, a few are enough.
+        // All metrics of the gateway; for jobs, a few are sufficient.
         #expect(names.isSuperset(of: documented.gateway.keys), "\(Set(documented.gateway.keys).subtracting(names))")
     }
 

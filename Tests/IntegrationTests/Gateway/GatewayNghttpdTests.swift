@@ -8,9 +8,9 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// The gateway before an HTTP/2 server that knows nothing of push: a token is good where a file of its name is there.
+/// The gateway with a plain HTTP/2 server: a token is valid if a file with its name exists.
 @Suite(.timeLimit(.minutes(5))) struct GatewayNghttpdTests {
-    /// A port that nothing listens on.
+    /// A port without a listener.
     static func freePort() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
@@ -19,7 +19,7 @@ import Testing
         return port
     }
 
-    /// Starts nghttpd over the folder; it writes what it is asked to `nghttpd.log`.
+    /// Starts nghttpd with the folder; it logs requests to `nghttpd.log`.
     private static func start(_ folder: GatewayProgram.Folder, port: Int) throws -> Process {
         let name = "nghttpd"
         let paths = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map { "\($0)/\(name)" }
@@ -41,7 +41,7 @@ import Testing
         return process
     }
 
-    @Test func `pushjack gets through the gateway to nghttpd, and blames the token that nghttpd does not know`()
+    @Test func `pushjack sends through the gateway to nghttpd, and identifies the token that nghttpd does not know`()
         async throws
     {
         let folder = try GatewayProgram.Folder()

@@ -9,17 +9,17 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Goal: what operators read of a running gateway is what has happened, and whatever comes to their port is bounded.
+/// Goal: the metrics of a running gateway are correct, and any input at the admin port is bounded.
 @Suite(.timeLimit(.minutes(5))) struct GatewayOperatorTests {
-    /// What came back: status and body.
+    /// A response: status and body.
     struct Answer {
         var status: Int
         var body: String
     }
 
-    /// Asks as any client of HTTP would.
+    /// Sends a request with curl.
     static func get(_ path: String, _ gateway: GatewayProgram, method: String = "GET") async throws -> Answer {
-        // Of HEAD it expects no body, and prints the head in its place.
+        // For HEAD, it expects no body, and prints the head instead.
         let how = method == "HEAD" ? ["--head", "--output", "/dev/null"] : ["--request", method]
         let arguments = ["curl", "--silent", "--path-as-is", "--max-time", "10", "--write-out", "\n%{http_code}"] + how
         let url = "http://127.0.0.1:\(gateway.adminPort)\(path)"
@@ -29,7 +29,7 @@ import Testing
         return Answer(status: try #require(Int(text[text.index(after: end)...])), body: String(text[..<end]))
     }
 
-    /// The samples by name with labels, as the parser of Prometheus' own client library reads them.
+    /// The samples by name with labels, parsed by Prometheus' own client library.
     private static func samples(_ text: String) async throws -> [String: Double] {
         let environment = try await PythonEnvironment("prometheus-client==0.21.1")
         let script = """
@@ -63,10 +63,10 @@ import Testing
         }
     }
 
-    @Test func `the figures are what was sent`() async throws {
+    @Test func `the metrics match what was sent`() async throws {
         let upstream = Self.upstream()
         let ending = try await upstream.withGateway { gateway in
-            // Each bad token ends a connection, and what follows it is sent again.
+            // Each bad token ends a connection, and later notifications are resent.
             var next: UInt32 = 1
             while next <= 100 {
                 let first = next
@@ -83,7 +83,7 @@ import Testing
             func settled(_ verdict: String) -> Double? {
                 samples["apns_legacy_notifications_settled_total{provider=shop,verdict=\(verdict)}"]
             }
-            // Bad tokens behind another one were refused before their provider was told of that one, and came again.
+            // Bad tokens after another one were rejected before the error response for that one, and were resent.
             let refusedCount = upstream.counts.reduce(0) { $0 + ($1.key % 10 == 3 ? $1.value : 0) }
             #expect(settled("accepted") == 70)
             #expect(settled("dead") == 20)
@@ -123,7 +123,7 @@ import Testing
         #expect(upstream.counts.allSatisfy { $0.value == 1 || $0.key % 10 == 3 })
     }
 
-    @Test func `the latency of the service is without the wait for a turn`() async throws {
+    @Test func `the latency of the service excludes the wait in the queue`() async throws {
         let upstream = GatewayUpstream(streamCountMax: 1) { _, request in
             let ticket = request.ticket
             MultiThreadedEventLoopGroup.singleton.any()
@@ -141,13 +141,13 @@ import Testing
                 try #require(samples["apns_legacy_upstream_request_duration_seconds_\(part){provider=shop}"])
             }
             #expect(try duration("count") == 20)
-            // With the waits it would be 0.1 + 0.2 + ... + 2 seconds.
+            // With the waits, it would be 0.1 + 0.2 + ... + 2 seconds.
             let sum = try duration("sum")
             #expect(sum >= 1.9 && sum < 10, "\(sum) s")
         }
     }
 
-    @Test func `whether the service is reached is not said before the first attempt`() async throws {
+    @Test func `the metric for a reached service is absent before the first attempt`() async throws {
         let upstream = GatewayUpstream()
         try await upstream.withGateway { gateway in
             let before = try await Self.get("/metrics", gateway).body
@@ -168,7 +168,7 @@ import Testing
         _ = try await gateway.end()
     }
 
-    @Test func `other paths and methods are told so`() async throws {
+    @Test func `other paths and methods are rejected`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let requests = [
                 ("GET", "/healthz", 200), ("GET", "/", 404), ("GET", "/metrics/..", 404), ("POST", "/metrics", 405),
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `a feedback database that cannot be written makes it ill, and nothing is lost`() async throws {
+    @Test func `an unwritable feedback database makes it unhealthy, and nothing is lost`() async throws {
         let upstream = Self.upstream()
         let ending = try await upstream.withGateway { gateway in
             let database = gateway.folder.database
@@ -208,7 +208,7 @@ import Testing
         #expect(ending.code == 0, "\(ending)")
     }
 
-    @Test func `garbage, silence and many connections at the operators' port are bounded`() async throws {
+    @Test func `garbage, silence and many connections at the admin port are limited`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let start = ContinuousClock.now
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func `a request with a body that never ends is refused at once, and not read`() async throws {
+    @Test func `a request with an endless body is rejected immediately, and not read`() async throws {
         let script = """
             import socket, sys, time
             connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=8)
@@ -255,7 +255,7 @@ import Testing
         }
     }
 
-    @Test func `slow clients at the operators' port do not keep the others from an answer`() async throws {
+    @Test func `slow clients at the admin port do not block others`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             var channels: [any Channel] = []
             for _ in 0..<300 {

@@ -7,7 +7,7 @@ import NIOCore
 import OpenSSLTLS
 import TestSupport
 
-/// A gateway as a process of its own, with a folder of all files that it needs.
+/// A gateway process, with a folder of its files.
 final class GatewayProgram: Sendable {
     /// The files, removed with this object.
     final class Folder: Sendable {
@@ -45,7 +45,7 @@ final class GatewayProgram: Sendable {
             String(decoding: FileManager.default.contents(atPath: self.path(name)) ?? Data(), as: UTF8.self)
         }
 
-        /// Writes a configuration for requests to go to this port.
+        /// Writes a configuration for an upstream at this port.
         func configure(
             upstreamPort: Int,
             limits: String = "{shutdown: 10s}",
@@ -77,13 +77,13 @@ final class GatewayProgram: Sendable {
     let feedbackPort: Int
     let adminPort: Int
 
-    /// Starts a gateway with the configuration in the folder; it listens when this returns.
+    /// Starts a gateway with the configuration in the folder, and waits until it listens.
     ///
     /// - Parameters:
     ///   - folder: its files.
-    ///   - launcher: a program and arguments of it that are followed by the gateway's, and that become it.
-    ///   - deadline: in seconds; it is killed when they have passed.
-    /// - Throws: with its log, where it does not start.
+    ///   - launcher: a program with arguments, followed by those of the gateway, that execs the gateway.
+    ///   - deadline: the number of seconds after which it is killed.
+    /// - Throws: an error with its log if it does not start.
     init(_ folder: Folder, launcher: [String] = [], deadline: Int64 = 120) async throws {
         self.folder = folder
         let words = launcher + [try Child.program, "gateway", "--config", folder.path("gateway.yaml")]
@@ -99,12 +99,12 @@ final class GatewayProgram: Sendable {
         (self.port, self.feedbackPort, self.adminPort) = (ports[0], ports[1], ports[2])
     }
 
-    /// The ports that a gateway says it listens on: notifications, feedback, operators.
+    /// The ports in the gateway's log: notifications, feedback, admin.
     static func ports(_ line: String) -> [Int] { line.split(separator: " ").compactMap { Int($0) } }
 
     deinit { self.child.send(SIGKILL) }
 
-    /// Ends it by SIGTERM.
+    /// Ends the gateway with SIGTERM.
     func end() async throws -> Child.Ending {
         self.child.send(SIGTERM)
         return try await self.child.end()
@@ -117,13 +117,13 @@ final class GatewayProgram: Sendable {
     /// The lines of the log that contain all of these texts.
     func lines(_ texts: [String]) -> [Substring] {
         let log = FileManager.default.contents(atPath: self.folder.path("log")) ?? Data()
-        // Who waits looks again and again, and a search of bytes is quicker than lines.
+        // Called repeatedly; searching bytes is faster than splitting lines first.
         guard texts.allSatisfy({ log.range(of: Data($0.utf8)) != nil }) else { return [] }
         return String(decoding: log, as: UTF8.self).split(separator: "\n")
             .filter { line in texts.allSatisfy { line.contains($0) } }
     }
 
-    /// Waits until so many lines of the log contain all of these texts, 20 seconds at most.
+    /// Waits until this many lines of the log contain all of these texts, for at most 20 seconds.
     @discardableResult
     func lines(_ texts: String..., countMin: Int = 1) async throws -> [Substring] {
         var lines: [Substring] = []
@@ -138,9 +138,9 @@ final class GatewayProgram: Sendable {
         return lines
     }
 
-    // MARK: Its peers
+    // MARK: Clients
 
-    /// Lends a connection of a provider; without an identity, of the provider that is configured.
+    /// Runs `body` with a connection of a provider; by default with the configured provider's certificate.
     func connect<Value: Sendable>(
         _ identity: TLSIdentity? = nil,
         version: TLSVersion = .tls1_2,
@@ -163,7 +163,7 @@ final class GatewayProgram: Sendable {
         return tls
     }
 
-    /// What the feedback service gives to the provider.
+    /// The tuples that the feedback service sends to the provider.
     func feedback() async throws -> [FeedbackTuple] {
         let tls = try self.tls(self.folder.provider.identity)
         let bytes = try await ScriptedProvider.withConnection(port: self.feedbackPort, tls: tls) { provider in
@@ -178,7 +178,7 @@ final class GatewayProgram: Sendable {
         return tuples
     }
 
-    // MARK: What is sent
+    // MARK: Frames
 
     static func token(_ number: UInt32) throws -> DeviceToken {
         let bytes = withUnsafeBytes(of: number.bigEndian) { Array($0) }
@@ -215,13 +215,13 @@ final class GatewayProgram: Sendable {
         return Array(bytes.readableBytesView)
     }
 
-    /// The only error response among what came.
+    /// The only error response in the received bytes.
     static func response(_ bytes: [UInt8]) throws -> ErrorResponse? {
         var buffer = ByteBuffer(bytes: bytes)
         return try ErrorResponse(parsing: &buffer)
     }
 
-    /// A provider that behaves gets through.
+    /// Checks that a correct provider is served.
     func serves(_ identity: TLSIdentity? = nil) async throws -> Bool {
         try await self.connect(identity) { provider in
             try await provider.send(try Self.frames(900_001...900_003))

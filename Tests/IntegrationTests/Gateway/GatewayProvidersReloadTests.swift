@@ -9,9 +9,9 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-/// Goal: SIGHUP brings what is said of providers into use: who is let in no more is let go in order, and loses nothing.
+/// Goal: SIGHUP applies changes of providers; a provider that was removed is disconnected in order and loses nothing.
 @Suite(.timeLimit(.minutes(5))) struct GatewayProvidersReloadTests {
-    /// Changes the configuration, and has it reloaded.
+    /// Changes the configuration and reloads it.
     private static func change(_ gateway: GatewayProgram, _ text: String, to other: String) async throws {
         let yaml = gateway.folder.read("gateway.yaml")
         #expect(yaml.contains(text))
@@ -20,7 +20,9 @@ import Testing
         try await gateway.lines("configuration reloaded")
     }
 
-    @Test func `who belongs to another provider now is told so behind what was taken, which the old one delivers`()
+    @Test
+    func
+        `a certificate moved to another provider gets status 10, and the old one delivers accepted notifications`()
         async throws
     {
         let isWell = NIOLockedValueBox(false)
@@ -32,7 +34,7 @@ import Testing
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...6))
                 try await upstream.wait(count: 6)
-                // In trouble, so that they go out again behind the change.
+                // The upstream fails, so the notifications are retried after the change.
                 try await Self.change(gateway, "name: shop", to: "name: store")
                 try await provider.send(try GatewayProgram.frames(7...9))
                 isWell.withLockedValue { $0 = true }
@@ -49,7 +51,7 @@ import Testing
         #expect(upstream.counts.filter { !(4...6).contains($0.key) }.allSatisfy { $0.value == 1 })
     }
 
-    @Test func `who is let in nowhere any more is told so, and not let in again`() async throws {
+    @Test func `a removed provider receives status 10, and is not admitted again`() async throws {
         let upstream = GatewayUpstream()
         let other = try TestCertificateAuthority(name: "Other")
         let ending = try await upstream.withGateway { gateway in
@@ -68,7 +70,7 @@ import Testing
         #expect(ending.code == 0, "\(ending)")
     }
 
-    @Test func `a certificate that is revoked meanwhile ends its open connection, and no other`() async throws {
+    @Test func `revoking a certificate ends its open connection, and no other`() async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway(clients: "{authority: ca.pem, revocations: crl.pem}") {
             try $0.write("crl.pem", try $0.authority.revocationList(of: []))
@@ -84,7 +86,7 @@ import Testing
                     gateway.child.send(SIGHUP)
                     #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
                 }
-                try await gateway.lines("provider refused", "shop: The peer's certificate was revoked")
+                try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked")
                 try await otherProvider.send(try GatewayProgram.frames(6...9))
                 try await otherProvider.send(try GatewayProgram.probe(10))
                 #expect(try await otherProvider.end().bytes == GatewayProgram.response(.missingDeviceToken, 10))
@@ -94,7 +96,7 @@ import Testing
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...9).map { ($0, 1) }))
     }
 
-    @Test func `a limit of payloads that was raised lets longer ones through`() async throws {
+    @Test func `a raised payload limit permits longer payloads`() async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             let text = "{\"aps\":{\"alert\":\"\(String(repeating: "a", count: 3000))\"}}"

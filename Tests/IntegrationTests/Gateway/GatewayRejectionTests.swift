@@ -4,9 +4,9 @@ import APNSWire
 import Foundation
 import Testing
 
-/// Goal: where a provider's rejections are ignored, none of them costs it a connection or another notification.
+/// Goal: if a provider's rejections are ignored, none of them costs it a connection or another notification.
 @Suite(.timeLimit(.minutes(2))) struct GatewayRejectionTests {
-    /// A service that does not know the third token.
+    /// A service that rejects the third token.
     private static func service() -> ChainRecord {
         ChainRecord { $0.number == 3 ? .badToken : ChainRecord.Answer() }
     }
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `with rejections ignored everything but the bad one is delivered, and the connection stays`(
+    func `with rejections ignored, everything but the bad one is delivered, and the connection stays open`(
         isToldToFeedback: Bool
     ) async throws {
         let record = Self.service()
@@ -28,7 +28,7 @@ import Testing
             let answer = try await provider.pace(1...20, interval: 0.05)
             #expect(answer.failure == nil && answer.written == Array(1...20), "\(answer)")
             #expect(try await record.wait(takenCount: 19))
-            // Longer than the gateway reads on where it does not ignore a rejection.
+            // Longer than the drain time after a rejection that is not ignored.
             #expect(try await provider.awaitReset(timeout: 0.7) == nil)
             #expect(try await provider.write(21...30).failure == nil)
             #expect(try await record.wait(takenCount: 29))
@@ -43,7 +43,7 @@ import Testing
         #expect(record.requests.filter { $0.number == 3 }.map(\.status) == [400])
     }
 
-    @Test func `a bad token that is on the feedback list stays there over a restart`() async throws {
+    @Test func `a bad token on the feedback list survives a restart`() async throws {
         let record = Self.service()
         let keys = Self.provider("rejections: ignore", "rejectedToFeedback: true")
         try await record.upstream().withGateway(clients: keys) { gateway in
@@ -61,7 +61,7 @@ import Testing
         #expect(record.takenCounts == [1: 1, 2: 1, 4: 1, 5: 1])
     }
 
-    @Test func `rejections are reported by default, and by that word`() async throws {
+    @Test func `rejections are reported by default and with the value report`() async throws {
         for keys in [Self.provider(), Self.provider("rejections: report")] {
             let record = Self.service()
             try await record.upstream().withGateway(clients: keys) { gateway in

@@ -8,13 +8,13 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: SIGHUP brings new certificates into use on both sides of a running gateway, drops nobody, and changes nothing
-/// where any file is at fault.
+/// Goal: SIGHUP applies new certificates on both sides of a running gateway, closes no connection, and changes nothing
+/// if any file is invalid.
 @Suite(.timeLimit(.minutes(5))) struct GatewayReloadTests {
-    /// How many notifications go out between two SIGHUPs.
+    /// The number of notifications between two SIGHUPs.
     private static let countEach: UInt32 = TestEffort.count(50, long: 200)
 
-    /// The fingerprint of the certificate that a new connection is shown.
+    /// The fingerprint of the certificate that a new connection receives.
     private static func shown(_ gateway: GatewayProgram, port: Int? = nil) async throws -> String? {
         let tls = try gateway.tls(gateway.folder.provider.identity)
         return try await ScriptedProvider.withConnection(port: port ?? gateway.port, tls: tls) { provider in
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func `new certificates are in use on both sides, and an open connection goes on`() async throws {
+    @Test func `new certificates are in use on both sides, and an open connection stays open`() async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             let folder = gateway.folder
@@ -57,7 +57,7 @@ import Testing
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...100).map { ($0, 1) }))
     }
 
-    @Test func `what is under way while certificates are reloaded arrives once`() async throws {
+    @Test func `notifications in flight during a reload arrive once`() async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             try await gateway.connect { provider in
@@ -80,13 +80,13 @@ import Testing
         var testDescription: String
         var file: String
         var content: @Sendable (GatewayProgram.Folder) throws -> [UInt8]
-        /// What the log has to say.
+        /// The expected part of the log.
         var words: [String]
     }
 
     static let faults = [
         Fault(
-            testDescription: "a server's certificate that is none",
+            testDescription: "an invalid server certificate",
             file: "server.pem",
             content: { _ in Array("none".utf8) },
             words: ["gateway.yaml: server: ", "neither PEM nor PKCS#12"]
@@ -98,19 +98,19 @@ import Testing
             words: ["gateway.yaml: server: ", "does not match"]
         ),
         Fault(
-            testDescription: "an own certificate without its key",
+            testDescription: "an upstream certificate without its key",
             file: "upstream.pem",
             content: { $0.provider.certificatePEM },
             words: ["provider shop: ", "No private key was found"]
         ),
         Fault(
-            testDescription: "authorities of the service that are none",
+            testDescription: "invalid authorities of the service",
             file: "upstream-ca.pem",
             content: { _ in Array("none".utf8) },
             words: ["provider shop: ", "trusted certificates cannot be used"]
         ),
         Fault(
-            testDescription: "authorities of providers that are none",
+            testDescription: "invalid authorities of providers",
             file: "ca.pem",
             content: { _ in Array("none".utf8) },
             words: ["provider shop: ", "trusted certificates cannot be used"]
@@ -123,13 +123,13 @@ import Testing
         ),
     ]
 
-    @Test(arguments: faults) func `a fault is told, and all stays as it was`(_ fault: Fault) async throws {
+    @Test(arguments: faults) func `an error is reported, and nothing changes`(_ fault: Fault) async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             let folder = gateway.folder
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                // All is new but for one fault, so that half of it would be seen.
+                // Everything is new except for one error, so a partial reload would be noticed.
                 try folder.write("server.pem", try folder.authority.issueServer().pem)
                 let own = try folder.authority.issueClient(topic: GatewayProgram.topic)
                 try folder.write("upstream.pem", own.pem)
@@ -150,7 +150,7 @@ import Testing
         #expect(ending.code == 0, "\(ending)")
     }
 
-    @Test func `a provider that is revoked meanwhile may not come again`() async throws {
+    @Test func `a revoked provider is not admitted again`() async throws {
         let clients = "{authority: ca.pem, revocations: crl.pem}"
         let upstream = GatewayUpstream()
         try await upstream.withGateway(clients: clients) {

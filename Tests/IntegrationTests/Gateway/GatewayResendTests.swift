@@ -4,17 +4,18 @@ import Foundation
 import NIOConcurrencyHelpers
 import Testing
 
-/// Goal: a resend of what was delivered behind a rejection is not delivered again, and nothing else is taken for one.
+/// Goal: a resend of a notification delivered after a rejection is not delivered again, and nothing else is mistaken
+/// for one.
 @Suite(.timeLimit(.minutes(2))) struct GatewayResendTests {
-    /// A service that does not know the fifth token.
+    /// A service that rejects the fifth token.
     private static func service() -> ChainRecord {
         ChainRecord { $0.number == 5 ? .badToken : ChainRecord.Answer() }
     }
 
-    /// What becomes of ten notifications that are each sent once.
+    /// The outcomes of ten notifications that are each sent once.
     private static let eachOnce = Dictionary(uniqueKeysWithValues: (1...10).filter { $0 != 5 }.map { ($0, 1) })
 
-    @Test func `with command 0, which names nobody to resend behind, the same ten all go out again`() async throws {
+    @Test func `with command 0, which has no error response, the same ten are all sent again`() async throws {
         let record = Self.service()
         try await record.upstream().withGateway { gateway in
             let provider = try FrameProvider(gateway.folder, port: gateway.port)
@@ -47,13 +48,13 @@ import Testing
         #expect(record.takenCounts == Self.eachOnce)
     }
 
-    /// What the service does about the last three before the restart.
+    /// The response of the service to the last three before the restart.
     enum Late: CaseIterable, Sendable {
-        /// It takes them with the others.
+        /// It accepts them with the others.
         case taken
-        /// It takes them, and says so half a second later.
+        /// It accepts them, and responds half a second later.
         case takenSlowly
-        /// It is in no state to take them.
+        /// It is unavailable for them.
         case notTaken
 
         var answer: ChainRecord.Answer {
@@ -66,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGKILL], Late.allCases)
-    func `what a gateway told its provider to resend is delivered once, though another process gets the resend`(
+    func `a resend is delivered once, even if another process of the gateway receives it`(
         signal: CInt,
         late: Late
     ) async throws {

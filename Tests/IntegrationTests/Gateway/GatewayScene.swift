@@ -3,9 +3,9 @@
 import Foundation
 import TestSupport
 
-/// A gateway before an HTTP/2 endpoint of another make.
+/// A gateway with an independent HTTP/2 server.
 enum GatewayScene {
-    /// What the endpoint was asked for: token, status, topic and push type of each request.
+    /// A received request: token, status, topic and push type.
     struct Request: Hashable, Sendable {
         var token: String
         var status: Int
@@ -15,7 +15,7 @@ enum GatewayScene {
 
     /// Runs gateway and endpoint while `body` runs.
     ///
-    /// - Returns: the requests that the endpoint had, and how the gateway ended when it was told to by SIGTERM.
+    /// - Returns: the requests to the server, and how the gateway ended after SIGTERM.
     static func run(
         bad: [String] = [],
         dead: [String] = [],
@@ -56,7 +56,7 @@ private final class Endpoint {
         try self.process.run()
     }
 
-    /// Ends it, and returns what it was asked for.
+    /// Ends the server, and returns its requests.
     func end() async throws -> [GatewayScene.Request] {
         try self.input.fileHandleForWriting.close()
         var requests: [GatewayScene.Request] = []

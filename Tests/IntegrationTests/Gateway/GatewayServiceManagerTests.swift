@@ -5,15 +5,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: systemd learns of a gateway and a simulator what sd_notify(3) has words for, when it is true.
+/// Goal: a gateway and a simulator report their states to systemd by sd_notify(3) when they are reached.
 @Suite(.timeLimit(.minutes(3))) struct GatewayServiceManagerTests {
-    /// Becomes a program with these variables, so that the process is the one that the watchdog is for.
+    /// Execs a program with these variables, so that the watchdog is for this process.
     private static func launcher(_ socket: String) -> [String] {
         let script = "export NOTIFY_SOCKET=$0 WATCHDOG_USEC=100000 WATCHDOG_PID=$$; exec \"$@\""
         return ["/bin/sh", "-c", script, socket]
     }
 
-    @Test func `a gateway tells of its start, its watchdog, each reload and its end`() async throws {
+    @Test func `a gateway reports its start, its watchdog, each reload and its end`() async throws {
         let folder = try GatewayProgram.Folder()
         let socket = try NotifySocket(folder.path("notify"))
         try await GatewayUpstream().run(folder) { port in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `a simulator tells of its start, its watchdog and its end, to an abstract address`() async throws {
+    @Test func `a simulator reports its start, its watchdog and its end, to an abstract address`() async throws {
         let folder = try TemporaryFolder()
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
@@ -59,11 +59,11 @@ import Testing
         #expect(try await child.end().code == 0)
     }
 
-    @Test func `a gateway that cannot start never says that it is ready`() async throws {
+    @Test func `a gateway that cannot start never reports that it is ready`() async throws {
         let folder = try GatewayProgram.Folder()
         let socket = try NotifySocket(folder.path("notify"))
         let launcher = Self.launcher(folder.path("notify"))
-        // Somebody listens on the port that it wants for feedback.
+        // The port for feedback is in use.
         try await GatewayUpstream().run(folder) { port in
             try folder.configure(upstreamPort: port, listen: "{port: 0, feedbackPort: \(port)}")
             await #expect(throws: (any Error).self) { try await GatewayProgram(folder, launcher: launcher) }

@@ -9,13 +9,12 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: what is wrong between a gateway and the service for a while is over when it is over, and nothing that the
-/// gateway does makes it wrong.
+/// Goal: temporary failures between gateway and service end without consequences, and the gateway causes none.
 @Suite(.timeLimit(.minutes(5))) struct GatewayServiceTests {
     private static let keyIdentifier = "ABC123DEFG"
     private static let teamIdentifier = "TEAM123456"
 
-    /// Sends a notification; whether it was taken.
+    /// Sends a notification, and returns whether it was accepted.
     private static func delivers(_ number: UInt32, _ gateway: GatewayProgram) async throws -> Bool {
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(number...number))
@@ -24,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `one key makes one token, for all providers and over SIGHUP`() async throws {
+    @Test func `one key creates one token, for all providers and across SIGHUP`() async throws {
         let upstream = GatewayUpstream()
         let folder = try GatewayProgram.Folder()
         let signer = try folder.authority.issueServer()
@@ -59,7 +58,7 @@ import Testing
             try folder.write("gateway.yaml", Array((text + providers.joined(separator: "\n")).utf8))
             let gateway = try await GatewayProgram(folder)
             #expect(try await Self.delivers(1, gateway))
-            // A token carries its time in seconds, so that one of the same second would be the same.
+            // A token contains its time in seconds, so two tokens of one second would be the same.
             let time = Int(Date().timeIntervalSince1970)
             try await eventually("the next second") { Int(Date().timeIntervalSince1970) > time }
             try await gateway.connect(second.identity) { provider in
@@ -76,8 +75,7 @@ import Testing
         #expect(upstream.counts == [1: 1, 11: 1, 21: 1])
     }
 
-    @Test func `a service with the wrong certificate is tried again, and used when it has the right one`() async throws
-    {
+    @Test func `a service with the wrong certificate is retried, and used when it has the right one`() async throws {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueServer()
@@ -94,7 +92,7 @@ import Testing
         try await upstream.run(folder) {
             $0.port = port
         } _: { _ in
-            // Faults keep a provider out for a while, and the gateway pauses before it connects again.
+            // Faults delay a provider, and the gateway pauses before it reconnects.
             var number: UInt32 = 1
             try await eventually("it is delivered", within: .seconds(60)) {
                 number += 10

@@ -10,14 +10,14 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Goal: at the end of a gateway under load its clients know of each notification whether the service took it.
+/// Goal: after the end of a gateway under load, its clients know whether the service accepted each notification.
 @Suite(.timeLimit(.minutes(5))) struct GatewayShutdownTests {
     private static let connectionCount: UInt32 = 6
-    /// More than the gateway takes before it is told to end.
+    /// More than the gateway accepts before it is asked to end.
     private static let countEach: UInt32 = TestEffort.count(1000, long: 8000)
     private static let inFlightCountMax = TestEffort.count(100, long: 1000)
 
-    /// A service that answers each request after up to 30 ms, so that answers overtake each other.
+    /// A service that responds after up to 30 ms, so that responses overtake each other.
     private static func slowUpstream(silent: UInt32? = nil) -> GatewayUpstream {
         let upstream = NIOLockedValueBox<GatewayUpstream?>(nil)
         let made = GatewayUpstream { number, request in
@@ -33,7 +33,7 @@ import Testing
         return made
     }
 
-    /// The notifications of one connection that its client knows to be taken.
+    /// The notifications of a connection that its client knows to be accepted.
     private static func known(_ index: UInt32, _ bytes: [UInt8]) throws -> ClosedRange<UInt32>? {
         guard let response = try GatewayProgram.response(bytes) else { return nil }
         #expect(response.status == .shutdown)
@@ -42,10 +42,10 @@ import Testing
         return response.identifier >= first ? first...response.identifier : nil
     }
 
-    @Test func `what the service took is what the clients are told, and it ends with 0`() async throws {
+    @Test func `the clients' outcomes match what the service accepted, and it ends with 0`() async throws {
         let upstream = Self.slowUpstream()
         let known = NIOLockedValueBox<Set<UInt32>>([])
-        // With all else on its cores, a debug build has been seen to take 16 seconds for what is under way.
+        // On a busy machine, a debug build was observed to take 16 seconds for the notifications in flight.
         let ending = try await upstream.withGateway(
             limits: "{shutdown: 60s, inFlightPerConnection: \(Self.inFlightCountMax)}"
         ) { gateway in
@@ -55,7 +55,7 @@ import Testing
                         try await gateway.connect { provider in
                             let first = index * Self.countEach + 1
                             provider.push(try GatewayProgram.frames(first...first + Self.countEach - 1))
-                            // It comes after the load and the shutdown.
+                            // It is sent during the load, before the shutdown.
                             let bytes = try await provider.end(within: .seconds(90)).bytes
                             guard let taken = try Self.known(index, bytes) else { return }
                             known.withLockedValue { $0.formUnion(taken) }
@@ -75,7 +75,7 @@ import Testing
         #expect(upstream.counts.allSatisfy { $0.value == 1 })
     }
 
-    @Test func `what the service has not answered in time is in doubt, of which nobody is told, and it ends with 75`()
+    @Test func `unanswered notifications are in doubt, cause no error response, and it ends with 75`()
         async throws
     {
         let upstream = Self.slowUpstream(silent: 11)
@@ -86,7 +86,7 @@ import Testing
                 try await upstream.wait(count: 20)
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
-                // "Not taken" would be a lie where the service has it, and another delivery behind it.
+                // "Not accepted" would be wrong if the service has it, and would cause a duplicate.
                 #expect(try await provider.end().bytes == [])
             }
             _ = try await gateway.child.end()
@@ -96,7 +96,7 @@ import Testing
         #expect(ending.code == 75, "\(ending)")
     }
 
-    @Test func `the second signal ends it at once`() async throws {
+    @Test func `the second signal ends it immediately`() async throws {
         let upstream = Self.slowUpstream(silent: 1)
         let start = NIOLockedValueBox(ContinuousClock.now)
         let ending = try await upstream.withGateway(limits: "{shutdown: 60s}") { gateway in
@@ -115,7 +115,7 @@ import Testing
         #expect(ending.code == 75, "\(ending)")
     }
 
-    /// A service that is in trouble until it is told to be well.
+    /// A service that fails until a test ends the failure.
     private static func ailingUpstream() -> (upstream: GatewayUpstream, isWell: NIOLockedValueBox<Bool>) {
         let isWell = NIOLockedValueBox(false)
         let upstream = GatewayUpstream { _, _ in
@@ -125,7 +125,7 @@ import Testing
         return (upstream, isWell)
     }
 
-    /// Sends a few, which the service is in no state to take, and closes.
+    /// Sends a few notifications that the service rejects temporarily, and closes.
     private static func sendAndClose(_ gateway: GatewayProgram, _ upstream: GatewayUpstream) async throws {
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(1...5))
@@ -135,7 +135,7 @@ import Testing
         try await gateway.answersProbe()
     }
 
-    @Test func `what waits for another try is delivered, though its provider is gone`() async throws {
+    @Test func `notifications that wait for a retry are delivered, although their provider has closed`() async throws {
         let (upstream, isWell) = Self.ailingUpstream()
         let ending = try await upstream.withGateway { gateway in
             try await Self.sendAndClose(gateway, upstream)
@@ -149,7 +149,7 @@ import Testing
         #expect(upstream.accepted == Set(1...5))
     }
 
-    @Test func `what waits for another try is counted where the time is over first`() async throws {
+    @Test func `notifications that wait for a retry are counted if the time limit ends first`() async throws {
         let (upstream, _) = Self.ailingUpstream()
         let start = NIOLockedValueBox(ContinuousClock.now)
         let ending = try await upstream.withGateway(limits: "{shutdown: 1s}") { gateway in
@@ -163,7 +163,9 @@ import Testing
         #expect(ending.code == 75, "\(ending)")
     }
 
-    @Test func `what is told as not taken is tried no more, since it may be sent again elsewhere`() async throws {
+    @Test func `notifications reported as not accepted are no longer retried, since they may be resent elsewhere`()
+        async throws
+    {
         let (upstream, isWell) = Self.ailingUpstream()
         let clients = "{authority: ca.pem}\n    retry: {first: 50ms, longest: 50ms}"
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s}", clients: clients) { gateway in
@@ -182,9 +184,9 @@ import Testing
         #expect(upstream.accepted.isEmpty)
     }
 
-    @Test func `a service that is not there does not keep it`() async throws {
+    @Test func `an unreachable service does not delay the end`() async throws {
         let folder = try GatewayProgram.Folder()
-        // Nothing listens there.
+        // Nothing listens on this port.
         try folder.configure(upstreamPort: 1, limits: "{shutdown: 3s}")
         let gateway = try await GatewayProgram(folder)
         let start = ContinuousClock.now
@@ -195,7 +197,7 @@ import Testing
         }
         let ending = try await gateway.child.end()
         #expect(ContinuousClock.now - start < .seconds(8))
-        // 0 where all of it was given up before the time was over.
+        // 0 if everything was given up before the time limit.
         #expect([0, 75].contains(ending.code), "\(ending)")
     }
 }

@@ -6,9 +6,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A gateway before a service that is there, and lets nothing be sent for good.
+/// A gateway with a reachable service that never permits sending.
 @Suite(.timeLimit(.minutes(2))) struct GatewayStalledUpstreamTests {
-    @Test func `its provider is told when the budget is spent, and SIGTERM ends it`() async throws {
+    @Test func `its provider receives status 10 when the budget is spent, and SIGTERM ends it`() async throws {
         let folder = try GatewayProgram.Folder()
         try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: folder.server.identity)) { service in
             try folder.configure(upstreamPort: service.port)

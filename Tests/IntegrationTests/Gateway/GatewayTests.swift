@@ -8,8 +8,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// The whole gateway as users run it: providers of another make on one side, an HTTP/2 endpoint of another make on the
-/// other.
+/// The whole gateway as in production: independent providers on one side, an independent HTTP/2 server on the other.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct GatewayTests {
     private static func token(_ number: Int) throws -> DeviceToken {
         try DeviceToken(bytes: [UInt8](repeating: 0xB0, count: 30) + [UInt8(number >> 8), UInt8(number & 255)])
@@ -20,7 +19,7 @@ import Testing
         .deletingLastPathComponent()
 
     @Test(arguments: PythonProvider.all)
-    func `a client of another make blames the bad token; each of the rest goes out once`(
+    func `an independent client identifies the bad token, and each of the rest is sent once`(
         _ client: PythonProvider
     ) async throws {
         let tokens = try (1...100).map { try Self.token($0).hexadecimal }
@@ -49,13 +48,13 @@ import Testing
         #expect(Set(requests.map(\.pushType)) == ["alert"])
     }
 
-    @Test func `the example configuration is found to be good`() async throws {
+    @Test func `the example configuration is valid`() async throws {
         let example = Self.repository.appending(path: "docs/gateway/gateway.yaml").path
         let ending = try await Child(["gateway", "check", "--config", example]).end()
         #expect(ending.code == 0, "\(ending)")
     }
 
-    @Test func `a configuration with a fault ends with 78, one that is missing with 66`() async throws {
+    @Test func `an invalid configuration ends with 78, a missing one with 66`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

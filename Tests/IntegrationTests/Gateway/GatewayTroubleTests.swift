@@ -4,11 +4,12 @@ import Foundation
 import NIOConcurrencyHelpers
 import Testing
 
-/// Goal: trouble of the service that lasts longer than the budget is told as status 10, and costs no notification.
+/// Goal: a failure of the service that lasts longer than the budget causes status 10, and costs no notification.
 @Suite(.timeLimit(.minutes(2))) struct GatewayTroubleTests {
     private static let retry = "{authority: ca.pem}\n    retry: {budget: 400ms, first: 50ms, longest: 100ms}"
 
-    @Test func `a provider that reconnects at once after status 10 is let in, and what it writes is delivered`()
+    @Test
+    func `a provider that reconnects immediately after status 10 is admitted, and its notifications are delivered`()
         async throws
     {
         let isWell = NIOLockedValueBox(false)
@@ -30,7 +31,7 @@ import Testing
         #expect(record.takenCounts == [1: 1, 2: 1, 3: 1])
     }
 
-    @Test func `whoever connects while the service is still in trouble is told so again, and loses nothing`()
+    @Test func `a provider that connects while the service still fails receives status 10 again, and loses nothing`()
         async throws
     {
         let isWell = NIOLockedValueBox(false)
@@ -62,7 +63,7 @@ import Testing
         try await record.upstream().withGateway(clients: Self.retry) { gateway in
             let provider = try FrameProvider(gateway.folder, port: gateway.port)
             try await provider.connect()
-            // Without the probe a gateway that takes the fifth for accepted would say nothing.
+            // Without the probe, a gateway that treats the fifth one as accepted would send nothing.
             try await provider.write(1...10, probe: 11)
             #expect(try await provider.read(count: 7).bytes == "080a00000004")
             #expect(record.takenCounts[5] == nil)

@@ -8,7 +8,7 @@ import NIOCore
 import OpenSSLTLS
 import TestSupport
 
-/// The service's end behind a gateway under test: answers as it is told, and notes what it was asked.
+/// A scripted service for a gateway under test, which records its requests.
 final class GatewayUpstream: PushService {
     private struct Record: Sendable {
         var counts: [UInt32: Int] = [:]
@@ -21,8 +21,8 @@ final class GatewayUpstream: PushService {
     private let reply: @Sendable (_ number: UInt32, InboundPush) -> PushReply?
 
     /// - Parameters:
-    ///   - streamCountMax: how many requests there may be at a time.
-    ///   - reply: the answer to a request for a token; `nil` for one that the caller gives by the ticket.
+    ///   - streamCountMax: the maximum number of concurrent requests.
+    ///   - reply: returns the response to a request for a token; `nil` if the caller responds with the ticket.
     init(
         streamCountMax: Int = TestEffort.count(250, long: 1000),
         _ reply: @escaping @Sendable (_ number: UInt32, InboundPush) -> PushReply? = { _, _ in .accepted }
@@ -31,13 +31,13 @@ final class GatewayUpstream: PushService {
         self.reply = reply
     }
 
-    /// How often each token was asked for.
+    /// The number of requests per token.
     var counts: [UInt32: Int] { self.record.current.counts }
 
-    /// The tokens that were answered with 200.
+    /// The tokens that received 200.
     var accepted: Set<UInt32> { self.record.current.accepted }
 
-    /// The certificates of its clients, in the order in which they came, each once.
+    /// The certificates of its clients in order, without duplicates.
     var fingerprints: [String] { self.record.current.fingerprints }
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
@@ -50,13 +50,13 @@ final class GatewayUpstream: PushService {
         return reply
     }
 
-    /// Accepts a request that had no answer yet.
+    /// Accepts a request without a response.
     func accept(_ number: UInt32, _ ticket: PushTicket) {
         self.record.change { _ = $0.accepted.insert(number) }
         ticket.reply(.accepted)
     }
 
-    /// Waits until so many tokens were asked for, 20 seconds at most, or a minute in the long run.
+    /// Waits until this many tokens were requested, for at most 20 seconds, or a minute in the long run.
     func wait(count: Int) async throws {
         let limit = Duration.seconds(TestEffort.count(20, long: 60))
         try await self.record.wait(within: limit, until: { $0.counts.count >= count }) {
@@ -64,7 +64,7 @@ final class GatewayUpstream: PushService {
         }
     }
 
-    /// Runs the service's end, with the certificates of a folder, and lends its port.
+    /// Runs the service with the certificates of a folder, and passes its port to `body`.
     func run<Value: Sendable>(
         _ folder: GatewayProgram.Folder,
         change: (inout PushServerConfiguration) throws -> Void = { _ in },
@@ -87,7 +87,7 @@ final class GatewayUpstream: PushService {
         }
     }
 
-    /// Runs a gateway before this service's end; it is ended by SIGTERM when `body` has not done so.
+    /// Runs a gateway with this service; it is ended with SIGTERM unless `body` has done so.
     ///
     /// - Returns: how the gateway ended.
     @discardableResult

@@ -3,16 +3,16 @@
 import APNSServer
 import NIOConcurrencyHelpers
 
-/// Answers of the service that a test keeps back until it gives them all.
+/// Responses of the service that a test holds until it releases them all.
 final class HeldAnswers: Sendable {
     private struct State {
-        /// `nil` when they were given.
+        /// `nil` after the release.
         var tickets: [(number: UInt32, ticket: PushTicket)]? = []
     }
 
     private let state = NIOLockedValueBox(State())
 
-    /// A service that accepts what it is asked for, not before it is told to.
+    /// A service that accepts requests, but responds only after the release.
     func upstream() -> GatewayUpstream {
         GatewayUpstream { number, request in
             let ticket = request.ticket
@@ -24,7 +24,7 @@ final class HeldAnswers: Sendable {
         }
     }
 
-    /// Gives all answers, also those to come.
+    /// Sends all held responses, and does not hold later ones.
     func give(on upstream: GatewayUpstream) {
         let tickets = self.state.withLockedValue { state in
             defer { state.tickets = nil }

@@ -3,15 +3,15 @@
 import Foundation
 import TestSupport
 
-/// Runs commands as on a machine of their own: with a hosts file, a network and processes that nobody else has.
+/// Runs commands in a private environment: with its own hosts file, network and processes.
 ///
-/// So Apple's host names lead to loopback for programs that cannot be told another name, and the ports of the binary
+/// Apple's host names then resolve to loopback, for programs that accept no other name, and the ports of the binary
 /// protocol are free.
 struct PrivateMachine {
-    /// A line of a shell, and what it needs to be good.
+    /// A shell command, and its condition for success.
     struct Command {
         var text: String
-        /// Whether it runs on, and is ready as soon as it has printed a line.
+        /// Whether it runs in the background, and is ready after its first line of output.
         var isServer: Bool { self.text.hasSuffix("&") }
     }
 
@@ -22,7 +22,7 @@ struct PrivateMachine {
     static let scripts = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Interop/tutorials")
 
-    /// Makes a machine with some of the scripts in its working directory.
+    /// Creates an environment with some of the scripts in its working directory.
     init(scripts: [String]) throws {
         self.temporary = try TemporaryFolder()
         for name in scripts {
@@ -33,10 +33,10 @@ struct PrivateMachine {
         }
     }
 
-    /// Runs commands, one behind the other, until one of them fails; then it ends all that still runs.
+    /// Runs commands in sequence until one fails, and then ends all background ones.
     ///
-    /// - Returns: what each printed.
-    /// - Throws: where one failed, with what all of them printed.
+    /// - Returns: the output of each.
+    /// - Throws: an error with the output of all if one failed.
     func run(_ commands: [Command], deadline: Int64 = 60) async throws -> [String] {
         var lines = [
             "set -u",
@@ -47,7 +47,7 @@ struct PrivateMachine {
                 lines += [
                     "mkfifo ready.\(number)",
                     "\(command.text.dropLast()) > ready.\(number) 2> error.\(number) &",
-                    // The descriptor stays open, so that nobody is without a reader.
+                    // The descriptor stays open, so that the pipe always has a reader.
                     "exec {reader}< ready.\(number)",
                     "read -r -t \(deadline) line <&$reader || fail \(number) nothing",
                     "echo \"$line\" > output.\(number)",

@@ -75,7 +75,7 @@ import Testing
         let way = ["--proxy", "http://127.0.0.1:\(proxy.port)"]
         let run = try await self.scene.send(self.arguments(path) + way, port: 1)
         #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
-        #expect(run.error.contains("the proxy wants a user name and a password"))
+        #expect(run.error.contains("requires a user name and a password"))
         try await proxy.stop()
     }
 

@@ -4,13 +4,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: programs of other makes load the files that the simulator writes, verify its certificate by each of its names,
-/// and are let in.
+/// Goal: independent programs load the simulator's files, verify its certificate by each of its names, and are
+/// admitted.
 ///
-/// Method: each sends two notifications over the binary protocol, of which the second one is for an unknown device, and
-/// prints the error response.
+/// Method: each sends two notifications over the binary protocol, the second one for an unknown device, and prints the
+/// error response.
 @Suite(.timeLimit(.minutes(3)), .serialized) struct SimulatorPeerTests {
-    /// The answer to the second notification; it says that the first one was accepted.
+    /// The response to the second notification, which shows that the first one was accepted.
     static let answer = "080800000002"
     static let names = [
         "localhost", "127.0.0.1", "gateway.push.apple.com", "gateway.sandbox.push.apple.com",
@@ -19,7 +19,7 @@ import Testing
     ]
     private static let (good, bad) = (SendScene.token(1), SendScene.token(1_000_000))
 
-    /// Whether a program is on this machine.
+    /// Whether a program is installed.
     static func isInstalled(_ program: String) -> Bool {
         let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         return folders.contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
@@ -44,7 +44,7 @@ import Testing
         String(decoding: try await Program.run("/usr/bin/env", words, deadlineSeconds: 60), as: UTF8.self)
     }
 
-    /// What a program of Tests/Interop/Folder prints, a line for each form of the certificate that it knows.
+    /// The output of a program of Tests/Interop/Folder, with a line for each certificate format that it supports.
     private func expect(_ interpreter: String, _ program: String, by names: [String], formCount: Int) async throws {
         let programs = URL(filePath: PythonProvider.script).deletingLastPathComponent()
         let script = programs.appending(path: "Folder/\(program)")
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    /// What `openssl s_client` says of a handshake, or that there was none.
+    /// The description of a handshake by `openssl s_client`, or that it failed.
     private func handshake(
         _ folder: String,
         _ port: Int,
@@ -138,15 +138,15 @@ import Testing
     }
 
     @Test(arguments: [("1.0", "-tls1", "TLSv1"), ("1.1", "-tls1_1", "TLSv1.1"), ("1.3", "-tls1_3", "TLSv1.3")])
-    func `the oldest version is that of an option`(minimum: String, option: String, protocol version: String)
+    func `an option sets the minimum version`(minimum: String, option: String, protocol version: String)
         async throws
     {
-        // Today's OpenSSL offers the old ones only at level 0.
+        // OpenSSL 3 offers the old versions only at security level 0.
         let options = [option, "-cipher", "ALL:@SECLEVEL=0"]
         try await Self.withSimulator(["--tls-min", minimum]) { folder, ports in
             for port in [ports.gateway_port, ports.feedback_port] {
                 let said = try await self.handshake(folder, port, folder + "/provider-combined.pem", options)
-                // Under TLS 1.3 it says so elsewhere.
+                // Under TLS 1.3, this is in another line.
                 let isSpoken = said.contains("Protocol  : \(version)\n") || said.contains("New, \(version),")
                 #expect(said.contains("Verification: OK") && isSpoken, "\(said)")
             }
@@ -156,7 +156,7 @@ import Testing
                 folder + "/provider-combined.pem",
                 options + ["-alpn", "h2"]
             )
-            // HTTP/2 needs TLS 1.2.
+            // HTTP/2 requires TLS 1.2.
             #expect((http2 != nil) == (minimum == "1.3"))
         }
         try await Self.withSimulator { folder, ports in

@@ -4,11 +4,11 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// Starts of `apns-legacy simulator` one after the other, beside each other, and cut short, on one folder.
+/// Sequential, concurrent and interrupted starts of `apns-legacy simulator` with one folder.
 @Suite(.timeLimit(.minutes(2)), .serialized) struct SimulatorStartTests {
     typealias Ready = SimulatorCommandTests.Ready
 
-    /// Runs the simulator until `body` is done; returns what it said.
+    /// Runs the simulator until `body` is done, and returns its output.
     private func withSimulator(
         _ scene: SendScene,
         _ options: [String] = [],
@@ -23,7 +23,7 @@ import Testing
         return scene.read("log")
     }
 
-    /// Sends a notification over both protocols, which has to end with this exit code.
+    /// Sends a notification over both protocols, and checks the exit code.
     private func send(
         _ scene: SendScene,
         _ ports: Ready,
@@ -61,7 +61,7 @@ import Testing
         #expect(refused.ending.code == 64)
     }
 
-    @Test func `without a folder there is one in the state of the user`() async throws {
+    @Test func `without a folder, one in the user's state folder is used`() async throws {
         let scene = try SendScene()
         let states = scene.path("states")
         let (child, _) = try await Child.start(
@@ -76,7 +76,7 @@ import Testing
         #expect(scene.read("log").contains("are in \(states)/apns-legacy/simulator."))
     }
 
-    @Test func `a client's files from the first start are good at the second one`() async throws {
+    @Test func `a client's files from the first start work at the second one`() async throws {
         let scene = try SendScene()
         let first = try await self.withSimulator(scene) { _ in }
         #expect(first.hasPrefix("Created in \(scene.path("simulator")) (did not exist): authority.pem, "))
@@ -100,7 +100,7 @@ import Testing
         #expect(!second.contains("Created in"))
     }
 
-    @Test func `a start that is killed at any time does not spoil the next one`() async throws {
+    @Test func `a start that is killed at any time does not affect the next one`() async throws {
         let scene = try SendScene()
         let options = ["--key-type", "ec"]
         let arguments = ["simulator", "--folder", scene.path("simulator")] + options
@@ -135,7 +135,7 @@ import Testing
         #expect(makers.count == 1)
     }
 
-    @Test func `certificates of the user's own are shown and let in`() async throws {
+    @Test func `the user's own certificates are used and admitted`() async throws {
         let scene = try SendScene()
         let authority = try TestCertificateAuthority(name: "Of the user")
         let trust = try scene.write("own.pem", authority.certificatePEM)
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func `what cannot be used ends the command with one line and an exit code`() async throws {
+    @Test func `unusable files end the command with one line and an exit code`() async throws {
         let scene = try SendScene()
         let folder = scene.path("simulator")
         _ = try await self.withSimulator(scene, ["--key-type", "ec"]) { _ in }

@@ -5,15 +5,15 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// A run of the built `apns-legacy` as a process of its own, which never outlives its deadline.
+/// A process of the built `apns-legacy`, which never outlives its deadline.
 final class Child: Sendable {
     /// How it ended.
     struct Ending: Sendable, CustomStringConvertible {
-        /// Its exit code; `nil` where a signal ended it.
+        /// The exit code; `nil` if a signal ended it.
         var code: Int32?
         /// The signal that ended it.
         var signal: Int32?
-        /// Whether it was killed because its time was over.
+        /// Whether it was killed at its deadline.
         var isOverdue: Bool
         var seconds: Double
 
@@ -27,7 +27,7 @@ final class Child: Sendable {
         var description: String
     }
 
-    /// Where the streams of the process lead; `nil` for nowhere.
+    /// The destinations of the process's streams; `nil` for nowhere.
     struct Streams {
         var input: CInt?
         var output: String?
@@ -56,7 +56,7 @@ final class Child: Sendable {
 
     /// Starts the program.
     ///
-    /// It is killed when so many seconds have passed as `deadline` says.
+    /// It is killed after `deadline` seconds.
     init(_ arguments: [String], _ streams: Streams = Streams(), program: String? = nil, deadline: Int64 = 60) throws {
         let program = try program ?? Child.program
         self.pid = try Child.spawn(program, arguments, streams)
@@ -77,7 +77,7 @@ final class Child: Sendable {
         self.state.withLockedValue { if !$0.isReaped { kill(self.pid, signal) } }
     }
 
-    /// Sends a signal after a time, unless it has ended by then.
+    /// Sends a signal after a delay, unless it has ended by then.
     func send(_ signal: CInt, after delay: Duration) {
         MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(delay)) { self.send(signal) }
     }
@@ -88,9 +88,9 @@ final class Child: Sendable {
     /// Whether it has ended.
     var hasEnded: Bool { self.state.withLockedValue(\.isReaped) }
 
-    /// The most memory it had so far, in KiB; `nil` when it has ended.
+    /// Its peak memory in KiB; `nil` if it has ended.
     ///
-    /// What `wait4` says would not do: it counts the memory that was shared with the tests before the program began.
+    /// Not from `wait4`, which includes the memory of the tests before exec.
     var residentKiBMax: Int? {
         let status = try? String(contentsOfFile: "/proc/\(self.pid)/status", encoding: .utf8)
         let line = status?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
@@ -99,7 +99,7 @@ final class Child: Sendable {
 
     private func reap(_ start: ContinuousClock.Instant) -> Ending {
         var information = siginfo_t()
-        // Leaves it a zombie, so that its number cannot be another process' while signals may be sent.
+        // Leaves a zombie, so that its process ID is not reused while signals may be sent.
         while waitid(P_PID, id_t(self.pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         var status: CInt = 0
         let isOverdue = self.state.withLockedValue { state in
@@ -117,7 +117,7 @@ final class Child: Sendable {
     }
 
     private static func spawn(_ program: String, _ arguments: [String], _ streams: Streams) throws -> pid_t {
-        // A child that inherits a socket that listens, which SwiftNIO lets it, would keep the port taken.
+        // A child that inherits a listening socket, which SwiftNIO permits, would keep the port in use.
         for name in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd") {
             if let descriptor = CInt(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
         }

@@ -3,19 +3,19 @@
 import APNSLegacyCommands
 import Foundation
 
-/// What a command left that ran within this process.
+/// The result of a command run within this process.
 struct CommandRun: Sendable {
     var code: Int32
     var output: String
     var error: String
 
-    /// Runs `apns-legacy` with some arguments to its end.
+    /// Runs `apns-legacy` with arguments to completion.
     ///
     /// - Parameters:
     ///   - arguments: the command line without the name of the program.
-    ///   - input: its standard input; by default nothing.
-    ///   - change: changes what the command has from its process, such as signals and the time.
-    /// - Throws: where there is no file for what it writes.
+    ///   - input: its standard input; by default empty.
+    ///   - change: changes the command's environment, such as signals and the time.
+    /// - Throws: if the output files cannot be created.
     init(
         _ arguments: [String],
         input: CInt? = nil,
@@ -31,7 +31,7 @@ struct CommandRun: Sendable {
         self.error = CommandRun.text(error)
     }
 
-    /// A file without a name, which takes any amount.
+    /// An unnamed file of any size.
     private static func makeFile() throws -> CInt {
         var path = Array((FileManager.default.temporaryDirectory.path + "/command-XXXXXX").utf8CString)
         let descriptor = mkstemp(&path)

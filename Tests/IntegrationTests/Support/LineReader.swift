@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// Lines of a pipe, read on threads that may wait.
+/// Reads lines of a pipe on threads that may block.
 final class LineReader {
     private let handle: FileHandle
     private var rest = Data()
@@ -27,15 +27,15 @@ final class LineReader {
 }
 
 extension Child {
-    /// Starts the program, and waits for the first line that it prints: by then it listens.
+    /// Starts the program, and waits for its first line of output, when it listens.
     ///
     /// - Parameters:
     ///   - arguments: the command and its options.
-    ///   - program: another one than the built program.
+    ///   - program: another program than the built one.
     ///   - log: the file for its standard error.
-    ///   - deadline: after so many seconds it is killed.
+    ///   - deadline: the number of seconds after which it is killed.
     /// - Returns: the process, and the line.
-    /// - Throws: with its log, where it ends without a line.
+    /// - Throws: an error with its log if it ends without a line.
     static func start(
         _ arguments: [String],
         program: String? = nil,

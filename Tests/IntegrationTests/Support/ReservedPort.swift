@@ -2,10 +2,10 @@
 
 import Foundation
 
-/// A free port of loopback that stays one program's own, though that program ends and starts again.
+/// A free loopback port reserved for a program, even across restarts of the program.
 ///
-/// A socket that is bound to it and never listens keeps the kernel from giving the port to anybody else. A program that
-/// sets SO_REUSEADDR can listen there all the same; connections are refused while none does.
+/// A bound socket that never listens prevents the kernel from assigning the port to others. A program that sets
+/// SO_REUSEADDR can still listen on it; otherwise, connections are refused.
 final class ReservedPort: Sendable {
     let number: Int
     private let descriptor: CInt
@@ -14,7 +14,7 @@ final class ReservedPort: Sendable {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Child.Failure(description: "no socket: error \(errno)") }
         var isOn = CInt(1)
-        // A sockaddr_in in bytes: family in the machine's order, port 0, 127.0.0.1, and padding.
+        // A sockaddr_in in bytes: family in the machine's byte order, port 0, 127.0.0.1, and padding.
         var address = withUnsafeBytes(of: UInt16(AF_INET)) { Array($0) } + [0, 0, 127, 0, 0, 1]
         address += [UInt8](repeating: 0, count: 8)
         var length = socklen_t(address.count)

@@ -33,7 +33,7 @@ struct PurgeRoomTests {
     }
 
     @Test(
-        "A full disk is a clear error, what was there stays, and with room it goes on",
+        "A full disk is a clear error, the list is unchanged, and recording works again with space",
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root")
     )
     func fullDisk() throws {
@@ -52,7 +52,7 @@ struct PurgeRoomTests {
     }
 
     @Test(
-        "Batches wait in a file only while the list has room beside it",
+        "Batches are stored in a file only while the disk has space for it and the list",
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root"),
         arguments: TestEffort.isLong ? [5000, 5500, 6000, 8000] : [5500]
     )

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import PackagePlugin
+
+/// Tells the program the commit that it is built from.
+///
+/// The package manager keeps what the manifest found out until the manifest changes, so this cannot stand there. The
+/// command runs at the beginning of each build, and compiles one small file again if the commit is another one.
+@main struct CommitPlugin: BuildToolPlugin {
+    func createBuildCommands(context: PluginContext, target: any Target) -> [Command] {
+        let folder = context.pluginWorkDirectoryURL.appending(path: "Commit")
+        let file = folder.appending(path: "Commit.swift")
+        return [
+            .prebuildCommand(
+                displayName: "Commit",
+                executable: URL(filePath: "/bin/sh"),
+                arguments: ["-c", Self.script, "sh", context.package.directoryURL.path, file.path],
+                outputFilesDirectory: folder
+            )
+        ]
+    }
+
+    /// Writes the file `$2` about the repository in the folder `$1`.
+    ///
+    /// Without git, and outside a repository of its own, the commit is what `APNS_LEGACY_COMMIT` says, or unknown.
+    private static let script = """
+        commit=${APNS_LEGACY_COMMIT:-unknown}
+        if [ "$(git -C "$1" rev-parse --show-toplevel 2>/dev/null)" = "$(cd "$1" && pwd -P)" ]; then
+            commit=$(git -C "$1" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+            git -C "$1" diff --quiet HEAD 2>/dev/null || commit="$commit (modified)"
+        fi
+        commit=$(printf %s "$commit" | tr -cd 'A-Za-z0-9 .()-')
+        text="/// The commit that the program is built from.
+        let commit = \\"$commit\\""
+        mkdir -p "$(dirname "$2")"
+        [ "$(cat "$2" 2>/dev/null)" = "$text" ] || printf '%s\\n' "$text" >"$2"
+        """
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import NIOConcurrencyHelpers
+
+/// What a command did, for the JSON object at the end of its output.
+package final class CommandSummary: Sendable {
+    private let members = NIOLockedValueBox<[(name: String, json: String)]>([])
+
+    /// Makes a summary without counts.
+    package init() {}
+
+    /// Sets a member to a value in JSON.
+    func set(_ name: String, json: String) {
+        self.members.withLockedValue { members in
+            members.removeAll { $0.name == name }
+            members.append((name, json))
+        }
+    }
+
+    func set(_ name: String, _ count: some BinaryInteger) { self.set(name, json: "\(count)") }
+
+    func set(_ name: String, _ isTrue: Bool) { self.set(name, json: "\(isTrue)") }
+
+    func set(_ name: String, _ text: String) { self.set(name, json: JSONWriter.quoted(text)) }
+
+    func set(_ name: String, _ texts: [String]) {
+        self.set(name, json: "[\(texts.map { JSONWriter.quoted($0) }.joined(separator: ","))]")
+    }
+
+    /// Adds a number to a member.
+    func add(_ name: String, _ count: some BinaryInteger) {
+        self.members.withLockedValue { members in
+            let sum = (members.first { $0.name == name }.flatMap { Int64($0.json) } ?? 0) + Int64(count)
+            members.removeAll { $0.name == name }
+            members.append((name, "\(sum)"))
+        }
+    }
+
+    /// Sets the members of an object in JSON, such as `{"accepted":1}`.
+    func set(object: String) { self.set("", json: String(object.dropFirst().dropLast())) }
+
+    /// The whole object, in one line.
+    func json(command: String, _ status: ExitStatus) -> String {
+        let fixed = "\"command\":\(JSONWriter.quoted(command)),\"exitCode\":\(status.rawValue)"
+        let rest = self.members.withLockedValue { $0 }.map { member in
+            member.name.isEmpty ? member.json : "\(JSONWriter.quoted(member.name)):\(member.json)"
+        }
+        return "{\(([fixed] + rest.filter { !$0.isEmpty }).joined(separator: ","))}"
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Logging
+
+/// Writes what the libraries log as lines of JSON, like the messages of the command.
+struct ConsoleLogHandler: LogHandler {
+    var logLevel = Logger.Level.info
+    var metadata: Logger.Metadata = [:]
+    private let console: Console
+
+    init(_ console: Console) { self.console = console }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { self.metadata[key] }
+        set { self.metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        var message = ConsoleMessage("\(event.message)", .init(rawValue: event.level.rawValue) ?? .info)
+        let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
+        message.fields = all.sorted { $0.key < $1.key }.map { key, value in
+            // A field of the message itself never has a period.
+            (key.contains(".") ? key : "push." + key, "\(value)")
+        }
+        self.console.say(message)
+    }
+}

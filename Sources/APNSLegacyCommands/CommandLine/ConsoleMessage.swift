@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSWire
+import Glibc
+
+/// A message for people or programs: what happened, how bad it is, and where.
+package struct ConsoleMessage: Sendable, Equatable {
+    /// How bad it is.
+    package enum Level: String, Sendable, CaseIterable {
+        case trace
+        case debug
+        case info
+        case notice
+        case warning
+        case error
+        case critical
+    }
+
+    package var level: Level
+    package var text: String
+    package var file: String?
+    package var line: Int?
+    package var column: Int?
+    package var host: String?
+    package var port: Int?
+    /// Further fields by their names, which have a period, such as `push.connection.id`.
+    package var fields: [(name: String, value: String)] = []
+
+    /// How messages name a host and a port.
+    private static var address: Regex<(Substring, Substring, Substring)> {
+        /(?:to|on|at|gateway|service|server|proxy) \[?([A-Za-z0-9:][A-Za-z0-9.:-]*?)\]?(?::| port )([0-9]{1,5})\b/
+    }
+
+    /// Makes a message; the place is read from the text where it is not given.
+    package init(_ text: String, _ level: Level = .info) {
+        self.level = level
+        self.text = text
+        if let place = text.prefixMatch(of: /([^:]+?), line ([0-9]+)(?:, column ([0-9]+))?[:,]/) {
+            self.file = String(place.1)
+            self.line = Int(place.2)
+            self.column = place.3.flatMap { Int($0) }
+        }
+        if let place = text.firstMatch(of: Self.address) {
+            self.host = String(place.1)
+            self.port = Int(place.2)
+        }
+    }
+
+    /// Reads a line that is meant for people: what begins with the name of the command is an error.
+    ///
+    /// - Parameters:
+    ///   - line: the line.
+    ///   - command: the words of the command.
+    package init(line: String, command: String) {
+        for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
+            let rest = String(line.dropFirst(prefix.count))
+            self = Self(line: rest, command: "-")
+            if self.level == .info { self.level = .error }
+            return
+        }
+        for prefix in ["Warning: ", "warning: "] where line.hasPrefix(prefix) {
+            self.init(String(line.dropFirst(prefix.count)), .warning)
+            return
+        }
+        self.init(line)
+        if line.contains(": warning: ") { self.level = .warning }
+    }
+
+    package static func == (left: Self, right: Self) -> Bool {
+        left.level == right.level && left.text == right.text && left.file == right.file && left.line == right.line
+            && left.column == right.column && left.host == right.host && left.port == right.port
+            && left.fields.map(\.name) == right.fields.map(\.name)
+            && left.fields.map(\.value) == right.fields.map(\.value)
+    }
+
+    /// The longest text in a line of JSON, in characters; what others send may be part of it.
+    private static let characterCountMax = 16_384
+
+    /// The message as one JSON object, without a line break.
+    ///
+    /// - Parameter command: the words of the command.
+    /// - Returns: the object.
+    func json(command: String) -> String {
+        var members = [
+            "\"time\":\"\(Self.time())\"", "\"level\":\"\(self.level.rawValue)\"",
+            "\"command\":\(JSONWriter.quoted(command))",
+            "\"message\":\(JSONWriter.quoted(String(self.text.prefix(Self.characterCountMax))))",
+        ]
+        func add(_ name: String, _ value: String?) {
+            if let value { members.append("\"\(name)\":\(value)") }
+        }
+        add("file", self.file.map { JSONWriter.quoted($0) })
+        add("line", self.line.map { "\($0)" })
+        add("column", self.column.map { "\($0)" })
+        add("host", self.host.map { JSONWriter.quoted($0) })
+        add("port", self.port.map { "\($0)" })
+        members += self.fields.map { name, value in
+            "\(JSONWriter.quoted(name)):\(JSONWriter.quoted(String(value.prefix(Self.characterCountMax))))"
+        }
+        return "{\(members.joined(separator: ","))}"
+    }
+
+    /// The time to the millisecond, such as `2026-11-22T16:00:00.123Z`.
+    private static func time() -> String {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &now)
+        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
+        return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension ExitStatus {
+    /// What the exit code means, for each command.
+    package var meaning: String {
+        switch self {
+        case .success: "success"
+        case .someRefused: "some notifications, payloads or lines were rejected, invalid or left out"
+        case .checkFailed: "a check found something that fails"
+        case .usage: "the command line is wrong"
+        case .dataError: "the input, the journal or a database is damaged or has the wrong format"
+        case .noInput: "an input file does not exist or cannot be read"
+        case .unavailable: "cannot connect to the gateway or service, or listen on an address"
+        case .software: "internal error (please report it)"
+        case .systemError: "the system allows too few open files or too little memory"
+        case .cannotCreate: "an output file exists or cannot be created"
+        case .ioError: "an output file cannot be written"
+        case .tryAgain: "not finished, or another process holds a file (run the command again)"
+        case .notPermitted: "TLS failed or the certificate is not permitted"
+        case .configuration: "a certificate, a key or the configuration is not usable"
+        case .brake: "more rows than --max-fraction would be deleted (nothing was changed)"
+        }
+    }
+
+    /// Whether the same command may succeed later, without a change.
+    package var isTemporary: Bool {
+        switch self {
+        case .unavailable, .systemError, .ioError, .tryAgain: true
+        default: false
+        }
+    }
+
+    /// The exit codes that every command has.
+    private static let common: [ExitStatus] = [.usage, .software, .systemError]
+
+    /// The paragraph of a command's description with its exit codes.
+    ///
+    /// - Parameters:
+    ///   - own: what codes mean for this command in particular.
+    ///   - others: further codes of this command, with their common meaning.
+    /// - Returns: the paragraph, which `Scripts/manual` reads, too.
+    static func list(_ own: KeyValuePairs<ExitStatus, String>, _ others: ExitStatus...) -> String {
+        var meanings: [ExitStatus: String] = [:]
+        for status in Self.common + others { meanings[status] = status.meaning }
+        for (status, meaning) in own { meanings[status] = meaning }
+        let parts = meanings.sorted { $0.key.rawValue < $1.key.rawValue }.map { status, meaning in
+            "\(status.rawValue) \(meaning)"
+        }
+        return "Exit codes: " + parts.joined(separator: "; ") + "."
+    }
+
+    /// The exit codes of all commands, as `apns-legacy help exit-codes` prints them.
+    package static var table: String {
+        let rows = Self.allCases.map { status in
+            let code = String(repeating: " ", count: 4 - "\(status.rawValue)".count) + "\(status.rawValue)"
+            return "\(code)  \(status.meaning)\(status.isTemporary ? " (*)" : "")"
+        }
+        let lines =
+            ["Exit codes of all commands:", ""] + rows + [
+                "", "(*) The same command may succeed later; a script can run it again.",
+                "Codes from 64 to 78 are those of sysexits.h. If a command fails in several ways,",
+                "it exits with the code of the worst. If a signal ends it, the shell reports 128",
+                "and the number of the signal, such as 137 after kill -9.",
+            ]
+        return lines.joined(separator: "\n") + "\n"
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+
+/// What is wrong with a command line, in one line.
+struct UsageError: Error, Equatable {
+    /// The words of the command that was meant, such as `purge apply`; empty for the program.
+    var command: String
+    /// What is wrong, and what to do.
+    var text: String
+
+    /// Finds what is wrong with a command line that the argument parser refused.
+    ///
+    /// - Parameters:
+    ///   - words: the command line without the name of the program.
+    ///   - message: what the argument parser says.
+    ///   - program: the description of the program.
+    init(_ words: [String], message: String, _ program: CommandDescription) {
+        var scan = CommandLineScan(program)
+        let problem = scan.problem(in: words)
+        self.command = scan.path.joined(separator: " ")
+        self.text = problem ?? Self.text(of: message, self.command, scan.command)
+    }
+
+    /// - Parameters:
+    ///   - command: the words of the command.
+    ///   - text: what is wrong, and what to do.
+    init(command: String, text: String) {
+        self.command = command
+        self.text = text
+    }
+
+    /// What the argument parser says, in the words of this program.
+    private static func text(of message: String, _ command: String, _ description: CommandDescription) -> String {
+        let line = message.split(whereSeparator: \.isNewline).joined(separator: " ")
+        if let missing = line.wholeMatch(of: /Missing expected argument '(.+)'/) {
+            let name = missing.1.replacing(" ...", with: "")
+            let isOption = name.hasPrefix("-")
+            return "missing \(isOption ? "option" : "argument") \(name); see \"\(Self.help(command))\""
+        }
+        if let wrong = line.prefixMatch(of: /The value '(.*)' is invalid for '(\S+) <(.+?)>'/) {
+            let name = String(wrong.2)
+            return Self.invalid(
+                String(wrong.1),
+                for: name,
+                valueName: String(wrong.3),
+                description.option(name)?.values
+            )
+        }
+        if let wrong = line.prefixMatch(of: /The value '(.*)' is invalid for '<(.+?)>'/) {
+            return Self.invalid(String(wrong.1), for: "<\(wrong.2)>", valueName: String(wrong.2), nil)
+        }
+        return line
+    }
+
+    /// The command that shows the help of a command.
+    static func help(_ command: String) -> String { "apns-legacy \(command.isEmpty ? "" : command + " ")--help" }
+
+    /// What a value may be.
+    private static let expectations = [
+        "number": "a number", "bytes": "a number of bytes", "days": "a number of days", "port": "a number",
+        "duration": "a number and ms, s, m, h, d or w, such as 30s",
+        "age": "a number and s, m, h, d or w, such as 30d",
+        "time": "a time such as 2025-01-31T12:00:00Z, an age such as 30d, or now",
+        "token": "hexadecimal or base64",
+        "rate": "a number, a slash and a duration, such as 20/1m", "fraction": "a number from 0 to 1",
+    ]
+
+    /// Longer values are cut.
+    private static let valueCharacterCountMax = 64
+
+    /// What is said of a value that an option does not accept.
+    static func invalid(_ value: String, for name: String, valueName: String?, _ values: [String]?) -> String {
+        // A device token is private, also a misspelled one.
+        let isPrivate = valueName == "token"
+        let shown = String(value.prefix(Self.valueCharacterCountMax)).printable()
+        let what = isPrivate ? "invalid value for \(name)" : "invalid value \"\(shown)\" for \(name)"
+        if let values {
+            // Of numbers, none is nearer than another.
+            let isNumber = value.allSatisfy { $0.isNumber || $0 == "." }
+            if !isNumber, let near = NearestName.find(value, in: values) {
+                return "\(what); did you mean \"\(near)\"?"
+            }
+            return "\(what); valid values: \(values.joined(separator: ", "))"
+        }
+        guard let expectation = valueName.flatMap({ Self.expectations[$0] }) else {
+            return "\(what); expected \(valueName.map { "<\($0)>" } ?? "another value")"
+        }
+        return "\(what); expected \(expectation)"
+    }
+}
+
+/// Reads a command line word by word, and finds the first that the program does not know.
+struct CommandLineScan {
+    /// The words of the command that the line names.
+    private(set) var path: [String] = []
+    /// That command.
+    private(set) var command: CommandDescription
+    private let program: CommandDescription
+    /// Further words that stand for a command, such as topics of the help.
+    private let topics: [String]
+
+    init(_ program: CommandDescription, topics: [String] = []) {
+        self.program = program
+        self.command = program
+        self.topics = topics
+    }
+
+    private var help: String { UsageError.help(self.path.joined(separator: " ")) }
+
+    /// Finds the first problem.
+    ///
+    /// - Returns: the problem and what to do; `nil` if each word is known.
+    mutating func problem(in words: [String]) -> String? {
+        var words = words[...]
+        while !self.command.commands.isEmpty, let word = words.first {
+            if let next = self.command.commands.first(where: { $0.commandName == word }) {
+                self.enter(next)
+                words.removeFirst()
+            } else if word.hasPrefix("-") {
+                guard self.command.option(word) == nil else { return nil }
+                guard let name = self.command.defaultSubcommand,
+                    let next = self.command.commands.first(where: { $0.commandName == name })
+                else { return self.unknownOption(word) }
+                self.enter(next)
+            } else {
+                return self.unknownCommand(word)
+            }
+        }
+        return self.optionProblem(in: words)
+    }
+
+    private mutating func enter(_ command: CommandDescription) {
+        self.command = command
+        self.path.append(command.commandName)
+    }
+
+    // MARK: Commands
+
+    private func unknownCommand(_ word: String) -> String {
+        let what = "unknown command \"\(Self.shown(word))\""
+        if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
+            return "\(what); did you mean \"\(near)\"?"
+        }
+        // A command of another one is meant, such as apply without purge before it.
+        if let other = self.program.all().first(where: { $0.command.commandName == word }) {
+            return "\(what); did you mean \"\(other.words.joined(separator: " "))\"?"
+        }
+        return "\(what); see \"\(self.help)\""
+    }
+
+    /// A word as errors show it.
+    private static func shown(_ word: String) -> String { String(word.prefix(64)).printable() }
+
+    // MARK: Options
+
+    /// Finds the first option that the command does not have, or a value that an option does not accept.
+    private func optionProblem(in words: ArraySlice<String>) -> String? {
+        var words = words
+        var operandCount = 0
+        let operands = self.command.options.filter { $0.kind == .positional }
+        let operandCountMax = operands.contains(where: \.isRepeating) ? .max : operands.count
+        while let word = words.popFirst() {
+            if word == "--" { return nil }
+            guard word.hasPrefix("-"), word != "-" else {
+                operandCount += 1
+                if operandCount > operandCountMax { return self.unexpected(word) }
+                continue
+            }
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            guard let option = self.command.option(parts[0]) else {
+                if self.isCluster(word) { continue }
+                return self.unknownOption(parts[0])
+            }
+            if let problem = self.valueProblem(of: option, parts, &words) { return problem }
+        }
+        return nil
+    }
+
+    private func valueProblem(
+        of option: CommandDescription.Argument,
+        _ parts: [String],
+        _ words: inout ArraySlice<String>
+    ) -> String? {
+        let name = parts[0]
+        if option.kind == .flag {
+            return parts.count == 1 ? nil : "\(name) takes no value; remove \"=\(Self.shown(parts[1]))\""
+        }
+        var value = parts.count > 1 ? parts[1] : nil
+        if value == nil, let next = words.first, next == "-" || !next.hasPrefix("-") {
+            value = next
+            words.removeFirst()
+        }
+        guard let value else { return "\(name) needs a value: \(name) <\(option.valueName ?? "value")>" }
+        guard let values = option.values, !values.contains(value) else { return nil }
+        return UsageError.invalid(value, for: name, valueName: option.valueName, values)
+    }
+
+    /// Whether a word is several short flags in one, such as `-qv`.
+    private func isCluster(_ word: String) -> Bool {
+        guard !word.hasPrefix("--") else { return false }
+        return word.dropFirst().allSatisfy { self.command.option("-\($0)")?.kind == .flag }
+    }
+
+    private func unexpected(_ word: String) -> String {
+        // What an option would begin with may have been left out.
+        if self.command.option("--\(word)") != nil {
+            return "unexpected argument \"\(Self.shown(word))\"; did you mean \"--\(Self.shown(word))\"?"
+        }
+        return "unexpected argument \"\(Self.shown(word))\"; see \"\(self.help)\""
+    }
+
+    /// What options were called before.
+    static let renamed = ["--json": "--summary json", "--output": "--summary json"]
+
+    private func unknownOption(_ word: String) -> String {
+        let what = "unknown option \"\(Self.shown(word))\""
+        let own = self.command.options.flatMap(\.spellings).filter { $0.hasPrefix("--") }
+        if let new = Self.renamed[word], own.contains("--summary") { return "\(what); did you mean \"\(new)\"?" }
+        let owners = self.program.all().filter { $0.command.option(word) != nil }
+        if !self.command.commands.isEmpty, let below = owners.first(where: { $0.words.starts(with: self.path) }) {
+            return "\(what) before the command; did you mean \"\(below.words.joined(separator: " ")) \(word)\"?"
+        }
+        if let near = NearestName.find(word, in: own) { return "\(what); did you mean \"\(near)\"?" }
+        if let other = owners.first {
+            return "\(what); it is an option of \"\(other.words.joined(separator: " "))\"; see \"\(self.help)\""
+        }
+        return "\(what); see \"\(self.help)\""
+    }
+}

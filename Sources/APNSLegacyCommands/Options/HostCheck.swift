@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import APNSWire
+import NIOCore
+
+/// Finds mistakes in the host and port of a command before a connection is made.
+enum HostCheck {
+    /// What a command connects to.
+    enum Purpose {
+        case gateway
+        case feedback
+        case http2
+    }
+
+    /// When Apple shut the binary services down.
+    private static let shutdownDay = "2021-03-31"
+    private static let closedHosts: Set<String> = [
+        "gateway.push.apple.com", "gateway.sandbox.push.apple.com", "feedback.push.apple.com",
+        "feedback.sandbox.push.apple.com",
+    ]
+    private static let http2Hosts: Set<String> = [
+        "api.push.apple.com", "api.sandbox.push.apple.com", "api.development.push.apple.com",
+    ]
+
+    /// Checks how the host of `--host` is written.
+    ///
+    /// - Throws: one line with the right options.
+    static func checkText(_ host: String?) throws(CommandFailure) {
+        guard let host else { return }
+        func wrong(_ text: String) -> CommandFailure { CommandFailure(.usage, "--host \(host.printable()) \(text)") }
+        if let scheme = host.firstRange(of: "://") {
+            let rest = host[scheme.upperBound...].prefix { $0 != "/" }
+            throw wrong("is a URL, expected a host name; use \(Self.options(String(rest)))")
+        }
+        if host.isEmpty { throw CommandFailure(.usage, "--host is empty; give a host name or an IP address") }
+        if host.first == "[" || host.count(where: { $0 == ":" }) == 1 {
+            let options = Self.options(host)
+            throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
+        }
+        if host.contains("/") || host.contains(where: \.isWhitespace) || host.contains("@") {
+            throw wrong("is not a host name; give a name such as gateway.example.com")
+        }
+    }
+
+    /// The options for a host with a port behind it.
+    private static func options(_ text: String) -> String {
+        var host = text[...]
+        var port: Substring?
+        if host.first == "[", let end = host.lastIndex(of: "]") {
+            let rest = host[host.index(after: end)...]
+            if rest.first == ":" { port = rest.dropFirst() }
+            host = host[host.index(after: host.startIndex)..<end]
+        } else if let colon = host.lastIndex(of: ":") {
+            port = host[host.index(after: colon)...]
+            host = host[..<colon]
+        }
+        return "--host \(host)" + (port.flatMap { Int($0) }.map { " --port \($0)" } ?? "")
+    }
+
+    /// Checks a host that is Apple's.
+    ///
+    /// The names of the binary services that Apple shut down are allowed where they lead to an address of one's own
+    /// network: then a gateway serves them.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where to connect.
+    ///   - purpose: what is expected there.
+    ///   - addresses: the addresses of a host; empty where it has none.
+    /// - Throws: one line with the option to use.
+    static func check(
+        _ endpoint: Endpoint,
+        _ purpose: Purpose,
+        addresses: (String) -> [SocketAddress] = Self.addresses
+    ) throws(CommandFailure) {
+        let host = endpoint.host.lowercased()
+        let environment = host.contains("sandbox") || host.contains("development") ? "sandbox" : "production"
+        if Self.http2Hosts.contains(host), purpose != .http2 {
+            throw CommandFailure(
+                .usage,
+                "\(host) speaks only HTTP/2, not the binary protocol; "
+                    + (purpose == .gateway
+                        ? "add --transport http2" : "over HTTP/2 a dead token is status 410 in the results of send")
+            )
+        }
+        guard Self.closedHosts.contains(host), !addresses(host).contains(where: Self.isOwn) else { return }
+        let start = "Apple shut down \(host) on \(Self.shutdownDay); "
+        switch purpose {
+        case .gateway, .http2:
+            throw CommandFailure(
+                .unavailable,
+                start + "to send to Apple, use --transport http2 --environment \(environment), or connect to your own "
+                    + "gateway with --host NAME"
+            )
+        case .feedback:
+            throw CommandFailure(.unavailable, start + "read the feedback of your own gateway with --host NAME")
+        }
+    }
+
+    private static func addresses(_ host: String) -> [SocketAddress] {
+        (try? SocketAddress.makeAddressResolvingHost(host, port: 0)).map { [$0] } ?? []
+    }
+
+    /// Whether an address is of this machine or of a private network (RFC 1918, RFC 4193, RFC 6598).
+    private static func isOwn(_ address: SocketAddress) -> Bool {
+        guard let text = address.ipAddress else { return false }
+        if text.contains(":") {
+            let lower = text.lowercased()
+            return lower == "::1" || lower.hasPrefix("fc") || lower.hasPrefix("fd") || lower.hasPrefix("fe8")
+        }
+        let parts = text.split(separator: ".").compactMap { Int($0) }
+        guard parts.count == 4 else { return false }
+        return switch (parts[0], parts[1]) {
+        case (10, _), (127, _), (192, 168), (169, 254): true
+        case (172, 16...31), (100, 64...127): true
+        default: false
+        }
+    }
+}

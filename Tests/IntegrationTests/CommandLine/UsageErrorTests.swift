@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+/// What the program says of a command line that it does not understand: one line, with what to do.
+@Suite(.timeLimit(.minutes(2))) struct UsageErrorTests {
+    @Test(
+        arguments: [
+            ("sned", #"apns-legacy: unknown command "sned"; did you mean "send"?"#),
+            ("apply", #"apns-legacy: unknown command "apply"; did you mean "purge apply"?"#),
+            ("frobnicate", #"apns-legacy: unknown command "frobnicate"; see "apns-legacy --help""#),
+            ("purge aply", #"apns-legacy purge: unknown command "aply"; did you mean "apply"?"#),
+            ("gateway chek", #"apns-legacy gateway: unknown command "chek"; did you mean "check"?"#),
+            ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
+            ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
+            ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
+        ]
+    ) func `a misspelled command is answered with the nearest one`(_ words: String, _ line: String) async throws {
+        try await Self.expect(words, line)
+    }
+
+    @Test(
+        arguments: [
+            ("send --cert a.pem b.jsonl", #"apns-legacy send: unknown option "--cert"; did you mean "--certificate"?"#),
+            ("send --tokens-file a", #"apns-legacy send: unknown option "--tokens-file"; did you mean "--tokens"?"#),
+            ("send --hots=a b.jsonl", #"apns-legacy send: unknown option "--hots"; did you mean "--host"?"#),
+            (
+                "send --passphrase a b.jsonl",
+                #"apns-legacy send: unknown option "--passphrase"; did you mean "--passphrase-file"?"#
+            ),
+            (
+                "send --cert-file a b.jsonl",
+                #"apns-legacy send: unknown option "--cert-file"; did you mean "--certificate"?"#
+            ),
+            ("send --dryrun b.jsonl", #"apns-legacy send: unknown option "--dryrun"; did you mean "--dry-run"?"#),
+            (
+                "send --older-than 1d b.jsonl",
+                #"apns-legacy send: unknown option "--older-than"; it is an option of "purge expire"; "#
+                    + #"see "apns-legacy send --help""#
+            ),
+            (
+                "purge --purge-list a list",
+                #"apns-legacy purge: unknown option "--purge-list" before the command; "#
+                    + #"did you mean "purge list --purge-list"?"#
+            ),
+            (
+                "purge stats --purge-list a --output json",
+                #"apns-legacy purge stats: unknown option "--output"; did you mean "--summary json"?"#
+            ),
+            (
+                "certificate show a --json",
+                #"apns-legacy certificate show: unknown option "--json"; did you mean "--summary json"?"#
+            ),
+            ("send -x b.jsonl", #"apns-legacy send: unknown option "-x"; see "apns-legacy send --help""#),
+            ("gateway --conf a", #"apns-legacy gateway run: unknown option "--conf"; did you mean "--config"?"#),
+            (
+                "send b.jsonl host",
+                #"apns-legacy send: unexpected argument "host"; did you mean "--host"?"#
+            ),
+        ]
+    ) func `a misspelled option is answered with the nearest one`(_ words: String, _ line: String) async throws {
+        try await Self.expect(words, line)
+    }
+
+    @Test(
+        arguments: [
+            (
+                "send --format jsnl a", #"apns-legacy send: invalid value "jsnl" for --format; did you mean "jsonl"?"#
+            ),
+            (
+                "send --environment prod a",
+                #"apns-legacy send: invalid value "prod" for --environment; did you mean "production"?"#
+            ),
+            (
+                "send --environment=live a",
+                #"apns-legacy send: invalid value "live" for --environment; valid values: production, sandbox"#
+            ),
+            ("send --port abc a", #"apns-legacy send: invalid value "abc" for --port; expected a number"#),
+            (
+                "send --answer-timeout soon a",
+                #"apns-legacy send: invalid value "soon" for --answer-timeout; "#
+                    + "expected a number and ms, s, m, h, d or w, such as 30s"
+            ),
+            ("send a --host", "apns-legacy send: --host needs a value: --host <name>"),
+            ("send --dry-run=yes a", #"apns-legacy send: --dry-run takes no value; remove "=yes""#),
+            (
+                "send",
+                "apns-legacy send: nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or "
+                    + "--alert TEXT"
+            ),
+            (
+                "purge list",
+                #"apns-legacy purge list: missing option --purge-list <file>; see "apns-legacy purge list --help""#
+            ),
+            (
+                "purge import --purge-list a",
+                #"apns-legacy purge import: missing argument <input>; see "apns-legacy purge import --help""#
+            ),
+        ]
+    ) func `a wrong value is answered with what is expected`(_ words: String, _ line: String) async throws {
+        try await Self.expect(words, line)
+    }
+
+    @Test func `a misspelled device token is not shown`() async throws {
+        let run = try await CommandRun(["purge", "list", "--purge-list", "a", "--token", "abcdefg123"])
+        #expect(run.error == "apns-legacy purge list: invalid value for --token; expected hexadecimal or base64\n")
+    }
+
+    @Test func `usage errors are JSON too where messages are`() async throws {
+        for words in [["send", "--cert", "a", "--log-format", "json"], ["send", "--log-format=json", "--cert", "a"]] {
+            let run = try await CommandRun(words)
+            #expect(run.code == 64 && run.output.isEmpty)
+            #expect(
+                run.error.contains(#""level":"error","command":"send","message":"unknown option \"--cert\""#),
+                "\(run)"
+            )
+        }
+    }
+
+    private static func expect(_ words: String, _ line: String) async throws {
+        let run = try await CommandRun(words.split(separator: " ").map(String.init))
+        #expect(run.code == 64 && run.output.isEmpty && run.error == line + "\n", "\(run)")
+    }
+}
