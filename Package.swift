@@ -87,6 +87,7 @@ let package = Package(
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "FileSystemSupport", swiftSettings: strict),
         .testTarget(name: "FileSystemSupportTests", dependencies: ["FileSystemSupport"], swiftSettings: settings),
         .target(
@@ -373,7 +374,7 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
+                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
                 "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -386,7 +387,7 @@ let package = Package(
         .testTarget(
             name: "BatchFilesTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "CZlib", "FileSystemSupport",
                 "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -3,35 +3,43 @@
 import BatchFiles
 import NIOConcurrencyHelpers
 
-/// Tells about the first bad lines of an input, and counts all.
+/// Reports the first invalid lines of an input, and counts all.
 final class BadLines: Sendable {
     private let name: String
     private let say: @Sendable (String) -> Void
-    private let further: String
+    private let advice: String
     private let counter = NIOLockedValueBox<UInt64>(0)
 
-    /// So many bad lines are told about one by one.
-    private static let toldCountMax = 20
+    /// The number of lines that are reported one by one; more would hide the first.
+    private static let reportedCountMax: UInt64 = 10
 
     /// - Parameters:
-    ///   - name: that of the input.
-    ///   - further: says where the others are.
-    ///   - say: takes what is told.
-    init(of name: String, further: String, _ say: @escaping @Sendable (String) -> Void) {
+    ///   - name: the name of the input.
+    ///   - advice: where the others are, or how to get them.
+    ///   - say: prints a message.
+    init(of name: String, advice: String, _ say: @escaping @Sendable (String) -> Void) {
         self.name = name
-        self.further = further
+        self.advice = advice
         self.say = say
     }
 
-    /// How many there were.
+    /// The number of invalid lines.
     var count: UInt64 { self.counter.withLockedValue { $0 } }
 
+    /// Adds an invalid line.
     func add(_ problem: BatchProblem) {
         let count = self.counter.withLockedValue { count in
             count += 1
             return count
         }
-        if count <= Self.toldCountMax { self.say("\(self.name), \(problem)") }
-        if count == Self.toldCountMax + 1 { self.say(self.further) }
+        if count <= Self.reportedCountMax { self.say("\(self.name), \(problem)") }
+    }
+
+    /// Reports how many lines were not reported; call it when the input was read.
+    func finish() {
+        let count = self.count
+        guard count > Self.reportedCountMax else { return }
+        let rest = (count - Self.reportedCountMax).grouped
+        self.say("and \(rest) more invalid \(rest == "1" ? "line" : "lines"); \(self.advice)")
     }
 }

@@ -47,16 +47,18 @@ extension DeliveryOutcome: Encodable {
     private enum CodingKeys: String, CodingKey {
         case outcome
         case status
+        case statusText
         case timestamp
         case reason
     }
 
-    /// Encodes `outcome` (the ``name``); for a rejection `status`; for status 410 the service's `timestamp`; and
-    /// `reason`, a readable text, if there is one.
+    /// Encodes `outcome` (the ``name``); for a rejection `status` and `statusText`; for status 410 the
+    /// service's `timestamp`; and `reason`, a readable text, if there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.kind, forKey: .outcome)
         try container.encodeIfPresent(self.rejectionStatusCode, forKey: .status)
+        try container.encodeIfPresent(self.rejectionStatusCode.flatMap(Rejection.statusText), forKey: .statusText)
         try container.encodeIfPresent(self.timestamp, forKey: .timestamp)
         try container.encodeIfPresent(self.reasonText, forKey: .reason)
     }

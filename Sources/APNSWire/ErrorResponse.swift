@@ -130,27 +130,33 @@ extension ErrorResponse {
     }
 }
 
+extension ErrorResponse.Status {
+    /// The name of the code, as in `invalid token`; `nil` for a code that nobody documented.
+    public var name: String? { self.staticName?.description }
+
+    /// ``name`` without an allocation.
+    package var staticName: StaticString? {
+        switch self {
+        case .noErrors: "no errors"
+        case .processingError: "processing error"
+        case .missingDeviceToken: "missing device token"
+        case .missingTopic: "missing topic"
+        case .missingPayload: "missing payload"
+        case .invalidTokenSize: "invalid token size"
+        case .invalidTopicSize: "invalid topic size"
+        case .invalidPayloadSize: "invalid payload size"
+        case .invalidToken: "invalid token"
+        case .shutdown: "shutdown"
+        case .protocolError: "protocol error"
+        case .unknown: "unknown"
+        default: nil
+        }
+    }
+}
+
 extension ErrorResponse.Status: CustomStringConvertible {
     /// The code and its name.
-    public var description: String {
-        let name =
-            switch self {
-            case .noErrors: "no errors"
-            case .processingError: "processing error"
-            case .missingDeviceToken: "missing device token"
-            case .missingTopic: "missing topic"
-            case .missingPayload: "missing payload"
-            case .invalidTokenSize: "invalid token size"
-            case .invalidTopicSize: "invalid topic size"
-            case .invalidPayloadSize: "invalid payload size"
-            case .invalidToken: "invalid token"
-            case .shutdown: "shutdown"
-            case .protocolError: "protocol error"
-            case .unknown: "unknown"
-            default: "undocumented"
-            }
-        return "\(self.rawValue) (\(name))"
-    }
+    public var description: String { "\(self.rawValue) (\(self.name ?? "undocumented"))" }
 }
 
 extension ErrorResponse.Status: Codable {}

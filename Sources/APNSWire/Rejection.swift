@@ -27,6 +27,31 @@ public enum Rejection: Hashable, Sendable {
         }
     }
 
+    /// The name of a status code, as in `invalid token` for 8; `nil` for a code that nobody documented.
+    ///
+    /// Codes up to 255 are those of error responses, others those of HTTP.
+    ///
+    /// - Parameter code: as in ``statusCode``.
+    /// - Returns: the name.
+    public static func statusText(_ code: UInt16) -> String? { Self.staticStatusText(code)?.description }
+
+    /// ``statusText(_:)`` without an allocation.
+    package static func staticStatusText(_ code: UInt16) -> StaticString? {
+        if let status = UInt8(exactly: code) { return ErrorResponse.Status(rawValue: status).staticName }
+        return switch code {
+        case 400: "bad request"
+        case 403: "forbidden"
+        case 404: "not found"
+        case 405: "method not allowed"
+        case 410: "unregistered"
+        case 413: "payload too large"
+        case 429: "too many requests"
+        case 500: "internal server error"
+        case 503: "service unavailable"
+        default: nil
+        }
+    }
+
     /// The reason in the answer of the HTTP/2 provider API; `nil` over the binary protocol, which has only a status.
     public var reason: PushReason? {
         switch self {

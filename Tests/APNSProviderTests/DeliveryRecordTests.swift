@@ -10,7 +10,9 @@ import Testing
         let record = DeliveryRecord(id: "user 7", report: report)
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
-        let json = #"{"attempts":2,"id":"user 7","outcome":"rejected","possibleDuplicate":true,"status":8}"#
+        let json =
+            #"{"attempts":2,"id":"user 7","outcome":"rejected","possibleDuplicate":true,"status":8,"#
+            + #""statusText":"invalid token"}"#
         #expect(String(decoding: try encoder.encode(record), as: UTF8.self) == json)
         #expect("\(record)" == "user 7: rejected: 8 (invalid token), 2 attempts, possible duplicate")
     }

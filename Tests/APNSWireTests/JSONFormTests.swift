@@ -41,10 +41,12 @@ import Testing
         let problem = #expect(throws: PayloadProblem.self) { try Payload.check(Array("{".utf8)) }
         let outcomes: [(DeliveryOutcome, String)] = [
             (.accepted, #"{"outcome":"accepted"}"#), (.suppressed, #"{"outcome":"suppressed"}"#),
-            (.rejected(.binary(.invalidToken)), #"{"outcome":"rejected","status":8}"#),
+            (.rejected(.binary(.invalidToken)), #"{"outcome":"rejected","status":8,"statusText":"invalid token"}"#),
+            (.rejected(.binary(.init(rawValue: 9))), #"{"outcome":"rejected","status":9}"#),
             (
                 .rejected(.unregistered(at: 3)),
-                #"{"outcome":"rejected","reason":"Unregistered","status":410,"timestamp":3000}"#
+                #"{"outcome":"rejected","reason":"Unregistered","status":410,"#
+                    + #""statusText":"unregistered","timestamp":3000}"#
             ),
             (.indeterminate(nil), #"{"outcome":"indeterminate"}"#),
             (

@@ -12,10 +12,10 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     @Flag(help: "Read one payload a line, or lines for apns-legacy send.")
     var jsonl = false
 
-    /// Whether there is a payload a line.
-    var isBatch: Bool { self.jsonl || self.input.hasSuffix(".jsonl") }
+    /// Whether there is one payload per line.
+    var isBatch: Bool { self.jsonl || self.input.hasSuffix(".jsonl") || self.input.hasSuffix(".jsonl.gz") }
 
-    /// The longest input with one payload, in bytes.
+    /// The size limit of an input with one payload, in bytes.
     private static let byteCountMax = 1 << 20
 
     /// Calls `body` with each payload.
@@ -23,17 +23,18 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     /// - Throws: ``CommandFailure``, `BatchFileError`, and what `body` throws.
     func forEach(_ console: Console, _ body: (PayloadInput) throws -> Void) throws {
         let source = try console.open(self.input)
+        try source.begin(expecting: self.isBatch ? .lines(.jsonLines) : .document, isWaiting: true)
         guard self.isBatch else {
             guard let bytes = try source.readAll(byteCountMax: Self.byteCountMax) else {
                 throw CommandFailure(
                     .dataError,
-                    "\(source.name) has more than \(Self.byteCountMax) bytes, and no payload is so long. Say --jsonl "
-                        + "if it has one a line."
+                    "\(source.name): more than \(Self.byteCountMax.counted("byte")), expected one payload; if there is "
+                        + "one per line, add --jsonl"
                 )
             }
             return try body(PayloadInput(alone: bytes, name: source.name))
         }
-        // What ends the command at a line that cannot be read, which is told by a function that throws nothing.
+        // The error at a line that cannot be read, because the function that reports it cannot throw.
         var failure: (any Error)?
         try source.forEachLine { problem, bytes in
             do {
@@ -48,10 +49,10 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
         if let failure { throw failure }
     }
 
-    /// Prints each payload as `change` makes it, in its line where there is one.
+    /// Prints each payload after `change`, in its line if it has one.
     ///
-    /// A line whose payload cannot be changed stays as it is, so that it does not vanish from a batch; only one that is
-    /// too long is left out.
+    /// A line whose payload cannot be changed is printed unchanged, so that it remains in the batch. Only a line that
+    /// is too long is omitted.
     func rewrite(
         _ environment: CommandEnvironment,
         _ change: (Payload) throws(PayloadProblem) -> Payload
@@ -65,7 +66,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
             case .failure(let refusal):
                 refusedCount += 1
                 let line = input.line
-                let rest = input.lineNumber == nil ? "" : line == nil ? "; it is left out" : "; the line stays as it is"
+                let rest = input.lineNumber == nil ? "" : line == nil ? "; line omitted" : "; line kept unchanged"
                 console.say("\(input.printableName), \(input.text(of: refusal))" + rest)
                 if let line { try console.write(line + "\n".utf8) }
             }
@@ -76,7 +77,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     }
 }
 
-/// Why a payload cannot be looked at, or is refused.
+/// Why a payload cannot be read, or is refused.
 enum PayloadRefusal: Error, CustomStringConvertible {
     case problem(PayloadProblem)
     case line(BatchProblem.Kind)
@@ -86,24 +87,24 @@ enum PayloadRefusal: Error, CustomStringConvertible {
         switch self {
         case .problem(let problem): "\(problem)"
         case .line(let kind): "\(kind)"
-        case .noPayload: "there is no payload in this line"
+        case .noPayload: "missing payload"
         }
     }
 }
 
 /// A payload of an input.
 struct PayloadInput {
-    /// The input, and the line where it has several.
+    /// The input, and the line if it has several.
     let name: String
-    /// The number of the line, from 1; `nil` for a payload that is alone.
+    /// The number of the line, from 1; `nil` if the payload is the whole input.
     let lineNumber: Int?
-    /// The line that it stands in; `nil` for a payload that is alone, and for a line that cannot be read.
+    /// The line of the payload; `nil` if the payload is the whole input, or if the line cannot be read.
     let text: String?
-    /// The bytes of the line, also where they are no text; `nil` for a payload that is alone, and where they are lost.
+    /// The bytes of the line, even if they are not text; `nil` if the payload is the whole input, or the line too long.
     let line: [UInt8]?
     /// The payload.
     let payload: Result<Payload, PayloadRefusal>
-    /// Where it stands in the line, in bytes.
+    /// The place of the payload in the line, in bytes.
     private let range: Range<Int>
 
     /// A payload that is the whole input.
@@ -116,7 +117,7 @@ struct PayloadInput {
         self.range = bytes.indices
     }
 
-    /// A line that cannot be read; without its bytes where it is too long.
+    /// A line that cannot be read; without its bytes if it is too long.
     init(_ problem: BatchProblem, _ bytes: [UInt8], name: String) {
         self.name = "\(name), line \(problem.lineNumber)"
         self.lineNumber = problem.lineNumber
@@ -126,7 +127,7 @@ struct PayloadInput {
         self.range = 0..<0
     }
 
-    /// A line that is a payload, or has one as `apns-legacy send` takes it.
+    /// A line that is a payload, or contains one as in a batch for `apns-legacy send`.
     init(line: String, lineNumber: Int, name: String) {
         self.name = "\(name), line \(lineNumber)"
         self.lineNumber = lineNumber
@@ -141,16 +142,16 @@ struct PayloadInput {
             self.range = bytes.indices
             self.payload = .failure(.noPayload)
         case .failure:
-            // The check says what and where.
+            // The check reports what is wrong, and where.
             self.range = bytes.indices
             self.payload = .success(Payload(bytes: bytes))
         }
     }
 
-    /// The name as a terminal can show it.
+    /// The name, without control characters.
     var printableName: String { self.name.printable() }
 
-    /// Why the payload is refused; of a line, with the column that it has there.
+    /// Why the payload is refused; in a line, with the column of the line.
     func text(of refusal: PayloadRefusal) -> String {
         guard case .problem(let problem) = refusal, let text = self.text else { return "\(refusal)" }
         let before = text.utf8.prefix(self.range.lowerBound).count { !(0x80...0xBF).contains($0) }
@@ -164,7 +165,7 @@ struct PayloadInput {
         }
     }
 
-    /// The payload as `change` makes it, in its line where there is one.
+    /// The payload after `change`, in its line if it has one.
     func text(changedBy change: (Payload) throws(PayloadProblem) -> Payload) throws(PayloadRefusal) -> String {
         let payload = try self.payload.get()
         do throws(PayloadProblem) {
@@ -178,9 +179,9 @@ struct PayloadInput {
         }
     }
 
-    /// Finds the payload in a line: the member `payload` beside a `token`, or else the whole line.
+    /// Finds the payload in a line: the member `payload` if there is a `token`, or else the whole line.
     ///
-    /// - Returns: `nil` where there is a token and no payload.
+    /// - Returns: `nil` if there is a token and no payload.
     private static func payloadRange(_ bytes: [UInt8]) throws(ScanFailure) -> Range<Int>? {
         try unsafe bytes.span.withUnsafeBytes { bytes throws(ScanFailure) -> Range<Int>? in
             var scanner = unsafe JSONScanner(bytes)

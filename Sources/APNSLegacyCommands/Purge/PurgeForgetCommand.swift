@@ -68,6 +68,8 @@ struct PurgeForgetCommand: PurgeSubcommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let console = environment.console
+        let tokens = try self.tokens.map { try console.open($0) }
+        try tokens?.begin(expecting: .lines(.tokens), isWaiting: true)
         let list = try self.file.open()
         var result = PurgeForgetResult()
         var portion = self.token.map { PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds) }
@@ -76,8 +78,8 @@ struct PurgeForgetCommand: PurgeSubcommand {
             portion.removeAll(keepingCapacity: true)
         }
         var badLines: BadLines?
-        if let tokens {
-            let (input, now) = (try console.open(tokens), environment.now())
+        if let input = tokens {
+            let now = environment.now()
             let bad = BadLines(in: input, console)
             badLines = bad
             try input.forEachLine(onProblem: { problem, _ in bad.add(problem) }) { text, lineNumber in
@@ -89,6 +91,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
                 }
                 if portion.count >= Self.portionCount { try flush() }
             }
+            bad.finish()
         }
         try flush()
         if result.unrememberedCount > 0 {

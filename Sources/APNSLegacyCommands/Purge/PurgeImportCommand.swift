@@ -46,6 +46,14 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
     var format: BatchFormat?
 
+    @Option(
+        help: .value(
+            "column=name",
+            "Read a column of CSV or a key of JSON lines under another name, such as token=device_token; repeatable."
+        )
+    )
+    var column: [String] = []
+
     @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
 
@@ -61,22 +69,27 @@ struct PurgeImportCommand: PurgeSubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
+
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
             throw CommandFailure(.usage, "\(self.input) is the purge list; name another input")
         }
-        let list = try self.file.open(isMade: true)
         let format = self.format ?? BatchFormat(fileName: self.input)
+        try input.begin(expecting: .lines(format), isWaiting: true)
+        let list = try self.file.open(isMade: true)
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"
         var importing = PurgeImport(format: format, source: source, now: environment.now())
+        importing.names = try ColumnNames(parsing: self.column)
         importing.topic = self.topic
         importing.environment = self.environment
         importing.failedAt = self.failedAt?.seconds
         importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
         let report = try await self.read(input, into: list, importing, badLines, environment)
+        badLines.finish()
         let change = report.change
         environment.summary.set("added", change.addedCount)
         environment.summary.set("updated", change.updatedCount)

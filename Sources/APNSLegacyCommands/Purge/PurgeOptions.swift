@@ -70,9 +70,9 @@ struct PurgeToken: ExpressibleByArgument {
 }
 
 extension BadLines {
-    /// Those of an input of a `purge` command.
+    /// The invalid lines of the input of a `purge` command.
     convenience init(in input: SendInput, _ console: Console) {
-        self.init(of: input.name, further: "\(input.name): further bad lines are only counted.") { console.say($0) }
+        self.init(of: input.name, advice: "fix these and run the command again to see the others") { console.say($0) }
     }
 }
 

@@ -139,6 +139,8 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     )
     var input: String?
 
+    @OptionGroup var columns: SendColumnOptions
+
     @Option(
         help: .value("file", "Instead of INPUT: a file with one device token a line, or - for standard input."),
         completion: .file()

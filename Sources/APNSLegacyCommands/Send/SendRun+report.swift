@@ -23,6 +23,8 @@ extension SendRun {
             self.environment.summary.set("error", failure.description)
         }
         if self.command.delivery.dryRun {
+            // An input that is refused as a whole has nothing to count.
+            if let failure, source.progress.sentCount == 0, summary.outcomeCounts.total == 0 { return failure.status }
             let count = source.progress.sentCount.counted("notification")
             let bad = summary.outcomeCounts[.invalid].counted("bad line")
             let dead = summary.outcomeCounts[.suppressed]

@@ -50,6 +50,7 @@ struct SendRun {
             ? nil : self.command.endpoint.tls(now: self.environment.now())
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
+        try input.begin(expecting: .lines(self.format))
         let payload = try self.commonPayload()
         // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
@@ -61,11 +62,7 @@ struct SendRun {
         let purge = try self.purge(tls?.identity)
         defer { purge?.close() }
         let rejections = try purge?.rejections()
-        let badLines = BadLines(
-            of: input.name,
-            further: "Further bad lines are only in the results.",
-            self.say
-        )
+        let badLines = BadLines(of: input.name, advice: self.badLinesAdvice, self.say)
         let batchState = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
@@ -84,6 +81,7 @@ struct SendRun {
             self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
         }
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
+        badLines.finish()
         let progress = source.progress
         let rejectedCount =
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
@@ -148,12 +146,29 @@ struct SendRun {
         var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
-        let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
-        let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
+        options.columns = try self.command.batch.columns.names()
+        options.ignoresUnknownColumns = self.command.batch.columns.ignoreUnknownColumns
         do {
-            return try BatchReader(format: format, options: options)
+            return try BatchReader(format: self.format, options: options)
         } catch {
             throw CommandFailure(.dataError, "\(self.command.batch.payload ?? "--alert"): \(error)")
+        }
+    }
+
+    /// The format of the batch; `nil` if its first line decides.
+    private var format: BatchFormat? {
+        if self.command.batch.tokens != nil { return .tokens }
+        return self.command.batch.format ?? self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
+    }
+
+    /// Where to find the invalid lines that are not reported.
+    private var badLinesAdvice: String {
+        let (report, delivery) = (self.command.report, self.command.delivery)
+        if delivery.dryRun, delivery.journal != nil { return "for all of them, omit --journal and add --results FILE" }
+        switch report.results {
+        case nil where delivery.dryRun: return "for all of them, add --results FILE"
+        case nil, "-": return "all are in the results on standard output"
+        case let path?: return "all are in \(path)"
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an import may say of a token: a key of a JSON line, a column of CSV.
-enum PurgeColumn: String, CaseIterable {
+/// A part of an entry of an import: a key of a JSON line, a column of CSV.
+package enum PurgeColumn: String, CaseIterable, Sendable {
     case token
     case topic
     case environment
@@ -9,19 +9,19 @@ enum PurgeColumn: String, CaseIterable {
     case failedAt
     case firstSeen
     case source
-    /// The reason in the answer of the HTTP/2 service.
+    /// The reason in the response of the HTTP/2 service.
     case reason
-    /// The time in that answer, in milliseconds since 1970, or in seconds from fakes of the service.
+    /// The time in that response, in milliseconds since 1970, or in seconds from imitations of the service.
     case timestamp
-    /// What became of a notification, in the results of `send`.
+    /// The outcome of a notification, in the results of `send`.
     case outcome
     /// The gateway's status in those results.
     case status
 
-    /// The columns by their names without regard to case and `_`.
+    /// The columns by their names in lower case, without `_`.
     private static let folded = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue.lowercased(), $0) })
 
-    /// Finds the column of a name, as exports spell it; `nil` for one that counts for nothing.
+    /// Finds the column of a name, as exports spell it; `nil` for one that is ignored.
     init?(name: String) {
         switch name {
         case "failed_at": self = .failedAt
@@ -30,9 +30,20 @@ enum PurgeColumn: String, CaseIterable {
         }
     }
 
-    /// Finds the column of a name in another spelling, such as `FailedAt`, where none has the usual one.
+    /// Finds the column of a name in another spelling, such as `FailedAt`, if no column has the usual one.
     init?(likeName name: String) {
         guard let column = Self.folded[name.lowercased().filter { $0 != "_" }] else { return nil }
+        self = column
+    }
+}
+
+extension PurgeColumn: InputColumn {
+    package var columnName: String { self.rawValue }
+
+    package init?(columnName: UnsafeRawBufferPointer) {
+        guard let name = unsafe String(validating: columnName, as: UTF8.self),
+            let column = Self(name: name) ?? Self(likeName: name)
+        else { return nil }
         self = column
     }
 }

@@ -4,52 +4,55 @@ import APNSPayload
 package import APNSWire
 package import TokenStore
 
-/// Puts on a purge list what others know: tokens, CSV or JSON lines.
+/// Adds dead tokens from elsewhere to a purge list: tokens, CSV or JSON lines.
 package struct PurgeImport {
+    /// The names of columns and keys.
+    package var names = ColumnNames<PurgeColumn>()
     /// The topic of lines that have none.
     package var topic: String?
     /// The environment of lines that have none.
     package var environment: Environment?
-    /// When tokens failed whose lines do not say it, in seconds since 1970.
+    /// The time of failure of lines that have none, in seconds since 1970.
     package var failedAt: Int64?
-    /// Whether `BadDeviceToken` makes a token dead; a wrong environment makes every token bad.
+    /// Whether a token with `BadDeviceToken` is dead; in the wrong environment, every token gets it.
     package var includesBadDeviceTokens = false
     private let source: String
     private let now: Int64
 
-    /// What came of an input.
+    /// The result of an import.
     package struct Report {
-        /// What it did to the list.
+        /// The change of the list.
         package fileprivate(set) var change = PurgeChange()
-        /// How many lines do not make a token dead, by the reason that they give.
+        /// The number of lines whose token is not dead, by their reason.
         package fileprivate(set) var skipped: [String: UInt64] = [:]
         /// The last line that was read, if it was asked to stop there; `nil` at the end of the input.
         package fileprivate(set) var stopLine: Int?
     }
 
-    /// What came of a line.
+    /// The result of a line.
     enum Outcome {
         case entry(PurgeEntry)
-        /// The HTTP/2 service gave a reason, or a batch had an outcome, that does not make a token dead.
+        /// The reason of the HTTP/2 service, or the outcome in a batch, does not mean that the token is dead.
         case skipped(reason: String)
         case header
         case problem(BatchProblem.Kind)
     }
 
-    /// `nil` until the first line told.
+    /// `nil` until the first line is read.
     private(set) var format: BatchFormat?
     private var columns: [PurgeColumn?] = []
+    private var separator = UInt8(ascii: ",")
 
-    /// A failure may be so much later than the clock here says, in seconds.
+    /// How far a failure may be in the future, in seconds, because clocks differ.
     private static let clockSkewSecondsMax: Int64 = 86_400
-    /// So many entries are recorded in one transaction.
+    /// The number of entries in one transaction.
     private static let portionCount = 65_536
-    /// So many reasons are counted one by one.
+    /// The number of reasons that are counted separately.
     private static let reasonCountMax = 32
 
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
-    ///   - source: who says that the tokens are dead, where a line does not.
+    ///   - source: the source of lines that have none.
     ///   - now: the time, in seconds since 1970.
     package init(format: BatchFormat?, source: String, now: Int64) {
         self.format = format
@@ -61,11 +64,11 @@ package struct PurgeImport {
     ///
     /// - Parameters:
     ///   - input: lines of tokens, CSV or JSON.
-    ///   - list: where the tokens go.
-    ///   - onProblem: is told of each line that is passed over.
-    ///   - onLine: is given the number of each line, and returns whether to go on behind it.
-    /// - Returns: what came of it.
-    /// - Throws: ``BatchFileError`` where nothing can come of any line, and `PurgeListError`.
+    ///   - list: the list.
+    ///   - onProblem: is called for each invalid line.
+    ///   - onLine: is called with the number of each line, and returns whether to continue after it.
+    /// - Returns: the result.
+    /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package mutating func read(
         _ input: SendInput,
         into list: PurgeList,
@@ -75,22 +78,22 @@ package struct PurgeImport {
         var report = Report()
         var portion: [PurgeEntry] = []
         do {
-            try input.forEachLine(onProblem: { problem, _ in onProblem(problem) }) { text, lineNumber in
+            try input.forEachLine(keepsTabs: true, onProblem: { problem, _ in onProblem(problem) }) { text, line in
                 let outcome = self.read(text)
-                try self.check(input.name, lineNumber)
+                try self.check(input.name, line)
                 switch outcome {
                 case .entry(let entry): portion.append(entry)
                 case .skipped(let reason):
                     let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
                     report.skipped[isListed ? reason : "other reasons", default: 0] += 1
                 case .header: break
-                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: lineNumber))
+                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: line))
                 }
                 if portion.count >= Self.portionCount {
                     report.change += try list.record(portion)
                     portion.removeAll(keepingCapacity: true)
                 }
-                if !onLine(lineNumber) { throw Stop(line: lineNumber) }
+                if !onLine(line) { throw Stop(line: line) }
             }
         } catch let stop as Stop {
             report.stopLine = stop.line
@@ -104,48 +107,50 @@ package struct PurgeImport {
         var line: Int
     }
 
-    /// Finds out whether anything can come of the lines.
+    /// Checks whether any line can be imported.
     private func check(_ name: String, _ lineNumber: Int) throws(BatchFileError) {
         guard !self.lacksTokens else {
+            let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): the header has no column token; are its columns separated by commas?"
+                "\(name), line \(lineNumber): no column \"\(found)\" in the header; if the tokens are in another "
+                    + "one, add --column token=NAME"
             )
         }
         guard !self.lacksTimes else {
             throw BatchFileError(
                 .unsuitable,
-                "Nothing in \(name) says when its tokens failed. Say it with --failed-at: now, a time, or an age "
-                    + "such as 1d. A row that registered later is not pruned."
+                "\(name): no time of failure; add --failed-at with now, a time, or an age such as 1d (devices that "
+                    + "registered later are not pruned)"
             )
         }
     }
 
     /// Reads a line.
     mutating func read(_ line: String) -> Outcome {
-        let format = self.format ?? PurgeImport.format(firstLine: line)
+        let format = self.format ?? self.format(firstLine: line)
         self.format = format
         do throws(BatchProblem.Kind) {
             switch format {
-            case .tokens: return try self.outcome([.token: line])
-            case .jsonLines: return try self.outcome(PurgeImport.fields(json: line))
+            case .tokens: return try self.outcome([.token: Self.trimmed(line)])
+            case .jsonLines: return try self.outcome(self.fields(json: line))
             case .csv:
-                let fields = try PurgeImport.fields(csv: line)
                 guard !self.columns.isEmpty else {
-                    self.columns = PurgeImport.columns(header: fields)
+                    let header = try self.header(line)
+                    (self.separator, self.columns) = (header.separator, self.columns(header: header.names))
                     return .header
                 }
-                return try self.outcome(self.named(fields))
+                return try self.outcome(self.named(Self.fields(csv: line, separator: self.separator)))
             }
         } catch {
             return .problem(error)
         }
     }
 
-    /// Whether a header was read that has no tokens, so that nothing can come of any row.
+    /// Whether the header has no column for tokens, so that no row can be imported.
     var lacksTokens: Bool { self.format == .csv && !self.columns.isEmpty && !self.columns.contains(.token) }
 
-    /// Whether nothing says when any of the tokens failed.
+    /// Whether there is no time of failure for any token.
     var lacksTimes: Bool {
         guard self.failedAt == nil else { return false }
         return switch self.format {
@@ -155,20 +160,53 @@ package struct PurgeImport {
         }
     }
 
-    private static func format(firstLine line: String) -> BatchFormat {
-        if line.first == "{" || line.first == "[" { return .jsonLines }
-        let names = line.split(separator: ",").map { $0.trimmingPrefix { $0 == " " || $0 == "\"" } }
-        let isHeader = names.contains { $0.lowercased().hasPrefix(PurgeColumn.token.rawValue) }
-        return line.contains(",") || isHeader ? .csv : .tokens
+    private func format(firstLine line: String) -> BatchFormat {
+        unsafe Array(line.utf8).withUnsafeBytes { line in
+            unsafe BatchFormat(firstLine: line) { unsafe self.isColumn($0) }
+        }
+    }
+
+    private func header(_ line: String) throws(BatchProblem.Kind) -> (separator: UInt8, names: [String]) {
+        let header: (UInt8, [String])? = unsafe Array(line.utf8).withUnsafeBytes { row in
+            unsafe CSVHeader(row, isKnown: { unsafe self.isColumn($0) }).map { header in
+                (header.separator, unsafe header.names.map { unsafe String(decoding: $0, as: UTF8.self) })
+            }
+        }
+        guard let header else { throw .misplacedQuote }
+        return header
+    }
+
+    /// Whether a text is the name of a column, or looks like one of tokens.
+    private func isColumn(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let name = unsafe String(decoding: bytes, as: UTF8.self)
+        return self.column(named: name) != nil || self.column(likeName: name) != nil
+            || name.lowercased().hasPrefix(PurgeColumn.token.rawValue)
+    }
+
+    private static func trimmed(_ text: String) -> String {
+        unsafe Array(text.utf8).withUnsafeBytes { unsafe String(decoding: $0.trimmed, as: UTF8.self) }
     }
 
     // MARK: Fields
 
-    /// A name that is spelt as usual goes before one that is not.
-    private static func columns(header: [String]) -> [PurgeColumn?] {
-        var columns = header.map { PurgeColumn(name: $0) }
+    /// The column of a name that is mapped, or spelled as usual.
+    private func column(named name: String) -> PurgeColumn? {
+        self.names.mappedColumn(named: name) ?? self.unmapped(PurgeColumn(name: name))
+    }
+
+    /// The column of a name in another spelling.
+    private func column(likeName name: String) -> PurgeColumn? { self.unmapped(PurgeColumn(likeName: name)) }
+
+    /// A column that is mapped has no other name.
+    private func unmapped(_ column: PurgeColumn?) -> PurgeColumn? {
+        column.flatMap { self.names.mappedName(of: $0) == nil ? $0 : nil }
+    }
+
+    /// A name in the usual spelling takes precedence.
+    private func columns(header: [String]) -> [PurgeColumn?] {
+        var columns = header.map { self.column(named: $0) }
         for (index, name) in header.enumerated() {
-            guard let column = PurgeColumn(likeName: name), !columns.contains(column) else { continue }
+            guard let column = self.column(likeName: name), !columns.contains(column) else { continue }
             columns[index] = column
         }
         return columns
@@ -186,19 +224,19 @@ package struct PurgeImport {
         return named
     }
 
-    private static func fields(csv line: String) throws(BatchProblem.Kind) -> [String] {
+    private static func fields(csv line: String, separator: UInt8) throws(BatchProblem.Kind) -> [String] {
         let fields: [String]? = unsafe Array(line.utf8).withUnsafeBytes { row in
             var fields: [String] = []
-            var reader = unsafe CSVFields(row)
+            var reader = unsafe CSVFields(row, separator: separator)
             while let next = reader.next() {
                 guard case .success(let field) = next else { return nil }
                 guard field.hasDoubledQuotes else {
-                    unsafe fields.append(String(decoding: field.bytes, as: UTF8.self))
+                    unsafe fields.append(String(decoding: field.bytes.trimmed, as: UTF8.self))
                     continue
                 }
                 unsafe fields.append(
                     withUnsafeTemporaryAllocation(byteCount: field.bytes.count, alignment: 8) { target in
-                        unsafe String(decoding: field.unquoted(into: target), as: UTF8.self)
+                        unsafe String(decoding: field.unquoted(into: target).trimmed, as: UTF8.self)
                     }
                 )
             }
@@ -208,7 +246,7 @@ package struct PurgeImport {
         return fields
     }
 
-    private static func fields(json line: String) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
+    private func fields(json line: String) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
         let result: Result<[PurgeColumn: String], BatchProblem.Kind> = unsafe Array(line.utf8).withUnsafeBytes {
             bytes in
             do throws(ScanFailure) {
@@ -220,7 +258,7 @@ package struct PurgeImport {
         return try result.get()
     }
 
-    private static func scan(
+    private func scan(
         _ bytes: UnsafeRawBufferPointer
     ) throws(ScanFailure) -> Result<[PurgeColumn: String], BatchProblem.Kind> {
         var scanner = unsafe JSONScanner(bytes)
@@ -231,32 +269,36 @@ package struct PurgeImport {
         var fields: [PurgeColumn: String] = [:]
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
-            let name = self.text(name, scanner)
-            let usual = PurgeColumn(name: name)
-            guard let column = usual ?? PurgeColumn(likeName: name), usual != nil || fields[column] == nil else {
-                // Providers log more than is wanted here.
+            let name = Self.text(name, scanner)
+            let usual = self.column(named: name)
+            guard let column = usual ?? self.column(likeName: name), usual != nil || fields[column] == nil else {
+                // Providers log more than an import needs.
                 try scanner.skipValue(enclosedBy: 1)
                 continue
             }
             let first = scanner.byteOffset
             switch try scanner.kind() {
             case .string:
-                fields[column] = self.text(try scanner.string(), scanner)
-            case .number where [.failedAt, .firstSeen, .timestamp, .status].contains(column):
+                fields[column] = Self.text(try scanner.string(), scanner)
+            case .number where Self.numericColumns.contains(column):
                 try scanner.skipNumber()
                 fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
-            // Others may use these names for something else.
+            // Other programs may use these names for something else.
             case _ where [.outcome, .status].contains(column):
                 try scanner.skipValue(enclosedBy: 1)
             case let kind:
-                return .failure(.wrongKind(column.rawValue, found: kind))
+                let expected: JSONKinds = Self.numericColumns.contains(column) ? [.number, .string] : .string
+                return .failure(.wrongKind(column.rawValue, found: kind, expected: expected))
             }
         }
         try scanner.finish()
         return .success(fields)
     }
+
+    /// The columns whose values may be numbers.
+    private static let numericColumns: Set<PurgeColumn> = [.failedAt, .firstSeen, .timestamp, .status]
 
     private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
         let bytes = unsafe scanner.bytes(of: string)
@@ -290,20 +332,20 @@ package struct PurgeImport {
         return .entry(entry)
     }
 
-    /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
+    /// Why a token in the file is not dead; `nil` if it is.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
         let outcome = fields[.outcome].flatMap { DeliveryOutcome.Kind(name: $0) }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
         if let text = fields[.reason] { return self.takes(PushReason(text: text)) ? nil : text }
         guard outcome == .rejected else { return nil }
-        // What the binary service says where the HTTP/2 service says BadDeviceToken.
+        // The binary service reports this status where the HTTP/2 service reports BadDeviceToken.
         guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
             return "rejected for another reason"
         }
         return self.takes(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
     }
 
-    /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.
+    /// There is no default: with the current time, a token that registered again after its failure would be pruned.
     private func failedAt(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64 {
         if let timestamp = fields[.timestamp] {
             guard let time = UInt64(timestamp) else { throw .invalidTime("timestamp") }
@@ -313,7 +355,7 @@ package struct PurgeImport {
         return failedAt
     }
 
-    /// Whether a reason makes a token dead; of the first two, the service says since when it is.
+    /// Whether a token is dead for this reason; for the first two, the service also reports the time.
     private func takes(_ reason: PushReason) -> Bool {
         switch reason {
         case .unregistered, .expiredToken: true
@@ -339,19 +381,19 @@ package struct PurgeImport {
 }
 
 extension PurgeRegistration {
-    /// Reads a line of `TOKEN` or `TOKEN,TIME`.
+    /// Reads a line of `TOKEN` or `TOKEN,TIME`; the separator may also be a semicolon or a tab.
     ///
     /// - Parameters:
     ///   - line: the line.
-    ///   - registeredAt: the time where the line has none.
+    ///   - registeredAt: the time if the line has none.
     ///   - now: the time, in seconds since 1970.
-    /// - Throws: ``BatchProblem/Kind`` where it is none.
+    /// - Throws: ``BatchProblem/Kind`` if the line is invalid.
     package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
-        let parts = line.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
+        let parts = line.split(maxSplits: 1, omittingEmptySubsequences: false) { ",;\t".contains($0) }
         guard let token = DeviceTokenText.bytes(String(parts[0])) else { throw .invalidToken }
         self.init(token: token, registeredAt: registeredAt)
         guard parts.count > 1 else { return }
-        let name = "the time of the registration"
+        let name = "registration time"
         guard let time = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else { throw .invalidTime(name) }
         guard !PurgeImport.isFuture(time.seconds, now: now) else { throw .futureTime(name) }
         self.registeredAt = time.seconds
@@ -359,14 +401,14 @@ extension PurgeRegistration {
 }
 
 extension PurgeImport {
-    /// Whether a time is later than a clock that goes wrong a little makes it.
+    /// Whether a time is further in the future than the difference between clocks explains.
     ///
-    /// A registration in the future would keep its token off the list until then, whatever becomes of it.
+    /// A registration in the future would keep its token off the list until that time.
     package static func isFuture(_ time: Int64, now: Int64) -> Bool { time > now + Self.clockSkewSecondsMax }
 }
 
 extension DeviceTokenText {
-    /// The bytes of a token in any of its spellings; `nil` for what is none.
+    /// The bytes of a token in any of its spellings; `nil` if the text is not a token.
     package static func bytes(_ text: String) -> [UInt8]? {
         unsafe Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What batch input may say of a notification: a key of a JSON line, a column of CSV.
+/// A part of a notification in batch input: a key of a JSON line, a column of CSV.
 package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
-    /// The device token; each notification needs one.
+    /// The device token; required.
     case token
-    /// The payload; each notification needs one, unless all share one.
+    /// The payload; required unless all notifications share one.
     case payload
-    /// When the service may give up: seconds since 1970, 0, or a span that begins with `+`.
+    /// When the service may give up: seconds since 1970, 0, or a duration that begins with `+`.
     case expiry
     /// 10 or 5.
     case priority
-    /// What the result is told apart by; any JSON value, and in CSV any text.
+    /// Identifies the result: any JSON value, and in CSV any text.
     case id
 
     /// The name in the input.
@@ -24,10 +24,10 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Finds the column of a name; upper and lower case differ.
+    /// Finds the column of a name, in upper or lower case.
     init?(_ bytes: UnsafeRawBufferPointer) {
         let column: Self
-        // No two names are of one length.
+        // Each name has a different length.
         switch bytes.count {
         case 2: column = .id
         case 5: column = .token
@@ -37,9 +37,16 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         default: return nil
         }
         let name = column.name
-        for index in 0..<bytes.count where unsafe bytes[index] != name.utf8Start[index] { return nil }
+        // This bit is the only difference between a letter of ASCII in upper and in lower case.
+        for index in 0..<bytes.count where unsafe bytes[index] | 0x20 != name.utf8Start[index] { return nil }
         self = column
     }
+}
+
+extension BatchColumn: InputColumn {
+    package var columnName: String { self.name.description }
+
+    package init?(columnName: UnsafeRawBufferPointer) { unsafe self.init(columnName) }
 }
 
 extension BatchColumn: CustomStringConvertible {

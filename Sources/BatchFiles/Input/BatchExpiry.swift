@@ -2,17 +2,17 @@
 
 import APNSWire
 
-/// The expiry of a notification as it is written in batch input.
+/// The expiry of a notification in batch input.
 ///
 /// | text           | means                                            |
 /// |----------------|--------------------------------------------------|
 /// | `1735689600`   | seconds since 1970                               |
 /// | `0`            | deliver now or never                             |
-/// | `+90s`, `+90`  | so many seconds from now; also `m`, `h`, `d`, `w` |
+/// | `+90s`, `+90`  | 90 seconds from now; also `m`, `h`, `d`, `w`      |
 enum BatchExpiry {
-    /// The first moment that is believed to be meant as such: 2001-09-09.
+    /// The first time that is accepted: 2001-09-09.
     ///
-    /// Anything smaller is almost surely a span whose `+` was forgotten, and the notification would never be stored.
+    /// A smaller number is almost certainly a duration without its `+`, and the notification would never be stored.
     static let momentMin: UInt64 = 1_000_000_000
 
     /// Reads an expiry.

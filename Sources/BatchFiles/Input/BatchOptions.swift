@@ -6,27 +6,33 @@ package import APNSPayload
 package struct BatchOptions: Sendable {
     /// The longest line, in bytes without its end; the default is 65,536.
     ///
-    /// It bounds a row of CSV with all its lines as well. What is longer is reported and passed over unbuffered.
+    /// It also limits a row of CSV with all its lines. A longer line is reported and skipped without buffering it.
     package var lineByteCountMax = 65_536
 
-    /// The bytes that are asked for at a time; the default is 262,144.
+    /// The number of bytes that are read at a time; the default is 262,144.
     package var blockByteCount = 262_144
 
-    /// The time that spans of expiry count from, in seconds since 1970.
+    /// The start of relative expiries, in seconds since 1970.
     package var now: UInt32
 
-    /// What each payload is checked against; the default is the binary protocol.
+    /// The rules for payloads; the default is those of the binary protocol.
     package var rules = PayloadRules.binary
 
-    /// Whether white space between the tokens of a payload is left out, also of its length; the default is `true`.
+    /// Whether to remove white space from payloads before measuring and sending them; the default is `true`.
     package var minifiesPayload = true
 
-    /// The payload of each notification that has none of its own; the default is none.
+    /// The payload of each notification without its own; the default is none.
     package var commonPayload: [UInt8]?
+
+    /// The names of columns and keys; the default is the usual ones.
+    package var columns = ColumnNames<BatchColumn>()
+
+    /// Whether to skip columns and keys with unknown names instead of refusing them; the default is `false`.
+    package var ignoresUnknownColumns = false
 
     /// Makes options.
     ///
-    /// - Parameter now: the time that spans of expiry count from, in seconds since 1970.
+    /// - Parameter now: the start of relative expiries, in seconds since 1970.
     package init(now: UInt32) {
         self.now = now
     }

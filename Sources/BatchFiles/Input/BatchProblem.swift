@@ -2,68 +2,70 @@
 
 package import APNSPayload
 
-/// Why a line of a batch, or of what goes onto or off a purge list, is passed over, or why the input is refused.
+/// Why a line of a batch or of a list of tokens is skipped, or why the input is refused.
 ///
-/// The description never shows a token or a payload, and of the input nothing but the name of an unknown key.
+/// The description never contains a token or a payload, and of the input only the names of unknown keys and columns.
 package struct BatchProblem: Error, Hashable, Sendable {
     /// What is wrong.
     @nonexhaustive
     package enum Kind: Error, Hashable, Sendable {
         /// The line is longer than the limit, in bytes.
         case lineTooLong(byteCountMax: Int)
-        /// The line is no JSON, or its payload is refused.
+        /// The line is not JSON, or its payload is refused.
         case json(PayloadProblem.Kind)
-        /// The line is JSON, and no object.
+        /// The line is JSON, but not an object.
         case notAnObject(JSONKind)
         /// The payload in a row of CSV is refused; line and column are those in the payload.
         case payload(PayloadProblem)
-        /// A key of the line has no meaning; its name where it is short and plain.
-        case unknownKey(String?)
-        /// A key of the line is there twice.
+        /// The line has a key with an unknown name.
+        case unknownKey(ColumnName)
+        /// The line has a key twice.
         case duplicateKey(BatchColumn)
-        /// A value is of a kind that its key does not take.
-        case wrongKind(String, found: JSONKind)
+        /// A value has a kind that its key does not allow.
+        case wrongKind(String, found: JSONKind, expected: JSONKinds)
         /// There is no token.
         case missingToken
-        /// The token is none in any spelling.
+        /// The token cannot be read in any spelling.
         case invalidToken
-        /// There is no payload, and none that all share.
+        /// There is no payload, and no common one.
         case missingPayload
-        /// The expiry is no whole number of seconds and no span.
+        /// The expiry is neither a whole number of seconds nor a duration.
         case invalidExpiry
-        /// The expiry is so small that it must be meant as a span, in seconds.
+        /// The expiry is so small that it must be meant as a duration, in seconds.
         case relativeExpiry(UInt32)
-        /// The expiry is beyond what the protocol can say.
+        /// The expiry does not fit in the 32 bits of the protocol.
         case expiryTooLate
         /// The priority is neither 10 nor 5.
         case invalidPriority
-        /// A row of CSV has another count of fields than the header.
+        /// A row of CSV has a different number of fields than the header.
         case fieldCount(found: Int, expected: Int)
-        /// A quote in a row of CSV stands where none may, or its partner is missing.
+        /// A quote in a row of CSV is in the wrong place, or unbalanced.
         case misplacedQuote
         /// The line is not UTF-8.
         case notUTF8
         /// A field of CSV is not UTF-8.
         case invalidUTF8(BatchColumn)
-        /// A column of the header has no meaning; columns count from 1.
-        case unknownColumn(Int)
-        /// A column is there twice in the header.
+        /// The first line of CSV is a row, not a header.
+        case missingHeader
+        /// A column of the header has an unknown name; columns count from 1.
+        case unknownColumn(ColumnName, number: Int)
+        /// The header has a column twice.
         case duplicateColumn(BatchColumn)
-        /// A column that is needed is not in the header.
-        case missingColumn(BatchColumn)
-        /// Nothing says the topic of a dead token.
+        /// The header lacks a required column, or the name that it is mapped to.
+        case missingColumn(BatchColumn, mappedName: String?)
+        /// There is no topic for a dead token.
         case missingTopic
-        /// Nothing says the environment of a dead token.
+        /// There is no environment for a dead token.
         case missingEnvironment
-        /// The environment is none of the two.
+        /// The environment is neither production nor sandbox.
         case invalidEnvironment
-        /// Nothing says when a token failed.
+        /// There is no time of failure for a dead token.
         case missingTime
-        /// What has this name is no time.
+        /// The value of this name is not a time.
         case invalidTime(String)
-        /// The time of this name has not come yet.
+        /// The time of this name is in the future.
         case futureTime(String)
-        /// A purge list does not take it, for this reason.
+        /// A purge list refuses the entry, for this reason.
         case unfit(String)
     }
 
@@ -71,7 +73,7 @@ package struct BatchProblem: Error, Hashable, Sendable {
     package let kind: Kind
     /// The line, counted from 1; for a row of CSV over several lines, the first.
     package let lineNumber: Int
-    /// The column in the line, counted from 1 in code points, where one is to blame.
+    /// The column in the line, counted from 1 in code points, if one is at fault.
     package let column: Int?
 
     package init(_ kind: Kind, lineNumber: Int, column: Int? = nil) {
@@ -82,7 +84,7 @@ package struct BatchProblem: Error, Hashable, Sendable {
 }
 
 extension BatchProblem: CustomStringConvertible {
-    /// The place and the reason, as in `line 7, column 12: aps.badge is a string, not a number`.
+    /// The place and the reason, as in `line 7, column 12: aps.badge is a string, expected a number`.
     package var description: String {
         let place = self.column.map { ", column \($0)" } ?? ""
         return "line \(self.lineNumber)\(place): \(self.kind)"
@@ -93,62 +95,69 @@ extension BatchProblem.Kind: CustomStringConvertible {
     /// The reason, without the place.
     package var description: String {
         switch self {
-        case .lineTooLong(let byteCountMax):
-            "it has more than \(byteCountMax) bytes"
-        case .json(let kind):
-            kind.description
-        case .notAnObject(let found):
-            "it is \(found), not an object"
-        case .payload(let problem):
-            "in its payload, \(problem)"
-        case .unknownKey(let name):
-            name.map { "it has the unknown key \"\($0)\"" } ?? "it has an unknown key"
-        case .duplicateKey(let column):
-            "it has \(column) twice"
-        case .wrongKind(let column, let found):
-            "\(column) is \(found)"
-        case .notUTF8:
-            "it is not UTF-8"
-        case .missingToken:
-            "it has no token"
-        case .invalidToken:
-            "its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
-        case .missingPayload:
-            "it has no payload"
+        case .lineTooLong(let byteCountMax): "the line is longer than \(byteCountMax.counted("byte"))"
+        case .json(let kind): kind.description
+        case .notAnObject(let found): "expected a JSON object, found \(found)"
+        case .payload(let problem): "payload, \(problem)"
+        case .unknownKey(let name): Self.text(unknownKey: name)
+        case .duplicateKey(let column): "duplicate key \"\(column)\""
+        case .wrongKind(let column, let found, let expected): "\(column) is \(found), expected \(expected)"
+        case .notUTF8: "invalid UTF-8"
+        case .missingToken: "missing token"
+        case .invalidToken: "invalid device token: expected hexadecimal or base64"
+        case .missingPayload: "missing payload; to share one, add --payload or --alert"
         case .invalidExpiry:
-            "expiry is neither seconds since 1970 nor a span such as \"+90s\", \"+30m\", \"+1h\" or \"+2d\""
+            "invalid expiry: expected seconds since 1970, or a duration such as \"+90s\", \"+30m\", \"+1h\" or \"+2d\""
         case .relativeExpiry(let seconds):
-            "expiry \(seconds) is a moment in 1970 to 2001; write \"+\(seconds)s\" for that many seconds from now"
-        case .expiryTooLate:
-            "expiry is later than the year 2106; it counts seconds, not milliseconds"
-        case .invalidPriority:
-            "priority is neither 10 nor 5"
-        case .fieldCount(let found, let expected):
-            "it has \(found) fields, and the header has \(expected)"
-        case .misplacedQuote:
-            "a double quote stands where none may, or lacks its partner"
-        case .invalidUTF8(let column):
-            "\(column) is not valid UTF-8"
-        case .unknownColumn(let number):
-            "column \(number) of the header is none of token, payload, expiry, priority and id"
-        case .duplicateColumn(let column):
-            "the header has \(column) twice"
-        case .missingColumn(let column):
-            "the header has no column \(column)"
-        case .missingTopic:
-            "it has no topic; say which with --topic"
-        case .missingEnvironment:
-            "it has no environment; say which with --environment"
-        case .invalidEnvironment:
-            "its environment is neither production nor sandbox"
-        case .missingTime:
-            "it has no time of failure; say when with --failed-at: now, a time, or an age such as 1d"
-        case .invalidTime(let name):
-            "\(name) is neither seconds since 1970 nor ISO 8601, or later than the year 9999"
-        case .futureTime(let name):
-            "\(name) is in the future; is it in milliseconds, or is a clock wrong?"
-        case .unfit(let reason):
-            reason
+            "expiry \(seconds) is a time before 2001; to expire in \(seconds) seconds, write \"+\(seconds)s\""
+        case .expiryTooLate: "expiry is after the year 2106; expected seconds, not milliseconds"
+        case .invalidPriority: "invalid priority: expected 10 or 5"
+        case .fieldCount(let found, let expected): "expected \(expected.counted("field")), found \(found)"
+        case .misplacedQuote: "misplaced or unbalanced double quote"
+        case .invalidUTF8(let column): "invalid UTF-8 in \(column)"
+        case .missingHeader:
+            "missing header; add a first line with the names of the columns, such as token,payload"
+        case .unknownColumn(let name, let number): Self.text(unknownColumn: name, number)
+        case .duplicateColumn(let column): "duplicate column \"\(column)\" in the header"
+        case .missingColumn(let column, let mappedName): Self.text(missing: column, mappedName)
+        case .missingTopic: "missing topic; add --topic BUNDLE-ID"
+        case .missingEnvironment: "missing environment; add --environment production or --environment sandbox"
+        case .invalidEnvironment: "invalid environment: expected production or sandbox"
+        case .missingTime: "missing time of failure; add --failed-at with now, a time, or an age such as 1d"
+        case .invalidTime(let name): "invalid \(name): expected seconds since 1970 or ISO 8601, before the year 10000"
+        case .futureTime(let name): "\(name) is in the future; check the clock, and that it is in seconds"
+        case .unfit(let reason): reason
         }
     }
+
+    private static func text(unknownKey name: ColumnName) -> String {
+        guard let text = name.text else { return "unknown key; valid keys: \(self.batchNames.joined(separator: ", "))" }
+        if let nearest = ColumnName.nearest(text, self.batchNames) {
+            return "unknown key \"\(text)\"; did you mean \"\(nearest)\"?"
+        }
+        return "unknown key \"\(text)\"; valid keys: \(self.batchNames.joined(separator: ", "))"
+    }
+
+    private static func text(unknownColumn name: ColumnName, _ number: Int) -> String {
+        let shown =
+            name.text.map { "unknown column \"\($0)\" in the header" } ?? "column \(number) of the header is unknown"
+        let skip = "to skip it, add --ignore-unknown-columns"
+        guard let text = name.text, let nearest = ColumnName.nearest(text, self.batchNames) else {
+            return "\(shown); valid columns: \(self.batchNames.joined(separator: ", ")); \(skip)"
+        }
+        let isWord = text.utf8.allSatisfy { $0 == UInt8(ascii: "_") || Character(Unicode.Scalar($0)).isLetter }
+        let argument = isWord ? "\(nearest)=\(text)" : "\"\(nearest)=\(text)\""
+        return "\(shown); to read it as \(nearest), add --column \(argument); \(skip)"
+    }
+
+    private static func text(missing column: BatchColumn, _ mappedName: String?) -> String {
+        if let mappedName {
+            return "no column \"\(mappedName)\" in the header, which --column \(column) names"
+        }
+        let missing = "no column \"\(column)\" in the header"
+        guard column == .payload else { return "\(missing); if it has another name, add --column \(column)=NAME" }
+        return "\(missing); to send all rows the same payload, add --payload FILE or --alert TEXT"
+    }
+
+    private static var batchNames: [String] { ColumnNames<BatchColumn>.names }
 }

@@ -2,33 +2,34 @@
 
 package import APNSPayload
 import APNSWire
-import Glibc
 
-/// Reads batch input of any length in memory of a constant size, without I/O of its own.
+/// Reads batch input of any length in constant memory, without I/O.
 ///
-/// Call ``next(_:)`` until it says ``BatchReadResult/needMore``, then ``fill(_:)``. A byte order mark at the beginning,
-/// CR LF and a last line without an end are all taken. A line that is at fault is told about and passed over.
+/// Call ``next(_:)`` until it returns ``BatchReadResult/needMore``, then ``fill(_:)``. A byte order mark at the
+/// beginning, CR LF, and a last line without an end are accepted. An invalid line is reported and skipped.
 ///
-/// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockByteCount`` and ten times
-/// ``BatchOptions/lineByteCountMax``, of which the larger part is touched only by CSV and payloads with white space.
+/// Records need no allocations. The memory is ``BatchOptions/blockByteCount`` and ten times
+/// ``BatchOptions/lineByteCountMax``, most of which only CSV and payloads with white space use.
 @safe package struct BatchReader: ~Copyable {
     private let options: BatchOptions
     private let rules: PayloadRules
     let common: UnsafeMutableRawBufferPointer?
     private(set) var lines: LineReader
-    /// Three parts: for the payload as it is unquoted, for the payload minified, for the id as JSON.
+    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON.
     private let scratch: UnsafeMutableRawBufferPointer
 
-    /// The format; `nil` as long as too little came to tell.
+    /// The format; `nil` until enough was read to find it.
     package private(set) var format: BatchFormat?
 
     private var isRefused = false
 
-    /// Why the last line was passed over, or the input refused.
+    /// Why the last line was skipped, or the input refused.
     package private(set) var problem: BatchProblem?
 
-    private var csvColumns: [BatchColumn] = []
-    /// Whether what was searched ends inside of quotes.
+    /// The columns of the header; `nil` for one that is skipped.
+    private var csvColumns: [BatchColumn?] = []
+    private var csvSeparator = UInt8(ascii: ",")
+    /// Whether the bytes that were searched end inside quotes.
     private var isInQuotes = false
 
     /// Makes a reader.
@@ -36,7 +37,7 @@ import Glibc
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
     ///   - options: how to read.
-    /// - Throws: `PayloadProblem` when ``BatchOptions/commonPayload`` is refused.
+    /// - Throws: `PayloadProblem` if ``BatchOptions/commonPayload`` is invalid.
     package init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
         var rules = options.rules
         rules.measuresMinified = options.minifiesPayload
@@ -61,12 +62,12 @@ import Glibc
         unsafe self.common?.deallocate()
     }
 
-    /// Lends free memory to be read into.
+    /// Reads more bytes into free memory.
     ///
-    /// - Parameter read: is given at least ``BatchOptions/blockByteCount`` bytes when ``next(_:)`` said
-    ///   ``BatchReadResult/needMore`` before; it returns how many it wrote, and 0 for the end of the input.
+    /// - Parameter read: gets at least ``BatchOptions/blockByteCount`` bytes if ``next(_:)`` returned
+    ///   ``BatchReadResult/needMore`` before; it returns how many bytes it wrote, and 0 for the end of the input.
     /// - Returns: what `read` returned.
-    /// - Throws: what `read` throws; nothing is lost then.
+    /// - Throws: what `read` throws; no bytes are lost then.
     @discardableResult
     package mutating func fill<Failure: Error>(
         _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
@@ -74,10 +75,11 @@ import Glibc
         try unsafe self.lines.fill(read)
     }
 
-    /// Reads on.
+    /// Reads the next record.
     ///
-    /// - Parameter record: is filled when the result is ``BatchReadResult/record``; else its content is unspecified.
-    /// - Returns: whether there is a record, a line at fault, or why neither.
+    /// - Parameter record: receives the record if the result is ``BatchReadResult/record``; otherwise its content is
+    ///   unspecified.
+    /// - Returns: whether there is a record or an invalid line, or why there is neither.
     package mutating func next(_ record: inout BatchRecord) -> BatchReadResult {
         guard !self.isRefused else { return .end }
         guard self.lines.passByteOrderMark() else { return .needMore }
@@ -91,7 +93,7 @@ import Glibc
         }
     }
 
-    /// Looks at the first line that is not blank; `false` as long as there is none.
+    /// Finds the format by the first line that is not blank; `false` until there is one.
     private mutating func findFormat() -> Bool {
         var first = self.lines.position
         while first < self.lines.filled {
@@ -100,14 +102,14 @@ import Glibc
             let isLong = rest.count > self.options.lineByteCountMax
             guard end != nil || self.lines.isFinished || isLong else { return false }
             let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
-            // A blank line without an end in sight is told about as too long, in whatever format.
+            // A blank line without an end is reported as too long, in any format.
             if unsafe !line.trimmed.isEmpty || end == nil && !self.lines.isFinished {
-                self.format = unsafe BatchFormat(firstLine: line)
+                self.format = unsafe BatchFormat(firstLine: line) { unsafe self.options.columns.column($0) != nil }
                 return true
             }
             guard let end else { break }
             first += end + 1
-            // What is blank is of no format, so that any number of blank lines may go from the block.
+            // Blank lines have no format, so the block need not keep them.
             self.lines.position = first
             self.lines.lineNumber += 1
         }
@@ -116,19 +118,19 @@ import Glibc
 
     // MARK: Problems
 
-    /// Tells why a line is passed over.
+    /// Reports why a line is skipped.
     private mutating func bad(_ kind: BatchProblem.Kind, lineNumber: Int? = nil, column: Int? = nil) -> BatchReadResult
     {
         self.problem = BatchProblem(kind, lineNumber: lineNumber ?? self.lines.lineNumber, column: column)
         return .bad
     }
 
-    /// Tells that a line is too long.
+    /// Reports that a line is too long.
     private mutating func tooLong() -> BatchReadResult {
         self.bad(.lineTooLong(byteCountMax: self.lines.lineByteCountMax))
     }
 
-    /// Gives the input up.
+    /// Refuses the whole input.
     private mutating func refuse(_ kind: BatchProblem.Kind) -> BatchReadResult {
         self.isRefused = true
         self.lines.discard()
@@ -138,7 +140,7 @@ import Glibc
 
     // MARK: Tokens
 
-    /// Reads on in a file of tokens.
+    /// Reads the next record of a file of tokens.
     private mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
         guard let payload = unsafe self.common else { return self.refuse(.missingPayload) }
         if self.usualToken(&record) {
@@ -162,7 +164,7 @@ import Glibc
         }
     }
 
-    /// Reads the line that nearly all are like, 64 digits and an end, for which no end need be searched.
+    /// Reads the usual line, 64 digits and a line feed, without searching for its end.
     @inline(__always)
     private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
         let end = self.lines.position + 2 * WireLimits.tokenByteCountUsual
@@ -177,7 +179,7 @@ import Glibc
 
     // MARK: JSON lines
 
-    /// Reads on in JSON lines; lines of white space only are passed over in silence.
+    /// Reads the next record of JSON lines, and skips blank lines.
     private mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
         while true {
             switch self.lines.next() {
@@ -197,7 +199,7 @@ import Glibc
         record.begin(lineNumber: self.lines.lineNumber)
         var fields = unsafe JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
-            if let fault = try fields.scan(into: &record) {
+            if let fault = try fields.scan(into: &record, self.options) {
                 return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
@@ -219,7 +221,7 @@ import Glibc
         return self.bad(kind, column: column)
     }
 
-    /// The payload where it stands when it has no white space to lose, else a copy without.
+    /// The payload in the line if it has no white space to remove, or else a copy without it.
     @inline(__always)
     private func payload(
         _ fields: borrowing JSONLineFields,
@@ -231,7 +233,7 @@ import Glibc
         return unsafe self.options.minifiesPayload ? self.minified(payload, measure) : payload
     }
 
-    /// The payload itself when nothing goes, else what is left of it, in the scratch memory.
+    /// The payload itself if there is nothing to remove, or else a minified copy in the scratch memory.
     @inline(__always)
     private func minified(_ payload: UnsafeRawBufferPointer, _ measure: PayloadMeasure) -> UnsafeRawBufferPointer? {
         guard measure.minifiedByteCount < measure.byteCount else { return unsafe payload }
@@ -244,13 +246,13 @@ import Glibc
 
     // MARK: CSV
 
-    /// Reads on in CSV; blank lines are passed over in silence.
+    /// Reads the next record of CSV, and skips blank lines.
     private mutating func nextRow(_ record: inout BatchRecord) -> BatchReadResult {
         while true {
             switch self.cutRow() {
             case .needMore: return .needMore
             case .end: return .end
-            // Without a header no row means anything.
+            // Without a header, no row can be read.
             case .bad(let problem): return self.csvColumns.isEmpty ? self.refuse(problem) : self.bad(problem)
             case .row(let row):
                 guard unsafe !row.trimmed.isEmpty else { continue }
@@ -262,10 +264,10 @@ import Glibc
         }
     }
 
-    /// Cuts off the next row, which ends at the first end of a line outside of quotes.
+    /// Cuts off the next row, which ends at the first line feed outside quotes.
     ///
-    /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind
-    /// the first line of it, so that one bad line costs no other.
+    /// An unbalanced quote would include everything after it. After such a row, the search restarts at its second line,
+    /// so that one bad line does not affect others.
     private mutating func cutRow() -> RowCut {
         if self.lines.isSkipping, let cut = self.lines.passLongLine() {
             if case .end = cut { return .end }
@@ -292,7 +294,7 @@ import Glibc
         return self.takeRow(first..<self.lines.filled, next: self.lines.filled)
     }
 
-    /// How many of the next eight bytes come before the first that is a quote or an LF; 0 when fewer than eight came.
+    /// The number of the next eight bytes before the first quote or line feed; 0 if fewer than eight bytes are there.
     @inline(__always)
     private func plainByteCount(at index: Int) -> Int {
         guard index + 8 <= self.lines.filled else { return 0 }
@@ -312,7 +314,7 @@ import Glibc
         return unsafe .row(self.lines.bytes(row))
     }
 
-    /// Passes over the first line of what is no row.
+    /// Skips the first line of an invalid row.
     private mutating func giveUpRow(_ kind: BatchProblem.Kind) -> RowCut {
         self.isInQuotes = false
         let newline = self.lines.newline(from: self.lines.position)
@@ -322,36 +324,50 @@ import Glibc
     }
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
-        var columns: [BatchColumn] = []
-        var fields = unsafe CSVFields(row)
-        while let field = fields.next() {
-            guard case .success(let field) = field else { return self.refuse(.misplacedQuote) }
-            guard let column = unsafe BatchColumn(field.bytes.trimmed) else {
-                return self.refuse(.unknownColumn(columns.count + 1))
-            }
-            guard !columns.contains(column) else { return self.refuse(.duplicateColumn(column)) }
-            columns.append(column)
+        let names = self.options.columns
+        guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.column($0) != nil }) else {
+            return self.refuse(.misplacedQuote)
         }
-        guard columns.contains(.token) else { return self.refuse(.missingColumn(.token)) }
-        guard unsafe self.common != nil || columns.contains(.payload) else {
-            return self.refuse(.missingColumn(.payload))
+        var columns: [BatchColumn?] = []
+        var unknown: BatchProblem.Kind?
+        var hasToken = false
+        for index in unsafe header.names.indices {
+            let text = unsafe header.names[index]
+            let column = unsafe names.column(text)
+            if let column, columns.contains(column) { return self.refuse(.duplicateColumn(column)) }
+            columns.append(column)
+            guard column == nil else { continue }
+            var token = BatchRecord().token
+            if text.count >= Self.tokenCharacterCountMin, unsafe DeviceTokenText.decode(text, into: &token) {
+                hasToken = true
+            }
+            if unknown == nil { unknown = unsafe .unknownColumn(ColumnName(text), number: columns.count) }
+        }
+        if hasToken { return self.refuse(.missingHeader) }
+        if let unknown, !self.options.ignoresUnknownColumns { return self.refuse(unknown) }
+        for column in [BatchColumn.token, .payload] where !columns.contains(column) {
+            if column == .payload, unsafe self.common != nil { continue }
+            return self.refuse(.missingColumn(column, mappedName: names.mappedName(of: column)))
         }
         self.csvColumns = columns
+        self.csvSeparator = header.separator
         return nil
     }
 
-    /// Reads a row, and goes back to its second line when its quotes are at fault.
+    /// A shorter text is not taken for a token where a name is expected.
+    private static let tokenCharacterCountMin = 32
+
+    /// Reads a row, and returns to its second line if its quotes are invalid.
     private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
         record.begin(lineNumber: self.lines.lineNumber)
         unsafe record.payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-        var fields = unsafe CSVFields(row)
+        var fields = unsafe CSVFields(row, separator: self.csvSeparator)
         var hasToken = false
         var count = 0
         var fault: BatchProblem.Kind?
         while let field = fields.next() {
             guard case .success(let field) = field else { return unsafe self.goBack(row: row, .misplacedQuote) }
-            if count < self.csvColumns.count, unsafe !field.bytes.trimmed.isEmpty {
-                let column = self.csvColumns[count]
+            if count < self.csvColumns.count, let column = self.csvColumns[count], unsafe !field.bytes.trimmed.isEmpty {
                 if column == .token { hasToken = true }
                 fault = fault ?? self.take(column, field, into: &record)
             }
@@ -360,7 +376,7 @@ import Glibc
         guard count == self.csvColumns.count else {
             return unsafe self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
         }
-        self.lines.lineNumber = unsafe record.lineNumber + Self.lineEndCount(row)
+        self.lines.lineNumber = unsafe record.lineNumber + row.lineEndCount
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
         if unsafe record.payload.isEmpty {
@@ -370,17 +386,6 @@ import Glibc
             unsafe record.payload = UnsafeRawBufferPointer(common)
         }
         return .record
-    }
-
-    private static func lineEndCount(_ row: UnsafeRawBufferPointer) -> Int {
-        guard var start = row.baseAddress else { return 0 }
-        let end = unsafe start + row.count
-        var count = 0
-        while let found = unsafe memchr(start, 0x0A, end - start) {
-            unsafe start = unsafe UnsafeRawPointer(found) + 1
-            count += 1
-        }
-        return count
     }
 
     private mutating func goBack(row: UnsafeRawBufferPointer, _ kind: BatchProblem.Kind) -> BatchReadResult {
@@ -432,7 +437,7 @@ import Glibc
         }
     }
 
-    /// Writes the text of an id as a JSON string, which no byte makes longer than six.
+    /// Writes the text of an id as a JSON string, in which no byte takes more than six.
     private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
         let room = self.options.lineByteCountMax
         let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])

@@ -2,27 +2,27 @@
 
 package import APNSWire
 
-/// One notification of batch input, whose bytes lie in the memory of the reader.
+/// One notification of batch input, whose bytes are in the memory of the reader.
 ///
-/// A caller makes one and has the reader fill it again and again, since to move a record costs more than to read a
+/// A caller makes one record and has the reader fill it repeatedly, because moving a record costs more than reading a
 /// token.
 ///
-/// - Important: ``payload`` and ``id`` are valid until the reader is asked for the next record, or filled.
+/// - Important: ``payload`` and ``id`` are valid until the reader reads the next record, or more bytes.
 @safe package struct BatchRecord {
-    /// The line that it begins at, counted from 1.
+    /// Its first line, counted from 1.
     package internal(set) var lineNumber = 0
-    /// The device; of no meaning before the first record is read.
+    /// The device; undefined before the first record is read.
     package var token = BatchRecord.noToken
-    /// The payload, checked, and minified where the options say so.
+    /// The payload, valid, and minified if the options require it.
     package internal(set) var payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Seconds since 1970, 0 for "do not store", `nil` where the input says nothing.
+    /// Seconds since 1970, 0 for "do not store", `nil` if the input has none.
     package internal(set) var expiry: UInt32?
-    /// 10 or 5, `nil` where the input says nothing.
+    /// 10 or 5, `nil` if the input has none.
     package internal(set) var priority: UInt8?
-    /// The JSON value that the result is told apart by, as it is written; empty where the input has none.
+    /// The JSON value that identifies the result, as it is in the input; empty if the input has none.
     package internal(set) var id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// Makes a record to be filled.
+    /// Makes an empty record.
     package init() {}
 
     private static let noToken: DeviceToken = {
@@ -32,7 +32,7 @@ package import APNSWire
         return token
     }()
 
-    /// Forgets what the input may leave out.
+    /// Clears the optional fields.
     @inline(__always)
     mutating func begin(lineNumber: Int) {
         self.lineNumber = lineNumber
@@ -42,18 +42,17 @@ package import APNSWire
     }
 }
 
-/// What a reader comes upon.
+/// What a reader found.
 @frozen
 package enum BatchReadResult: Hashable, Sendable {
-    /// A notification, which the record now holds.
+    /// A notification, which is now in the record.
     case record
-    /// A line that is passed over, for the reason in ``BatchReader/problem``; the next call goes on behind it.
+    /// An invalid line, for the reason in ``BatchReader/problem``; the next call continues after it.
     case bad
-    /// Nothing before more bytes come: fill the reader.
+    /// The reader needs more bytes.
     case needMore
-    /// The input as a whole cannot be read, for the reason in ``BatchReader/problem``; each further call returns
-    /// ``end``.
+    /// The input as a whole is refused, for the reason in ``BatchReader/problem``; each further call returns ``end``.
     case refused
-    /// All was read.
+    /// The input ended.
     case end
 }

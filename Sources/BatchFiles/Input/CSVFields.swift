@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The fields of one row of CSV, one after the other.
+/// The fields of one row of CSV, in order.
 ///
 /// - SeeAlso: RFC 4180, section 2.
 @safe package struct CSVFields {
@@ -8,14 +8,14 @@
     @safe package struct Field {
         /// The bytes, without the quotes around them.
         package let bytes: UnsafeRawBufferPointer
-        /// Whether a quote among the bytes stands there twice.
+        /// Whether the bytes contain doubled quotes.
         package let hasDoubledQuotes: Bool
 
-        /// Writes the bytes with each doubled quote made one; `target` must have room for all of them.
+        /// Writes the bytes with one quote for each doubled quote; `target` must have room for all of them.
         package func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
             var count = 0
             var index = 0
-            // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
+            // A word at a time. What is written after a quote is overwritten, and never overtakes what is read.
             while unsafe index + 8 <= self.bytes.count {
                 let word = unsafe self.bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 unsafe target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
@@ -37,18 +37,25 @@
         }
     }
 
-    /// A quote where none may be.
+    /// A quote where none is allowed.
     package struct MisplacedQuote: Error {}
 
     private let row: UnsafeRawBufferPointer
+    private let separator: UInt8
     private var index = 0
     private var isAtEnd = false
 
-    package init(_ row: UnsafeRawBufferPointer) {
+    /// Reads a row.
+    ///
+    /// - Parameters:
+    ///   - row: the row, without the end of its line.
+    ///   - separator: the byte between two fields.
+    package init(_ row: UnsafeRawBufferPointer, separator: UInt8 = UInt8(ascii: ",")) {
         unsafe self.row = unsafe row
+        self.separator = separator
     }
 
-    /// The next field; `nil` behind the last.
+    /// The next field; `nil` after the last one.
     package mutating func next() -> Result<Field, MisplacedQuote>? {
         guard !self.isAtEnd else { return nil }
         let field =
@@ -66,7 +73,7 @@
         return .success(field)
     }
 
-    /// How many bytes of a word come before the first quote, from the lowest byte on.
+    /// The number of bytes of a word before its first quote, from the lowest byte.
     @inline(__always)
     static func plainByteCount(_ word: UInt64) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -76,7 +83,7 @@
 
     private mutating func plain() -> Field? {
         let first = self.index
-        while unsafe self.index < self.row.count, unsafe self.row[self.index] != UInt8(ascii: ",") {
+        while unsafe self.index < self.row.count, unsafe self.row[self.index] != self.separator {
             guard unsafe self.row[self.index] != UInt8(ascii: "\"") else { return nil }
             self.index += 1
         }
@@ -106,11 +113,59 @@
                 self.index += 2
                 continue
             }
-            guard unsafe next == self.row.count || self.row[next] == UInt8(ascii: ",") else { return nil }
+            guard unsafe next == self.row.count || self.row[next] == self.separator else { return nil }
             let bytes = unsafe UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
             self.index = next
             return unsafe Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
         }
         return nil
+    }
+}
+
+/// The first row of CSV: the names of the columns, and the separator that they show.
+@safe struct CSVHeader {
+    /// The separator.
+    let separator: UInt8
+    /// The names, without white space and quotes around them.
+    let names: [UnsafeRawBufferPointer]
+
+    /// The bytes that may separate columns; the first one is the default.
+    private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), 0x09]
+
+    /// Reads a header; `nil` if a quote is misplaced or unbalanced.
+    ///
+    /// The separator is the one that gives the most known columns, and then the most columns.
+    ///
+    /// - Parameters:
+    ///   - row: the first row.
+    ///   - isKnown: whether a text is the name of a column.
+    init?(_ row: UnsafeRawBufferPointer, isKnown: (UnsafeRawBufferPointer) -> Bool) {
+        var best: (separator: UInt8, names: [UnsafeRawBufferPointer], knownCount: Int)?
+        for separator in Self.separators {
+            guard let names = unsafe Self.names(row, separator) else { continue }
+            let knownCount = unsafe names.count(where: isKnown)
+            if let best = unsafe best, unsafe (best.knownCount, best.names.count) >= (knownCount, names.count) {
+                continue
+            }
+            unsafe best = unsafe (separator, names, knownCount)
+        }
+        guard let best = unsafe best else { return nil }
+        self.separator = unsafe best.separator
+        unsafe self.names = unsafe best.names
+    }
+
+    private static func names(_ row: UnsafeRawBufferPointer, _ separator: UInt8) -> [UnsafeRawBufferPointer]? {
+        let quote = UInt8(ascii: "\"")
+        var (start, isQuoted) = (0, false)
+        var names: [UnsafeRawBufferPointer] = unsafe []
+        for index in 0...row.count {
+            if index < row.count, unsafe row[index] == quote { isQuoted.toggle() }
+            guard unsafe index == row.count || row[index] == separator && !isQuoted else { continue }
+            let name = unsafe UnsafeRawBufferPointer(rebasing: row[start..<index]).trimmed.withoutQuotes
+            guard unsafe !name.contains(quote) else { return nil }
+            unsafe names.append(name)
+            start = index + 1
+        }
+        return isQuoted ? nil : unsafe names
     }
 }

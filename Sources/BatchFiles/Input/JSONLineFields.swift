@@ -3,7 +3,7 @@
 import APNSPayload
 import APNSWire
 
-/// What one JSON line says, taken in one pass over it.
+/// The fields of one JSON line, read in one pass.
 @safe struct JSONLineFields: ~Copyable {
     private let line: UnsafeRawBufferPointer
     private let now: UInt32
@@ -13,7 +13,7 @@ import APNSWire
     private(set) var payloadOffset = 0
     private(set) var payloadMeasure: PayloadMeasure?
 
-    /// A fault that JSON does not know of.
+    /// A fault other than one of the JSON syntax.
     struct Fault {
         let kind: BatchProblem.Kind
         let byteOffset: Int
@@ -30,8 +30,17 @@ import APNSWire
         self.seen & 1 << column.rawValue != 0
     }
 
-    /// Reads the line into a record, but for the payload, of which it learns the place; `nil` when all is well.
-    mutating func scan(into record: inout BatchRecord) throws(ScanFailure) -> Fault? {
+    /// Reads the line into a record, except for the payload, of which it stores the place.
+    ///
+    /// - Parameters:
+    ///   - record: the record.
+    ///   - options: which keys there are.
+    /// - Returns: what is wrong; `nil` if the line is valid.
+    /// - Throws: `ScanFailure` if the line is not JSON.
+    mutating func scan(
+        into record: inout BatchRecord,
+        _ options: borrowing BatchOptions
+    ) throws(ScanFailure) -> Fault? {
         var scanner = unsafe JSONScanner(self.line)
         try scanner.begin()
         let kind = try scanner.kind()
@@ -40,8 +49,13 @@ import APNSWire
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
             let byteOffset = name.byteOffset - 1
-            guard let column = self.column(name, scanner) else {
-                return Fault(kind: .unknownKey(self.plain(name, scanner)), byteOffset: byteOffset)
+            guard let column = self.column(name, scanner, options.columns) else {
+                guard options.ignoresUnknownColumns else {
+                    let name = unsafe ColumnName(name.hasEscapes ? Self.none : scanner.bytes(of: name))
+                    return Fault(kind: .unknownKey(name), byteOffset: byteOffset)
+                }
+                try scanner.skipValue(enclosedBy: 1)
+                continue
             }
             guard !self.has(column) else {
                 return Fault(kind: .duplicateKey(column), byteOffset: byteOffset)
@@ -86,7 +100,9 @@ import APNSWire
     ) throws(ScanFailure) -> Fault? {
         let first = scanner.byteOffset
         let kind = try scanner.kind()
-        guard kind == .string else { return Fault(kind: .wrongKind("token", found: kind), byteOffset: first) }
+        guard kind == .string else {
+            return Fault(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
+        }
         let string = try scanner.string()
         let isToken =
             unsafe string.hasEscapes
@@ -95,7 +111,7 @@ import APNSWire
         return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
     }
 
-    /// Some libraries write a slash, which base64 has, with a backslash before it.
+    /// Some libraries escape slashes, which base64 contains.
     @inline(never)
     private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
         unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
@@ -123,7 +139,7 @@ import APNSWire
         case .string:
             unsafe text = unsafe scanner.bytes(of: try scanner.string())
         case let kind:
-            return Fault(kind: .wrongKind("expiry", found: kind), byteOffset: first)
+            return Fault(kind: .wrongKind("expiry", found: kind, expected: [.number, .string]), byteOffset: first)
         }
         switch unsafe BatchExpiry.parse(text, now: self.now) {
         case .success(let moment):
@@ -149,34 +165,37 @@ import APNSWire
             record.priority = unsafe BatchReader.priority(text)
             return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
         case let kind:
-            return Fault(kind: .wrongKind("priority", found: kind), byteOffset: first)
+            return Fault(kind: .wrongKind("priority", found: kind, expected: .number), byteOffset: first)
         }
     }
 
     @inline(__always)
-    private func column(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
-        guard !name.hasEscapes else { return self.escapedColumn(name, scanner) }
-        return unsafe BatchColumn(scanner.bytes(of: name))
+    private func column(
+        _ name: JSONString,
+        _ scanner: JSONScanner,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchColumn? {
+        guard !name.hasEscapes else { return self.escapedColumn(name, scanner, columns) }
+        return unsafe columns.column(scanner.bytes(of: name))
     }
 
     @inline(never)
-    private func escapedColumn(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
-        unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { target in
+    private func escapedColumn(
+        _ name: JSONString,
+        _ scanner: JSONScanner,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchColumn? {
+        unsafe withUnsafeTemporaryAllocation(byteCount: scanner.bytes(of: name).count, alignment: 8) { target in
             guard let byteCount = unsafe scanner.decode(name, into: target) else { return nil }
-            return unsafe BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
+            return unsafe columns.column(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
         }
     }
 
-    /// The name of an unknown key, where it cannot be a token, nor break a terminal.
-    private func plain(_ name: JSONString, _ scanner: JSONScanner) -> String? {
-        let bytes = unsafe scanner.bytes(of: name)
-        let isPlain = unsafe bytes.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
-        return unsafe isPlain && 1...32 ~= bytes.count ? String(decoding: bytes, as: UTF8.self) : nil
-    }
+    private static var none: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: nil, count: 0) }
 }
 
 extension BatchReader {
-    /// Reads a priority; `nil` for what is none.
+    /// Reads a priority; `nil` if it is invalid.
     static func priority(_ text: UnsafeRawBufferPointer) -> UInt8? {
         switch text.count {
         case 1 where unsafe text[0] == UInt8(ascii: "5"): 5

@@ -2,31 +2,31 @@
 
 import Glibc
 
-/// Cuts input of any length into lines, in memory of a constant size and without I/O of its own.
+/// Splits input of any length into lines, in constant memory and without I/O.
 ///
-/// Call ``next()`` until it says ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF and a
-/// last line without an end are all taken.
+/// Call ``next()`` until it returns ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF, and
+/// a last line without an end are accepted.
 @safe struct LineReader: ~Copyable {
-    /// The longest line, in bytes without its end; what is longer is passed over unbuffered.
+    /// The longest line, in bytes without its end; a longer one is skipped without buffering it.
     let lineByteCountMax: Int
-    /// The bytes that came; those that are not read yet are from `position` to `filled`.
+    /// The bytes that were read; those from `position` to `filled` are not consumed yet.
     let block: UnsafeMutableRawBufferPointer
     var position = 0
     private(set) var filled = 0
-    /// The bytes from `position` on that are known to hold no end of a line.
+    /// The number of bytes after `position` that are known to contain no line feed.
     var searched = 0
-    /// The line that was read last, counted from 1.
+    /// The last line that was consumed, counted from 1.
     var lineNumber = 0
-    /// Whether the rest of a line is passed over that was told about.
+    /// Whether the rest of a line that was reported is skipped.
     var isSkipping = false
     private(set) var isFinished = false
     private var isAtStart = true
 
-    /// What comes next.
+    /// The next part of the input.
     @safe enum Cut {
-        /// A line, without its end; valid until more bytes come.
+        /// A line, without its end; valid until more bytes are read.
         case line(UnsafeRawBufferPointer)
-        /// A line that is too long; the next call goes on behind it.
+        /// A line that is too long; the next call continues after it.
         case tooLong
         case needMore
         case end
@@ -36,7 +36,7 @@ import Glibc
         precondition(lineByteCountMax > 0, "A line needs room.")
         precondition(blockByteCount > 0, "A block needs room.")
         self.lineByteCountMax = lineByteCountMax
-        // Somewhat more, since the end of the longest line and the word it is found in may be there already.
+        // More, because the end of the longest line and the word in which it is found may be there too.
         unsafe self.block = .allocate(byteCount: blockByteCount + lineByteCountMax + 64, alignment: 64)
     }
 
@@ -44,11 +44,11 @@ import Glibc
 
     // MARK: Bytes
 
-    /// Lends free memory to be read into.
+    /// Reads more bytes into free memory.
     ///
     /// - Parameter read: returns how many bytes it wrote, and 0 for the end of the input.
     /// - Returns: what `read` returned.
-    /// - Throws: what `read` throws; nothing is lost then.
+    /// - Throws: what `read` throws; no bytes are lost then.
     mutating func fill<Failure: Error>(
         _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) -> Int {
@@ -70,7 +70,7 @@ import Glibc
         self.filled = rest
     }
 
-    /// Gives up what came.
+    /// Discards the bytes that were read.
     mutating func discard() { self.position = self.filled }
 
     func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
@@ -79,7 +79,7 @@ import Glibc
 
     // MARK: Lines
 
-    /// Passes a byte order mark at the beginning; `false` where too little came to tell.
+    /// Skips a byte order mark at the beginning; `false` if there are too few bytes to decide.
     @inline(__always)
     mutating func passByteOrderMark() -> Bool { !self.isAtStart || self.passMarkAtStart() }
 
@@ -119,7 +119,7 @@ import Glibc
         return self.line(first..<self.filled)
     }
 
-    /// Takes a line that ends there.
+    /// Consumes a line that ends there.
     @inline(__always)
     mutating func take(through end: Int) {
         self.position = end
@@ -127,7 +127,7 @@ import Glibc
         self.lineNumber += 1
     }
 
-    /// Passes the rest of a line that was told about; `nil` when the next line begins.
+    /// Skips the rest of a line that was reported; `nil` if the next line begins.
     mutating func passLongLine() -> Cut? {
         guard let newline = self.newline(from: self.position) else {
             self.position = self.filled
@@ -143,12 +143,12 @@ import Glibc
         return unsafe line.count <= self.lineByteCountMax ? .line(self.bytes(line)) : .tooLong
     }
 
-    /// What of a line comes before the CR of its end.
+    /// The line without the CR of its end.
     func withoutCarriageReturn(_ range: Range<Int>) -> Range<Int> {
         unsafe !range.isEmpty && self.block[range.upperBound - 1] == 0x0D ? range.dropLast() : range
     }
 
-    /// The index of the next LF that came.
+    /// The index of the next LF.
     @inline(__always)
     func newline(from first: Int) -> Int? {
         guard first < self.filled, let base = unsafe self.block.baseAddress else { return nil }

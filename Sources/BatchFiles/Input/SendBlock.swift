@@ -2,19 +2,19 @@
 
 import APNSWire
 
-/// Lines of a batch that were read ahead, in memory that is used again.
+/// Lines of a batch that were read ahead, in memory that is reused.
 ///
-/// Whoever holds a block has it for itself: blocks are handed on, and never used by two threads at a time.
+/// A block has one owner: blocks are passed on, and two threads never use one at the same time.
 @safe final class SendBlock: @unchecked Sendable {
-    /// What is to become of a line.
+    /// What to do with a line.
     enum Kind {
-        /// It is to be sent.
+        /// Send it.
         case due
-        /// It cannot be read, for the next reason in ``SendBlock/problems``.
+        /// Report it as invalid, for the next reason in ``SendBlock/problems``.
         case bad
-        /// Its token is on the purge list.
+        /// Suppress it, because its token is on the purge list.
         case dead
-        /// It may have been written in an earlier run, and must not be written again.
+        /// Do not write it again, because an earlier run may have written it.
         case doubted
     }
 
@@ -31,9 +31,9 @@ import APNSWire
         fileprivate var idByteCount = 0
     }
 
-    /// So many lines are handed on at a time.
+    /// The number of lines in a block.
     static let countMax = 1024
-    /// Enough for that many usual lines; a longer line has a block for itself.
+    /// Enough for that many usual lines; a longer line gets a block of its own.
     private static let byteCountUsual = 131_072
 
     private let entries = UnsafeMutablePointer<Entry>.allocate(capacity: SendBlock.countMax)
@@ -42,14 +42,14 @@ import APNSWire
     /// The payload of lines without their own.
     private var common = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// How many lines there are.
+    /// The number of lines.
     private(set) var count = 0
     /// Where the input stood before the first line, and behind the last.
     var (start, end) = (BatchPosition(), BatchPosition())
-    /// Why lines cannot be read, in their order.
+    /// What is wrong with the invalid lines, in order.
     private(set) var problems: [BatchProblem] = []
 
-    // What an entry consists of needs no end of life of its own.
+    // Entries need no deinitialization.
     deinit {
         unsafe self.entries.deallocate()
         unsafe self.bytes.deallocate()
@@ -57,7 +57,7 @@ import APNSWire
 
     /// Empties the block.
     ///
-    /// - Parameter common: the payload of lines without their own, which must live as long as the lines.
+    /// - Parameter common: the payload of lines without their own, which must be valid as long as the lines.
     func removeAll(common: UnsafeRawBufferPointer) {
         self.count = 0
         self.byteCount = 0
@@ -65,7 +65,7 @@ import APNSWire
         unsafe self.common = unsafe common
     }
 
-    /// Takes a line, with its payload and id.
+    /// Appends a line, with its payload and id.
     ///
     /// - Returns: whether there was room.
     func append(_ record: borrowing BatchRecord, _ kind: Kind) -> Bool {
@@ -76,7 +76,7 @@ import APNSWire
         let offset = self.byteCount
         if !isCommon { unsafe self.copy(record.payload) }
         unsafe self.copy(record.id)
-        // In place, since to move an entry costs more than to read a token.
+        // In place, because moving an entry costs more than reading a token.
         unsafe (self.entries + self.count).initialize(
             to: Entry(
                 kind: kind,
@@ -94,7 +94,7 @@ import APNSWire
         return true
     }
 
-    /// Takes a line that cannot be read.
+    /// Appends an invalid line.
     ///
     /// - Returns: whether there was room.
     func append(_ problem: BatchProblem, _ token: DeviceToken) -> Bool {
@@ -106,7 +106,7 @@ import APNSWire
         return true
     }
 
-    /// Lends a line with its payload and id.
+    /// Calls `body` with a line, its payload and its id.
     @inline(__always)
     func withEntry<Value>(
         at index: Int,
@@ -124,7 +124,7 @@ import APNSWire
         return try unsafe body(entry.pointee, payload, id)
     }
 
-    /// Makes room where the block is empty.
+    /// Whether there is room; an empty block makes room.
     private func hasRoom(for byteCount: Int) -> Bool {
         guard self.count < SendBlock.countMax else { return false }
         guard unsafe byteCount > self.bytes.count - self.byteCount else { return true }

@@ -5,19 +5,24 @@ import Glibc
 import NIOConcurrencyHelpers
 import SystemPackage
 
-/// The bytes of a batch, in a file or a stream.
+/// The bytes of a batch, in a file or a stream, decompressed where they are gzip.
 ///
-/// Reading waits, as an event loop must not: see ``SendReader``.
+/// Reading blocks, which an event loop must not do: see ``SendReader``.
 package final class SendInput: Sendable {
     package let name: String
+    /// The size of the file as it is stored; `nil` for a stream.
     package let byteCountTotal: UInt64?
     private let descriptor: CInt
     private let isOwned: Bool
     private let isStream: Bool
+    private let decoder: InputDecoder
     private let abandoned = NIOLockedValueBox(false)
+    private let expectation = NIOLockedValueBox(InputExpectation.document)
+    /// The content of a gzip file, once all of it was decompressed.
+    private let measured = NIOLockedValueBox<InputContent?>(nil)
     private let readCounter = NIOLockedValueBox<UInt64>(0)
 
-    /// So many bytes are read at a time.
+    /// The number of bytes that are read at a time.
     private static let portionByteCountMax = 262_144
 
     /// Opens a file.
@@ -25,17 +30,17 @@ package final class SendInput: Sendable {
     /// - Parameters:
     ///   - path: the file; `-` is standard input.
     ///   - standardInput: the descriptor that `-` stands for.
-    /// - Throws: ``BatchFileError`` where the file cannot be opened.
+    /// - Throws: ``BatchFileError`` if the file cannot be opened.
     package init(path: String, standardInput: CInt = 0) throws {
-        self.isOwned = path != "-"
-        self.name = self.isOwned ? path : "standard input"
-        self.descriptor = unsafe self.isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
-        guard self.descriptor >= 0 else {
-            throw BatchFileError(.unreadable, "Cannot read \(path): \(Errno(rawValue: errno)).")
-        }
+        let isOwned = path != "-"
+        let name = isOwned ? path : "standard input"
+        let descriptor = unsafe isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
+        (self.isOwned, self.name, self.descriptor) = (isOwned, name, descriptor)
+        self.decoder = unsafe InputDecoder { try unsafe SendInput.read(descriptor, into: $0, name) }
+        guard descriptor >= 0 else { throw SendInput.failure(path, errno) }
         var status = stat()
-        guard unsafe fstat(self.descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
-            throw BatchFileError(.unreadable, "Cannot read \(path): it is a directory.")
+        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
+            throw BatchFileError(.unreadable, "cannot read \(path): it is a directory")
         }
         self.isStream = status.st_mode & S_IFMT != S_IFREG
         self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
@@ -45,17 +50,76 @@ package final class SendInput: Sendable {
         if self.isOwned, self.descriptor >= 0 { close(self.descriptor) }
     }
 
+    /// Sets what the command expects, and checks a file before anything is created or sent for it.
+    ///
+    /// A gzip file is decompressed once, so that nothing is sent from a damaged one.
+    ///
+    /// - Parameters:
+    ///   - expectation: what the command expects.
+    ///   - isWaiting: whether to wait for the first bytes of a stream and check them now, not when they are read.
+    /// - Throws: ``BatchFileError`` if the content is not what the command expects.
+    package func begin(expecting expectation: InputExpectation, isWaiting: Bool = false) throws {
+        self.expectation.withLockedValue { $0 = expectation }
+        guard !self.isStream || isWaiting else { return }
+        try self.explaining { try self.decoder.recognize(expecting: expectation) }
+        if !self.isStream, self.isGzip { try self.measureGzip() }
+    }
+
+    private var isGzip: Bool { self.peek(GzipDecoder.magic.count) == GzipDecoder.magic }
+
+    private func measureGzip() throws {
+        var content = InputContent()
+        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
+        var offset = 0
+        try self.explaining {
+            var decoder = try GzipDecoder()
+            while true {
+                let count = try unsafe portion.withUnsafeMutableBytes { memory in
+                    let count = try unsafe decoder.read(into: memory) { memory in
+                        let count = try unsafe self.read(into: memory, at: offset)
+                        offset += count
+                        return count
+                    }
+                    unsafe content.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
+                    return count
+                }
+                if count == 0 { break }
+            }
+        }
+        content.finish()
+        self.measured.withLockedValue { $0 = content }
+    }
+
+    /// Turns failures of the decoder into errors that name the file.
+    private func explaining<Value>(_ body: () throws -> Value) throws -> Value {
+        do {
+            return try body()
+        } catch let error as UnexpectedContentError {
+            let advice = error.content.advice(file: self.isOwned ? self.name : nil)
+            throw BatchFileError(.badData, "\(self.name): this is \(advice)")
+        } catch let failure as GzipDecoder.Failure {
+            switch failure {
+            case .truncated:
+                throw BatchFileError(.badData, "\(self.name): the gzip data is truncated; copy or create it again")
+            case .corrupt:
+                throw BatchFileError(.badData, "\(self.name): the gzip data is corrupt; copy or create it again")
+            case .outOfMemory:
+                throw BatchFileError(.unreadable, "cannot read \(self.name): not enough memory to decompress it")
+            }
+        }
+    }
+
     /// Whether a path leads to the file that is read.
     package func isSameFile(as path: String) -> Bool {
         guard !self.isStream, let file = FileIdentity(descriptor: self.descriptor) else { return false }
         return FileIdentity(path: path) == file
     }
 
-    /// Refuses outputs that would be written over what is read, or over one another.
+    /// Refuses outputs that would overwrite an input or one another.
     ///
     /// - Parameters:
     ///   - outputs: each with the option that names it.
-    ///   - read: other files that are read.
+    ///   - read: the other inputs.
     /// - Throws: ``BatchFileError``.
     package func check(
         outputs: [(option: String, path: String)],
@@ -65,16 +129,19 @@ package final class SendInput: Sendable {
             if self.isSameFile(as: output.path) || read.contains(where: { Self.isSame($0, output.path) }) {
                 throw BatchFileError(
                     .unsuitable,
-                    "\(output.path) is read from; give \(output.option) a file of its own."
+                    "\(output.option) \(output.path): this file is also an input; choose another file"
                 )
             }
             if let other = outputs[..<index].first(where: { Self.isSame($0.path, output.path) }) {
-                throw BatchFileError(.unsuitable, "\(other.option) and \(output.option) cannot be the same file.")
+                throw BatchFileError(
+                    .unsuitable,
+                    "\(other.option) and \(output.option) name the same file; choose another one"
+                )
             }
         }
     }
 
-    /// Whether two paths lead to one file, or will.
+    /// Whether two paths name the same file, whether or not it exists.
     private static func isSame(_ path: String, _ other: String) -> Bool {
         if let file = FileIdentity(path: path), let otherFile = FileIdentity(path: other), file.isRegular {
             return file == otherFile
@@ -87,56 +154,100 @@ package final class SendInput: Sendable {
             == start.pushing(FilePath(other)).lexicallyNormalized()
     }
 
-    /// Reads bytes of a file without taking them.
-    package func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
+    /// Reads stored bytes of a file without consuming them.
+    private func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
         guard !self.isStream else { return [] }
         return unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
             count = unsafe max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
         }
     }
 
-    /// Counts the lines of a file, without taking any.
-    package func lineCount() throws -> UInt64 {
-        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
-        var (count, offset, last): (UInt64, off_t, UInt8) = (0, 0, 0x0A)
-        while true {
-            let portionCount = unsafe pread(self.descriptor, &portion, portion.count, offset)
-            if portionCount < 0, errno == EINTR { continue }
-            guard portionCount >= 0 else { throw SendInput.failure(self.name, errno) }
-            // The last line may have no end.
-            guard portionCount > 0 else { return last == 0x0A ? count : count + 1 }
-            for byte in portion[..<portionCount] where byte == 0x0A { count += 1 }
-            last = portion[portionCount - 1]
-            offset += off_t(portionCount)
-        }
+    /// The content of a file, to tell batches apart: its number of bytes, and its first and last bytes.
+    ///
+    /// A gzip file has the content of the file that was compressed.
+    ///
+    /// - Returns: `nil` for a stream.
+    func content() throws -> (byteCount: UInt64, head: [UInt8], tail: [UInt8])? {
+        guard let byteCount = self.byteCountTotal else { return nil }
+        if let content = try self.gzipContent() { return (content.byteCount, content.head, content.tail) }
+        let edge = InputContent.edgeByteCount
+        return (byteCount, self.peek(edge), self.peek(edge, at: max(0, Int(byteCount) - edge)))
     }
 
-    /// How many bytes of the file or stream were read.
-    package var readByteCount: UInt64 { self.readCounter.withLockedValue { $0 } }
+    private func gzipContent() throws -> InputContent? {
+        if let content = self.measured.withLockedValue({ $0 }) { return content }
+        guard self.isGzip else { return nil }
+        try self.measureGzip()
+        return self.measured.withLockedValue { $0 }
+    }
 
-    /// Puts the next bytes into memory, and waits for them where they are not there yet.
-    package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+    /// Counts the lines of a file without consuming any.
+    package func lineCount() throws -> UInt64 {
+        if let content = try self.gzipContent() { return content.lineCount }
+        var content = InputContent()
+        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
         while true {
-            let count = unsafe Glibc.read(self.descriptor, memory.baseAddress, memory.count)
-            if count >= 0 {
-                self.readCounter.withLockedValue { $0 += UInt64(count) }
+            let offset = Int(content.byteCount)
+            let count = try unsafe portion.withUnsafeMutableBytes { memory in
+                let count = try unsafe self.read(into: memory, at: offset)
+                unsafe content.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
                 return count
             }
+            if count == 0 { break }
+        }
+        content.finish()
+        return content.lineCount
+    }
+
+    private func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws -> Int {
+        while true {
+            let count = unsafe pread(self.descriptor, memory.baseAddress, memory.count, offset)
+            if count >= 0 { return count }
             guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
         }
     }
 
-    /// The longest line that is lent, in bytes without its end.
+    /// Copies the next bytes to memory, and waits for them if necessary.
+    ///
+    /// - Returns: the number of bytes; 0 at the end.
+    /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch.
+    package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        let expectation = self.expectation.withLockedValue { $0 }
+        let count = try self.explaining { try unsafe self.decoder.read(into: memory, expecting: expectation) }
+        self.readCounter.withLockedValue { $0 = self.decoder.rawByteCount }
+        return count
+    }
+
+    /// How many bytes of the file or stream were read, before decompression.
+    package var readByteCount: UInt64 { self.readCounter.withLockedValue { $0 } }
+
+    private static func read(
+        _ descriptor: CInt,
+        into memory: UnsafeMutableRawBufferPointer,
+        _ name: String
+    ) throws -> Int {
+        while true {
+            let count = unsafe Glibc.read(descriptor, memory.baseAddress, memory.count)
+            if count >= 0 { return count }
+            guard errno == EINTR else { throw SendInput.failure(name, errno) }
+        }
+    }
+
+    /// The length limit of a line, in bytes without its end.
     private static let lineByteCountMax = 65_536
 
-    /// Lends each line with its number from 1, without white space at its ends; blank lines and those that begin with
-    /// `#` count for nothing.
+    /// Calls `body` with each line and its number from 1.
+    ///
+    /// Blank lines and lines that begin with `#` are skipped.
     ///
     /// - Parameters:
-    ///   - onProblem: is told of each line that cannot be lent, with its bytes; with none where it is too long.
-    ///   - body: is lent the others.
+    ///   - keepsTabs: whether tabs at the ends of a line remain, because they may separate empty columns; all other
+    ///     white space at the ends is removed.
+    ///   - onProblem: is called for each line that cannot be read, with its bytes; with none if it is too long.
+    ///   - body: is called for the others.
     /// - Throws: ``BatchFileError``, and what `body` throws.
     package func forEachLine(
+        keepsTabs: Bool = false,
         onProblem: (BatchProblem, _ bytes: [UInt8]) -> Void,
         _ body: (_ text: String, _ lineNumber: Int) throws -> Void
     ) throws {
@@ -152,8 +263,9 @@ package final class SendInput: Sendable {
                 let problem = BatchProblem.Kind.lineTooLong(byteCountMax: SendInput.lineByteCountMax)
                 onProblem(BatchProblem(problem, lineNumber: lines.lineNumber), [])
             case .line(let line):
-                let line = unsafe line.trimmed
-                guard let first = unsafe line.first, first != UInt8(ascii: "#") else { continue }
+                let trimmed = unsafe line.trimmed
+                guard let first = unsafe trimmed.first, first != UInt8(ascii: "#") else { continue }
+                let line = unsafe keepsTabs ? line.trimmed(where: { $0 != 0x09 }) : trimmed
                 if let text = unsafe String(validating: line, as: UTF8.self) {
                     try body(text, lines.lineNumber)
                 } else {
@@ -163,9 +275,9 @@ package final class SendInput: Sendable {
         }
     }
 
-    /// Reads all there is.
+    /// Reads everything.
     ///
-    /// - Returns: `nil` where that is more than `byteCountMax` bytes.
+    /// - Returns: `nil` if there are more than `byteCountMax` bytes.
     package func readAll(byteCountMax: Int) throws -> [UInt8]? {
         var bytes: [UInt8] = []
         var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
@@ -177,13 +289,13 @@ package final class SendInput: Sendable {
         return nil
     }
 
-    /// Whether no more is to be read.
+    /// Whether reading was abandoned.
     package var isAbandoned: Bool { self.abandoned.withLockedValue { $0 } }
 
-    /// No more is to be read.
+    /// Stops reading.
     package func abandon() { self.abandoned.withLockedValue { $0 = true } }
 
     private static func failure(_ name: String, _ error: CInt) -> BatchFileError {
-        BatchFileError(.unreadable, "Cannot read \(name): \(Errno(rawValue: error)).")
+        BatchFileError(.unreadable, "cannot read \(name): \(Errno(rawValue: error))")
     }
 }

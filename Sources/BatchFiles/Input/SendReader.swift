@@ -4,17 +4,17 @@ package import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
 
-/// Says something about a token; called on the thread that reads.
+/// A test of a token; called on the thread that reads.
 package typealias TokenPredicate = @Sendable (borrowing DeviceToken) throws -> Bool
 
-/// Reads a batch ahead on a thread of its own, so that no event loop waits for a disk, a pipe or the purge list.
+/// Reads a batch ahead on its own thread, so that no event loop waits for a disk, a pipe or the purge list.
 final class SendReader: @unchecked Sendable {
-    /// What came of asking for lines.
+    /// The answer to a request for lines.
     enum Portion {
         case block(SendBlock)
-        /// None are there yet; the reader says when there are.
+        /// There are none yet; the reader calls back when there are.
         case later
-        /// There are no more, for a reason where the input is to blame.
+        /// There are no more; with an error if the input is at fault.
         case end((any Error)?)
     }
 
@@ -36,17 +36,17 @@ final class SendReader: @unchecked Sendable {
     // Used by one job of the queue at a time.
     private var parser: SendParser
 
-    /// So many blocks are read ahead.
+    /// The number of blocks that are read ahead.
     private static let blockCountMax = 3
-    /// When so few are left, reading goes on: to wake the thread for each block would cost more than the block.
+    /// Reading resumes when only this many are left: waking the thread for each block costs more than the block.
     private static let blockCountLow = 1
 
     /// - Parameters:
     ///   - input: the batch.
-    ///   - reader: makes lines of it.
-    ///   - past: what an earlier run left.
-    ///   - sendsDoubted: whether what may have been written by an earlier run is sent again.
-    ///   - isDead: says of a token whether it is dead; `nil` where none is known.
+    ///   - reader: splits it into lines.
+    ///   - past: the state that an earlier run left.
+    ///   - sendsDoubted: whether lines that an earlier run may have written are sent again.
+    ///   - isDead: whether a token is dead; `nil` without a purge list.
     init(
         _ input: SendInput,
         _ reader: consuming BatchReader,
@@ -58,19 +58,19 @@ final class SendReader: @unchecked Sendable {
         self.parser = SendParser(input, reader, past: past, sendsDoubted: sendsDoubted, isDead: isDead)
     }
 
-    /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
+    /// Reads the beginning of a file, so that no connection is made for an input that is refused.
     func prepare() {
         guard self.input.byteCountTotal != nil else { return }
         self.state.withLockedValue { self.schedule(&$0) }
         self.queue.sync {}
     }
 
-    /// What to do when there are lines after there were none.
+    /// Sets what to call when there are lines after there were none.
     func whenReady(_ wake: @escaping @Sendable () -> Void) {
         self.state.withLockedValue { $0.wake = wake }
     }
 
-    /// The next lines, without waiting for any.
+    /// The next lines, without waiting.
     func next() -> Portion {
         self.state.withLockedValue { state in
             self.schedule(&state)
@@ -84,7 +84,7 @@ final class SendReader: @unchecked Sendable {
         }
     }
 
-    /// Takes back a block whose lines were all taken.
+    /// Takes back a block whose lines were all used.
     func reuse(_ block: SendBlock) {
         self.state.withLockedValue { state in
             if state.spare.count < SendReader.blockCountMax { state.spare.append(block) }
@@ -92,7 +92,7 @@ final class SendReader: @unchecked Sendable {
         }
     }
 
-    /// Reads no more, and waits until no token is being looked up.
+    /// Stops reading, and waits until no token is being looked up.
     func stop() {
         self.input.abandon()
         while self.state.withLockedValue({ $0.isParsing }) { self.parsed.wait() }
@@ -121,7 +121,7 @@ final class SendReader: @unchecked Sendable {
         }
     }
 
-    /// Memory for further lines; `nil` where none are to be read now.
+    /// Memory for more lines; `nil` if none are to be read now.
     private func nextSpare() -> SendBlock? {
         self.state.withLockedValue { state in
             guard state.end == nil, !self.input.isAbandoned, state.blocks.count < SendReader.blockCountMax else {
@@ -159,11 +159,11 @@ final class SendReader: @unchecked Sendable {
     }
 }
 
-/// Makes lines of the bytes of a batch, and tells what is to become of each.
+/// Splits the bytes of a batch into lines, and decides what to do with each.
 ///
-/// A structure, so that a whole block is one access to it.
+/// A structure, so that one access to it covers a whole block.
 private struct SendParser: ~Copyable {
-    /// Why no further line was made.
+    /// Why there is no further line.
     enum Stop {
         case full
         case needMore
@@ -176,7 +176,7 @@ private struct SendParser: ~Copyable {
     private let past: SendJournal.Past
     private let sendsDoubted: Bool
     private let isDead: TokenPredicate?
-    /// What is read, and found no room.
+    /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
     private var readByteCount: UInt64 = 0
     /// The line of the first record; `nil` until it came.
@@ -196,7 +196,7 @@ private struct SendParser: ~Copyable {
         self.isDead = isDead
     }
 
-    /// The payload of lines without their own; lives as long as the reader.
+    /// The payload of lines without their own; valid as long as the reader.
     var common: UnsafeRawBufferPointer {
         unsafe UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0))
     }
@@ -262,7 +262,7 @@ private struct SendParser: ~Copyable {
         !self.past.settled.ranges.isEmpty && self.past.settled.contains(UInt64(line ?? 0))
     }
 
-    /// What is to become of the record; `nil` where it has its outcome.
+    /// What to do with the record; `nil` if it has an outcome already.
     private func kind() throws -> SendBlock.Kind? {
         if self.isSettled(self.record.lineNumber) { return nil }
         if !self.sendsDoubted, !self.past.doubted.ranges.isEmpty,

@@ -102,9 +102,6 @@ package final class SendJournal {
         }
     }
 
-    /// So many first and last bytes of the input tell it from another one.
-    private static let peekByteCount = 65_536
-
     /// Opens the journal of a batch, or begins one where there is none.
     ///
     /// - Parameters:
@@ -114,23 +111,23 @@ package final class SendJournal {
     ///   - results: the results file, where there is one.
     /// - Throws: ``BatchFileError`` where the file cannot be used.
     package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
-        guard let byteCount = input.byteCountTotal else {
+        guard let content = try input.content() else {
             throw BatchFileError(
                 .unsuitable,
-                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
+                "--journal requires a batch in a file; save standard input or the stream to a file first"
             )
         }
         try SendJournal.checkEmptied(path, results: results)
         var hash = FNV1aHash()
-        hash.add(input.peek(SendJournal.peekByteCount))
-        hash.add(input.peek(SendJournal.peekByteCount, at: max(0, Int(byteCount) - SendJournal.peekByteCount)))
+        hash.add(content.head)
+        hash.add(content.tail)
         hash.add(payload ?? [])
-        let name = "\(byteCount)-\(String(hash.value, radix: 16))"
+        let name = "\(content.byteCount)-\(String(hash.value, radix: 16))"
         try self.init(path: path, input: name) { try input.lineCount() }
     }
 
-    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
-    /// be sent again unflagged.
+    /// Refuses an empty journal if there are results: its records were lost, and all notifications would be sent again
+    /// without being flagged as possible duplicates.
     private static func checkEmptied(_ journal: String, results: String?) throws {
         var (status, resultsStatus) = (stat(), stat())
         guard let results, unsafe stat(journal, &status) == 0, status.st_size == 0,
@@ -139,16 +136,16 @@ package final class SendJournal {
         else { return }
         throw BatchFileError(
             .badData,
-            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
-                + "Restore it, or remove both files to send everything again."
+            "\(journal) is empty, but \(results) has results, so records of the journal were lost; nothing was sent; "
+                + "restore it, or delete both files to send everything again"
         )
     }
 
-    /// Only a file keeps what it is given.
+    /// Only a regular file keeps its content.
     private static func checkKind(_ path: String) throws {
         var status = stat()
         guard unsafe path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
-        throw BatchFileError(.unsuitable, "\(path) is not a regular file; give --journal a file of its own.")
+        throw BatchFileError(.unsuitable, "--journal \(path) is not a regular file; choose another file")
     }
 
     /// Appends records, each with the end of its line.

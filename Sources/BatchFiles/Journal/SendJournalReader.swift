@@ -10,13 +10,13 @@ import APNSWire
 struct SendJournalReader {
     /// What is wrong with a line.
     private enum Fault: String, Error {
-        case noRecord = "it is no record"
-        case checksum = "its checksum does not match"
-        case end = "its end is damaged"
-        case order = "it does not follow from the records before it"
-        case beyondInput = "it names lines that the input does not have"
-        case unintended = "it names lines that the run did not intend to write"
-        case settled = "it names lines that have an outcome already"
+        case noRecord = "not a record"
+        case checksum = "wrong checksum"
+        case end = "damaged end of line"
+        case order = "contradicts the records before it"
+        case beyondInput = "lines that the input does not have"
+        case unintended = "lines that the run did not intend to write"
+        case settled = "lines that have an outcome already"
     }
 
     private let path: String
@@ -140,14 +140,14 @@ struct SendJournalReader {
         guard number > 1 || fault != .noRecord else {
             return BatchFileError(
                 .badData,
-                "\(self.path) is no journal of apns-legacy, or its first line is damaged; give --journal another file, "
-                    + "or restore it. Nothing was sent."
+                "\(self.path) is not a journal of apns-legacy, or its first line is damaged; nothing was sent; choose "
+                    + "another file for --journal, or restore it"
             )
         }
         return BatchFileError(
             .badData,
-            "\(self.path), line \(number): \(fault.rawValue); the journal is damaged. Nothing was sent. Restore it, or "
-                + "remove it and the results to send everything again."
+            "\(self.path), line \(number): damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete "
+                + "it and the results to send everything again"
         )
     }
 
@@ -168,8 +168,8 @@ struct SendJournalReader {
         guard text == title + self.input else {
             throw BatchFileError(
                 .badData,
-                "\(self.path) is the journal of another batch: the input or the payload is not what it was. "
-                    + "Give --journal another file, or remove this one to send everything."
+                "\(self.path) is the journal of another batch: the input or the payload changed; choose another file "
+                    + "for --journal, or delete this one to send everything"
             )
         }
     }

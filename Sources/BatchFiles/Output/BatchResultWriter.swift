@@ -3,32 +3,33 @@
 import APNSPayload
 package import APNSWire
 
-/// Writes results as JSON lines into memory of a constant size, without an allocation for a line.
+/// Writes results as JSON lines into memory of constant size, without an allocation per line.
 ///
 /// | key                 | value                                                                       |
 /// |---------------------|-----------------------------------------------------------------------------|
 /// | `line`              | the line of the input, counted from 1                                       |
-/// | `id`                | the JSON value that the input gave, as it was written; absent without one   |
-/// | `token`             | lower-case hexadecimal digits; absent where the line had none               |
+/// | `id`                | the JSON value of the input, unchanged; absent if it has none               |
+/// | `token`             | lower-case hexadecimal digits; absent if the line is invalid                |
 /// | `outcome`           | a name of `DeliveryOutcome.Kind`                                            |
-/// | `status`            | the status that the gateway gave; absent without one                        |
-/// | `timestamp`         | with status 410, when the app was found to be gone, as the service gave it  |
-/// | `attempts`          | how often the notification was written                                      |
+/// | `status`            | the status of a rejection; absent otherwise                                 |
+/// | `statusText`        | the name of the status, as in `invalid token`; absent if it has none        |
+/// | `timestamp`         | with status 410, when the device unregistered, as the service reported it   |
+/// | `attempts`          | how many times the notification was written                                 |
 /// | `possibleDuplicate` | `true`, or absent                                                           |
-/// | `reason`            | a text for people; absent without one                                       |
+/// | `reason`            | an explanation; absent if there is none                                     |
 @safe package struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer
     private var byteCountStored = 0
 
-    /// Room for all of a line but its id and its reason, in bytes: names, four numbers, a token of 100 bytes.
+    /// Room for a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
     static let fixedByteCountMax = 512
 
     /// Makes a writer.
     ///
-    /// - Parameter capacity: the bytes that it holds; the default is 262,144, and the least is 1,024.
+    /// - Parameter capacity: its size in bytes; the default is 262,144, the minimum 1,024.
     package init(capacity: Int = 262_144) {
-        // As `malloc` aligns it: memory that is aligned further and freed is not found again by glibc before 2.38, so
-        // that a long batch would take more and more.
+        // The alignment of `malloc`: glibc before 2.38 does not reuse freed memory with a larger alignment, so the
+        // memory of a long batch would grow.
         unsafe self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 16)
     }
 
@@ -46,7 +47,7 @@ package import APNSWire
         self.byteCountStored
     }
 
-    /// Forgets the lines, when they went where they belong.
+    /// Removes the lines, after they were written.
     package mutating func removeAll() {
         self.byteCountStored = 0
     }
@@ -57,14 +58,14 @@ package import APNSWire
     ///   - lineNumber: the line of the input, counted from 1.
     ///   - id: a JSON value without a line break, or nothing.
     ///   - token: the device.
-    ///   - outcome: what became of the notification.
-    ///   - status: the status that the gateway gave.
-    ///   - timestamp: when the app was found to be gone, in the service's unit; written with a status only.
-    ///   - attempts: how often the notification was written.
+    ///   - outcome: the outcome of the notification.
+    ///   - status: the status of a rejection.
+    ///   - timestamp: when the device unregistered, in the unit of the service; only written with a status.
+    ///   - attempts: how many times the notification was written.
     ///   - isPossibleDuplicate: whether it may arrive twice.
-    ///   - reason: a text for people.
-    /// - Returns: `false` when the line has no room and nothing was written; empty the writer and write the line again.
-    ///   A line that an empty writer has no room for leaves out its reason, and then its id.
+    ///   - reason: an explanation.
+    /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A
+    ///   line that does not fit in an empty writer is written without its reason, or without its reason and id.
     package mutating func append(
         lineNumber: Int,
         id: UnsafeRawBufferPointer,
@@ -89,6 +90,11 @@ package import APNSWire
         if let status {
             text.append("\",\"status\":")
             text.append(Int(status))
+            if let name = Rejection.staticStatusText(status) {
+                text.append(",\"statusText\":\"")
+                text.append(name)
+                text.append(UInt8(ascii: "\""))
+            }
             if let timestamp {
                 text.append(",\"timestamp\":")
                 text.append(Int(clamping: timestamp))
@@ -103,10 +109,10 @@ package import APNSWire
         return true
     }
 
-    /// Writes the line of a bad line of the input, which has no token and no id.
+    /// Writes the result of an invalid line of the input, without a token and an id.
     ///
     /// - Parameter problem: what is wrong; it becomes the reason.
-    /// - Returns: `false` when the line has no room and nothing was written.
+    /// - Returns: `false` if there is no room and nothing was written.
     package mutating func append(_ problem: BatchProblem) -> Bool {
         let reason = problem.column.map { "column \($0): \(problem.kind)" } ?? problem.kind.description
         let none = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
@@ -119,7 +125,7 @@ package import APNSWire
         return true
     }
 
-    /// What a line has room for; `nil` to wait for more.
+    /// Which parts of a line fit; `nil` if it does not fit until the writer is emptied.
     private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
         let free = unsafe self.memory.count - self.byteCountStored - Self.fixedByteCountMax
         let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension BinaryInteger {
-    /// The number with a comma between each three digits.
+    /// The number with commas between groups of three digits.
     package var grouped: String {
         let digits = Array(String(self))
         var text = ""
@@ -12,7 +12,7 @@ extension BinaryInteger {
         return text
     }
 
-    /// The same with spaces before it, as in a column of counts.
+    /// The same, padded with spaces for a column of counts.
     package var padded: String {
         let text = self.grouped
         return String(repeating: " ", count: max(0, 11 - text.count)) + text

@@ -4,11 +4,11 @@ import Glibc
 import SystemPackage
 
 extension FileDescriptor {
-    /// Makes a file without a name, which is gone when it is closed, however this process ends.
+    /// Creates a file without a name, which disappears when it is closed, even if this process is killed.
     ///
-    /// - Parameter folder: where it takes room.
-    /// - Returns: the file, open to be read and written.
-    /// - Throws: what the system says.
+    /// - Parameter folder: the folder whose file system stores it.
+    /// - Returns: the file, open for reading and writing.
+    /// - Throws: the error of the system.
     static func unnamed(in folder: String) throws(Errno) -> FileDescriptor {
         var path = Array((folder + "/.apns-legacy-XXXXXX").utf8CString)
         let descriptor = unsafe mkstemp(&path)

@@ -3,27 +3,27 @@
 import FileSystemSupport
 package import Glibc
 
-/// What is asked of the system for output files, so that tests can record it, delay it or let it fail.
+/// The calls of the system for output files, which tests can record, delay or make fail.
 package struct FileOperations: Sendable {
-    /// Writes bytes at the end of a file; the result is that of `write`.
+    /// Writes bytes at the end of a file; returns the result of `write`.
     package var write: @Sendable (_ file: OpenFile, _ bytes: Span<UInt8>) -> Int
-    /// Waits until the content of a file is on the disk; the result is that of `fdatasync`.
+    /// Waits until the content of a file is on the disk; returns the result of `fdatasync`.
     package var synchronize: @Sendable (_ file: OpenFile) -> CInt
-    /// Removes all behind so many bytes; the result is that of `ftruncate`.
+    /// Truncates a file; returns the result of `ftruncate`.
     package var truncate: @Sendable (_ file: OpenFile, _ byteCount: off_t) -> CInt
-    /// Waits until the names in the folder of a file are on the disk; 0, or the system's error number.
+    /// Waits until the names in the folder of a file are on the disk; returns 0 or the error number.
     package var synchronizeFolder: @Sendable (_ file: OpenFile) -> CInt
 
-    /// Takes the lock of a file without waiting; the result is whether nobody else holds it.
+    /// Locks a file without waiting; returns whether it succeeded.
     package var lock: @Sendable (_ file: OpenFile) throws -> Bool = { try FileLock.take($0.descriptor) }
 
-    /// A file that is open.
+    /// An open file.
     package struct OpenFile: Sendable {
         package var path: String
         package var descriptor: CInt
     }
 
-    /// What the system does.
+    /// The calls themselves.
     package static let system = FileOperations(
         write: { file, bytes in
             unsafe bytes.withUnsafeBytes { unsafe Glibc.write(file.descriptor, $0.baseAddress, $0.count) }
@@ -39,7 +39,7 @@ package struct FileOperations: Sendable {
         let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
-        // Some file systems have nothing to wait for.
+        // Some file systems do not support this.
         return fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno
     }
 }

@@ -2,16 +2,16 @@
 
 package import APNSWire
 
-/// How many notifications of a batch had which outcome.
+/// The number of notifications of a batch by outcome.
 package struct OutcomeCounts: Equatable, Sendable {
-    /// Counts by the outcome's name.
+    /// Counts by outcome.
     package private(set) var counts: [DeliveryOutcome.Kind: UInt64] = [:]
     /// Counts of rejections by status.
     package private(set) var statuses: [UInt16: UInt64] = [:]
-    /// How many may have arrived twice.
+    /// The number of possible duplicates.
     package private(set) var possibleDuplicateCount: UInt64 = 0
 
-    /// None.
+    /// Makes counts of zero.
     package init() {}
 
     package mutating func add(
@@ -27,6 +27,6 @@ package struct OutcomeCounts: Equatable, Sendable {
 
     package subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }
 
-    /// All notifications that have an outcome.
+    /// The number of notifications that have an outcome.
     package var total: UInt64 { self.counts.values.reduce(0, +) }
 }

@@ -4,32 +4,32 @@ import FileSystemSupport
 import Glibc
 import SystemPackage
 
-/// A file, or standard output, that is written to from its beginning or its end on.
+/// A file or standard output that is written, from its beginning or from its end.
 package final class OutputFile {
     package let name: String
     private let descriptor: CInt
     private let isOwned: Bool
     private let operations: FileOperations
-    /// Whether it is a file that can be shortened, not a terminal, a pipe or a device.
+    /// Whether it is a regular file, which can be truncated, and not a terminal, a pipe or a device.
     package let isCut: Bool
 
-    /// Bytes in the file.
+    /// The number of bytes in the file.
     package private(set) var byteCount: UInt64 = 0
 
-    /// Whether something may not be on the disk.
+    /// Whether some bytes may not be on the disk yet.
     private var isSynchronizationDue = true
 
-    /// Opens a file, which is made where it is not there; `-` is standard output.
+    /// Opens a file, which is created if missing; `-` is standard output.
     ///
-    /// A regular file is held against other processes until it is closed, where its disk has locks. The reader of a
-    /// named pipe is waited for, but not for long.
+    /// A regular file is locked until it is closed, if its file system has locks. Opening a named pipe waits for its
+    /// reader, but not for long.
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - isKept: whether what is in it stays, and the file is to survive a power cut.
-    ///   - operations: what is asked of the system.
+    ///   - isKept: whether to keep its content, and to make the file survive a power failure.
+    ///   - operations: the calls of the system.
     ///   - standardOutput: the descriptor that `-` stands for.
-    /// - Throws: ``BatchFileError`` where the file cannot be opened, or another process holds it.
+    /// - Throws: ``BatchFileError`` if the file cannot be opened, or another process has locked it.
     package init(
         path: String,
         isKept: Bool = false,
@@ -51,16 +51,16 @@ package final class OutputFile {
         self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
             let isUnread = isPipe && errno == ENXIO
-            let reason = isUnread ? "nobody reads from this pipe; start its reader" : "\(Errno(rawValue: errno))"
-            throw BatchFileError(.uncreatable, "Cannot write \(path): \(reason).")
+            let reason = isUnread ? "no process reads this pipe; start the reader first" : "\(Errno(rawValue: errno))"
+            throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
         }
         guard !self.isCut || !self.isDatabase else {
             throw BatchFileError(
                 .uncreatable,
-                "\(path) is an SQLite database, which would be overwritten; name a file of its own."
+                "\(path) is an SQLite database and is not overwritten; choose another file"
             )
         }
-        // What another process is writing is not to be shortened.
+        // A file that another process writes must not be truncated.
         if self.isCut, (try? operations.lock(self.file)) == false { throw self.inUse }
         if !isKept { try self.truncate(to: 0) }
         self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
@@ -72,24 +72,24 @@ package final class OutputFile {
         return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     }
 
-    /// Opens a named pipe for writing alone: who could also read from it would be its reader, and nothing would tell
-    /// that nobody else is.
+    /// Opens a named pipe only for writing: a process that could also read it would count as its reader, and hide that
+    /// there is no other.
     private static func openPipe(_ path: String) -> CInt {
         let deadline = ContinuousClock.now + Self.readerDelayMax
         while true {
             let descriptor = unsafe open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
             if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
             guard descriptor < 0, errno == ENXIO, ContinuousClock.now < deadline else { return descriptor }
-            // Nothing tells of a reader but another try.
+            // Only another attempt shows whether there is a reader.
             usleep(Self.readerCheckMicroseconds)
         }
     }
 
-    /// How long the reader of a named pipe is waited for: one that is started beside this program may be late.
+    /// How long to wait for the reader of a named pipe, which may start at the same time as this program.
     private static let readerDelayMax = Duration.seconds(2)
     private static let readerCheckMicroseconds: UInt32 = 10_000
 
-    /// Whether the file begins as databases of SQLite do.
+    /// Whether the file begins like an SQLite database.
     private var isDatabase: Bool {
         let title = Array("SQLite format 3\0".utf8)
         var bytes = [UInt8](repeating: 0, count: title.count)
@@ -100,7 +100,7 @@ package final class OutputFile {
         if self.isOwned { close(self.descriptor) }
     }
 
-    /// Appends bytes: all of them, or none where a file takes only a part, so that they may be appended again.
+    /// Appends all bytes, or none if a file accepts only a part, so that they can be appended again.
     package func append(_ bytes: Span<UInt8>) throws {
         let start = self.byteCount
         var rest = bytes
@@ -121,31 +121,31 @@ package final class OutputFile {
     /// Appends a text.
     package func append(_ text: String) throws { try self.append(text.utf8.span) }
 
-    /// Forgets all behind so many bytes.
+    /// Truncates the file.
     package func truncate(to byteCount: UInt64) throws {
         guard self.isCut else { return }
         guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
             lseek(self.descriptor, 0, SEEK_END) >= 0
-        else { throw self.failure("shorten") }
+        else { throw self.failure("truncate") }
         self.byteCount = byteCount
         self.isSynchronizationDue = true
     }
 
-    /// Waits until what was written is on the disk.
+    /// Waits until the written bytes are on the disk.
     package func synchronize() throws {
         guard self.isOwned, self.isSynchronizationDue else { return }
-        // What cannot be synchronized, such as a pipe, says so.
+        // A pipe, for example, cannot be synchronized.
         guard self.operations.synchronize(self.file) == 0 || errno == EINVAL else { throw self.failure("write") }
         self.isSynchronizationDue = false
     }
 
-    /// Waits until the name of the file is on the disk, where another process may have made it and been killed.
+    /// Waits until the name of the file is on the disk: a process that created it may have been killed before.
     private func synchronizeFolder() throws {
         let number = self.operations.synchronizeFolder(self.file)
         guard number != 0 else { return }
         throw BatchFileError(
             .unwritable,
-            "Cannot synchronize the folder of \(self.name): \(Errno(rawValue: number))."
+            "cannot synchronize the folder of \(self.name): \(Errno(rawValue: number))"
         )
     }
 
@@ -153,27 +153,27 @@ package final class OutputFile {
         FileOperations.OpenFile(path: self.name, descriptor: self.descriptor)
     }
 
-    /// Holds the file against other processes until it is closed.
+    /// Locks the file until it is closed.
     ///
-    /// - Throws: ``BatchFileError`` where another process holds it, or it cannot be held.
+    /// - Throws: ``BatchFileError`` if another process has locked it, or it cannot be locked.
     func lock() throws {
         do {
             guard try !self.operations.lock(self.file) else { return }
         } catch FileLock.Failure.system(_, let code) {
             throw BatchFileError(
                 .unwritable,
-                "Cannot lock \(self.name): \(Errno(rawValue: code)). Two runs could send the batch at a time without; "
-                    + "give --journal a file on a disk that has locks."
+                "cannot lock \(self.name): \(Errno(rawValue: code)); put the journal on a file system with locks, so "
+                    + "that two runs cannot send the same batch"
             )
         }
         throw self.inUse
     }
 
     private var inUse: BatchFileError {
-        BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
+        BatchFileError(.inUse, "\(self.name) is in use by another process; wait until it ends")
     }
 
-    /// Reads all that is in the file, in portions.
+    /// Reads the whole file, in portions.
     package func read(_ take: (ArraySlice<UInt8>) throws -> Void) throws {
         var offset: off_t = 0
         var portion = [UInt8](repeating: 0, count: 65_536)
@@ -188,6 +188,6 @@ package final class OutputFile {
     }
 
     private func failure(_ verb: String) -> BatchFileError {
-        BatchFileError(.unwritable, "Cannot \(verb) \(self.name): \(Errno(rawValue: errno)).")
+        BatchFileError(.unwritable, "cannot \(verb) \(self.name): \(Errno(rawValue: errno))")
     }
 }

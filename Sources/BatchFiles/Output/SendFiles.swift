@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Results as they go to the file, in memory that is used again.
+/// Results for the file, in memory that is reused.
 final class ResultBlock: @unchecked Sendable {
-    // Whoever holds a block has it for itself: blocks are handed on, and never used by two threads at a time.
+    // A block has one owner: blocks are passed on, and two threads never use one at the same time.
     var writer = BatchResultWriter()
 }
 
-/// What is to be written to the files of a batch at a time.
+/// The bytes to write to the files of a batch at one time.
 struct SendPortion: Sendable {
-    /// Results, in their order.
+    /// Results, in order.
     var results: [ResultBlock] = []
     /// Records of the journal, each with the end of its line.
     var records = ""
-    /// The last line of an intent among the records, which is to be on the disk.
+    /// The last line of an intent among the records, which must be on the disk.
     var intent: UInt64?
 
     var isEmpty: Bool { self.results.isEmpty && self.records.isEmpty }
@@ -20,10 +20,10 @@ struct SendPortion: Sendable {
 
 /// The results file and the journal of a batch, which are written by one thread at a time.
 final class SendFiles: @unchecked Sendable {
-    // All that changes is used by one thread at a time, as ``SendSource`` sees to.
+    // ``SendSource`` makes sure that one thread at a time uses the state.
     private let results: OutputFile?
     private let journal: SendJournal?
-    /// What could not be written yet.
+    /// The part that is not written yet.
     private var rest = SendPortion()
 
     init(results: OutputFile?, journal: SendJournal?) {
@@ -31,10 +31,9 @@ final class SendFiles: @unchecked Sendable {
         self.journal = journal
     }
 
-    /// Writes, and waits until what must be on the disk is there: results before the records that count on them, and
-    /// intents.
+    /// Writes a portion, and waits until the disk has intents, and the results before the records that refer to them.
     ///
-    /// - Throws: ``BatchFileError`` where a file cannot be written; what is left is written by the next call.
+    /// - Throws: ``BatchFileError`` if a file cannot be written; the next call writes the rest.
     func write(_ portion: SendPortion) throws {
         self.rest.results += portion.results
         self.rest.records += portion.records
@@ -57,8 +56,8 @@ final class SendFiles: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - provisional: results of lines that another run sends again.
-    ///   - isComplete: whether every line has an outcome that stays.
-    /// - Throws: ``BatchFileError`` where a file cannot be written.
+    ///   - isComplete: whether every line has a final outcome.
+    /// - Throws: ``BatchFileError`` if a file cannot be written.
     func finish(provisional: [UInt8], isComplete: Bool) throws {
         guard let journal = self.journal else { return }
         try self.results?.append(provisional.span)

@@ -3,17 +3,17 @@
 package import APNSWire
 import Glibc
 
-/// What became of the lines of a batch, in memory: results, records of the journal, and the counts, which go together.
+/// The outcomes of the lines of a batch, in memory: results, records of the journal, and counts, which belong together.
 ///
-/// Nothing here waits for a disk: ``takePortion()`` gives what ``SendFiles`` is to write, and ``complete(_:)`` takes it
-/// back.
+/// Nothing here waits for a disk: ``takePortion()`` returns what ``SendFiles`` writes next, and ``complete(_:)`` takes
+/// the memory back.
 package struct SendResults: ~Copyable {
-    /// Where it goes.
+    /// The files that are written.
     let files: SendFiles
 
     private let hasFile: Bool
     private let hasJournal: Bool
-    /// Whether the results go to a file that keeps them, on whose length the journal can count.
+    /// Whether the results go to a regular file, whose length the journal can record.
     private let isCounted: Bool
     private let isOnlyExceptions: Bool
     private let retriesIndeterminate: Bool
@@ -22,37 +22,38 @@ package struct SendResults: ~Copyable {
     /// Full blocks of results.
     private var full: [ResultBlock] = []
     private var spare: [ResultBlock] = []
-    /// Bytes of results before those in `writer`.
+    /// The number of bytes of results before those in `writer`.
     private var resultByteCount: UInt64
-    /// Bytes of results that are being written, or wait for that.
+    /// The number of bytes of results that are being written, or wait for it.
     private var waitingByteCount = 0
     private var entries = JournalEntries()
-    /// Results of lines that another run with the same journal will send again, which go behind all others, so that
-    /// that run can cut them off.
+    /// Results of lines that another run with the same journal will send again.
+    ///
+    /// They are written after all others, so that the next run can remove them.
     private var provisional: [UInt8] = []
 
     private var groupCount: UInt64 = SendResults.groupCountMin
     private var lastIntent = ContinuousClock.now
-    /// Every line up to this one may be written by this run; 0 for none.
+    /// The last line that this run may write; 0 for none.
     private var intendedThrough: UInt64 = 0
-    /// The last line of the last intent, which may not be on the disk.
+    /// The last line of the last intent, which may not be on the disk yet.
     private var recordedThrough: UInt64 = 0
 
-    /// The counts, those of an earlier run with the same journal included.
+    /// The counts, including those of an earlier run with the same journal.
     package private(set) var outcomeCounts: OutcomeCounts
 
-    /// What an earlier run with the same journal left.
+    /// The state that an earlier run with the same journal left.
     package let past: SendJournal.Past
 
-    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and
-    /// few when they come slowly, so that few are in doubt after a crash.
+    /// The number of lines of one intent: more for fast input, so that waiting for the disk costs little; fewer for
+    /// slow input, so that few lines are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
     package static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
-    /// So many bytes of results wait for a slow disk before no more lines are given.
+    /// When this many bytes of results wait for a slow disk, no more lines are sent.
     ///
-    /// The results of lines that were given before may come on top, which the window of the connections bounds.
+    /// The results of lines that were sent before may be added; the window of the connections limits their number.
     private static let waitingByteCountMax = 2 << 20
     private static let spareCountMax = 8
 
@@ -60,12 +61,12 @@ package struct SendResults: ~Copyable {
     ///
     /// - Parameters:
     ///   - path: the file, `-` for standard output, `nil` for none.
-    ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
-    ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
-    ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
-    ///   - operations: what is asked of the system.
+    ///   - isOnlyExceptions: whether to omit lines that were accepted and are not possible duplicates.
+    ///   - journal: the journal, if there is one; the results of an earlier run are kept then.
+    ///   - retriesIndeterminate: whether another run with the same journal sends indeterminate lines again.
+    ///   - operations: the calls of the system.
     ///   - standardOutput: the descriptor that `-` stands for.
-    /// - Throws: ``BatchFileError`` where the file cannot be opened, or is shorter than the journal says.
+    /// - Throws: ``BatchFileError`` if the file cannot be opened, or is shorter than the journal records.
     package init(
         path: String?,
         isOnlyExceptions: Bool,
@@ -98,9 +99,9 @@ package struct SendResults: ~Copyable {
         if let journal { self.entries = journal.opening }
     }
 
-    /// Makes sure that the results that a journal counts on are in a file.
+    /// Checks that a file has the results that a journal records.
     ///
-    /// - Throws: ``BatchFileError`` where they are not.
+    /// - Throws: ``BatchFileError`` if it has not.
     package static func check(_ path: String, _ past: SendJournal.Past) throws {
         guard past.resultByteCount > 0, path != "-" else { return }
         var status = stat()
@@ -110,17 +111,17 @@ package struct SendResults: ~Copyable {
         guard byteCount < past.resultByteCount else { return }
         throw BatchFileError(
             .badData,
-            "\(path) is shorter than the journal says: it has \(byteCount) of \(past.resultByteCount) bytes, so "
-                + "results are missing. Nothing was sent. Restore it, or remove both to send everything again."
+            "\(path) is shorter than the journal records (\(byteCount) of \(past.resultByteCount) bytes); nothing was "
+                + "sent; restore it, or delete both files to send everything again"
         )
     }
 
-    /// Whether a line may have been written in an earlier run that did not come to know its outcome.
+    /// Whether an earlier run may have written a line and did not learn its outcome.
     package func isInDoubt(_ line: UInt64) -> Bool {
         !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
     }
 
-    /// Whether it is on the disk that a line may be written; if not, the next portion sees to it.
+    /// Whether the intent to write a line is on the disk; if not, it is part of the next portion.
     mutating func intend(_ line: UInt64) -> Bool {
         guard self.hasJournal, line > self.intendedThrough else { return true }
         guard line > self.recordedThrough else { return false }
@@ -135,19 +136,19 @@ package struct SendResults: ~Copyable {
 
     // MARK: Writing
 
-    /// Whether so much waits for the disk that no more lines should be given.
+    /// Whether too much waits for the disk to send more lines.
     var isFull: Bool { self.waitingByteCount >= SendResults.waitingByteCountMax }
 
     /// Whether there is something to write.
     var isPortionDue: Bool { self.writer.byteCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
 
-    /// Whether it should be written at once: it is much, or a line waits for its intent.
+    /// Whether to write it immediately, because there is much of it, or a line waits for its intent.
     var isPortionUrgent: Bool {
         if !self.full.isEmpty || self.entries.isFull { return true }
         return !self.entries.isEmpty && self.recordedThrough > self.intendedThrough
     }
 
-    /// Takes what is to be written.
+    /// Takes the next portion to write.
     mutating func takePortion() -> SendPortion {
         self.sealBlock()
         var portion = SendPortion(results: self.full, records: self.entries.take())
@@ -156,7 +157,7 @@ package struct SendResults: ~Copyable {
         return portion
     }
 
-    /// Takes note that a portion was written, and what was to be on the disk is there.
+    /// Records that a portion was written, and is on the disk where that is required.
     mutating func complete(_ portion: SendPortion) {
         self.waitingByteCount = 0
         for block in self.full { self.waitingByteCount += block.writer.byteCount }
@@ -166,7 +167,7 @@ package struct SendResults: ~Copyable {
         self.lastIntent = ContinuousClock.now
     }
 
-    /// Puts the results aside that were written to memory, so that there is room for others.
+    /// Moves the results to the full blocks, so that there is room for others.
     private mutating func sealBlock() {
         guard self.writer.byteCount > 0 else { return }
         let block = self.spare.popLast() ?? ResultBlock()
@@ -178,7 +179,7 @@ package struct SendResults: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Takes the outcome of lines that needs no line each in the results.
+    /// Records an outcome of lines that have no lines in the results.
     package mutating func settle(
         _ lines: Range<UInt64>,
         _ outcome: DeliveryOutcome.Kind,
@@ -189,19 +190,19 @@ package struct SendResults: ~Copyable {
         self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
-    /// Whether an outcome has a line of its own in the results.
+    /// Whether an outcome has a line in the results.
     func isWritten(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
         guard self.hasFile else { return false }
         return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
     }
 
-    /// Whether lines with an outcome must be taken one by one.
+    /// Whether lines with an outcome must be recorded one by one.
     func needsLines(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
         !self.past.doubted.ranges.isEmpty || self.isWritten(outcome, isDuplicate: isDuplicate)
             || self.isProvisional(outcome)
     }
 
-    /// Takes the outcome of one line, and writes it to the results.
+    /// Records the outcome of one line, and writes it to the results.
     package mutating func write(
         line: UInt64,
         id: UnsafeRawBufferPointer,
@@ -215,7 +216,7 @@ package struct SendResults: ~Copyable {
     ) {
         self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
-            // What is known not to have been written is in no doubt in the next run.
+            // A line that was certainly not written is not in doubt in the next run.
             if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
             return unsafe self.writeProvisionally(
                 line: line,
@@ -247,7 +248,7 @@ package struct SendResults: ~Copyable {
         self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
     }
 
-    /// Takes a line that could not be read.
+    /// Records an invalid line.
     package mutating func write(_ problem: BatchProblem) {
         self.outcomeCounts.add(.invalid, count: 1)
         if self.hasFile {
@@ -263,12 +264,12 @@ package struct SendResults: ~Copyable {
     /// Ends the files.
     ///
     /// - Parameters:
-    ///   - isComplete: whether every line has an outcome that stays.
+    ///   - isComplete: whether every line has a final outcome.
     ///   - lastGivenLine: the last line that may have been written by this run.
-    /// - Throws: ``BatchFileError`` where a file cannot be written.
+    /// - Throws: ``BatchFileError`` if a file cannot be written.
     package mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
         if self.recordedThrough > lastGivenLine {
-            // An intent covers more lines than were given; what was not given is in no doubt.
+            // An intent covers more lines than were sent; the others are not in doubt.
             self.entries.spare((lastGivenLine + 1)..<(self.recordedThrough + 1))
         }
         try self.files.write(self.takePortion())
@@ -312,7 +313,7 @@ package struct SendResults: ~Copyable {
         isDuplicate: Bool
     ) {
         guard self.hasJournal else { return }
-        // Of a stream, nothing is counted on.
+        // The length of a stream means nothing.
         let byteCount = self.resultByteCount + UInt64(self.writer.byteCount)
         self.entries.settle(
             lines,

@@ -2,7 +2,7 @@
 
 import APNSWire
 
-/// The end of a batch, for people and for programs.
+/// The outcome of a batch, as text and as JSON.
 package struct SendSummary {
     package var outcomeCounts: OutcomeCounts
     package var seconds: Double
@@ -17,7 +17,7 @@ package struct SendSummary {
         self.seconds = seconds
     }
 
-    /// A few lines for people.
+    /// The lines of text.
     package var text: String {
         if self.isResumed { return self.text(place: "in all runs of this journal") }
         let rate = self.seconds > 0 ? Int((Double(self.outcomeCounts.total) / self.seconds).rounded()) : 0
@@ -25,7 +25,7 @@ package struct SendSummary {
         return self.text(place: "in \(SendSummary.seconds(self.seconds))\(speed)")
     }
 
-    /// The same lines, with other words behind the number of notifications.
+    /// The same lines, with other words after the number of notifications.
     package func text(place: String) -> String {
         var lines = ["\(self.outcomeCounts.total.counted("notification")) \(place):"]
         for outcome in DeliveryOutcome.Kind.allCases where self.outcomeCounts[outcome] > 0 || outcome == .accepted {
@@ -42,9 +42,8 @@ package struct SendSummary {
         case .accepted: return ""
         case .rejected:
             let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
-            return " ("
-                + statuses.map { "\($0.value.grouped) with status \($0.key)" }.joined(separator: ", ")
-                + ")"
+            guard statuses.count > 1 else { return statuses.first.map { " (\(Self.status($0.key)))" } ?? "" }
+            return " (" + statuses.map { "\($0.value.grouped) \(Self.status($0.key))" }.joined(separator: ", ") + ")"
         case .indeterminate: return " (sent, but the connection failed before an outcome came; may have arrived)"
         case .unsent: return " (safe to send again)"
         case .invalid: return " (not sent: the line has an error)"
@@ -55,14 +54,23 @@ package struct SendSummary {
         }
     }
 
+    /// A status with its name, as in `status 8: invalid token`.
+    private static func status(_ code: UInt16) -> String {
+        "status \(code)" + (Rejection.statusText(code).map { ": \($0)" } ?? "")
+    }
+
     /// One JSON object.
     package var json: String {
         let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.outcomeCounts[$0])" }
         let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
+        let texts = self.outcomeCounts.statuses.keys.sorted().compactMap { status in
+            Rejection.statusText(status).map { "\"\(status)\":\"\($0)\"" }
+        }
         let rest = [
             "\"total\":\(self.outcomeCounts.total)",
             "\"possibleDuplicates\":\(self.outcomeCounts.possibleDuplicateCount)",
             "\"rejectedByStatus\":{\(statuses.joined(separator: ","))}",
+            "\"statusTexts\":{\(texts.joined(separator: ","))}",
             "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
         ]
         return "{" + (counts + rest).joined(separator: ",") + "}"

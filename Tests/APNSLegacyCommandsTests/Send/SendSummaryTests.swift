@@ -45,11 +45,12 @@ import Testing
         let summary = SendSummary(outcomeCounts: outcomeCounts, seconds: 2.5)
         #expect(summary.text.contains("1,234,574 notifications in 2.5 s"))
         #expect(summary.text.contains("1,234,571 accepted\n"))
-        #expect(summary.text.contains("3 rejected (1 with status 7, 2 with status 8)"))
+        #expect(summary.text.contains("3 rejected (1 status 7: invalid payload size, 2 status 8: invalid token)"))
         #expect(summary.text.contains("4 of these may have arrived twice"))
         let object = try #require(try JSONSerialization.jsonObject(with: Data(summary.json.utf8)) as? [String: Any])
         #expect(object["accepted"] as? Int == 1_234_571 && object["total"] as? Int == 1_234_574)
         #expect(object["rejectedByStatus"] as? [String: Int] == ["7": 1, "8": 2])
+        #expect(object["statusTexts"] as? [String: String] == ["7": "invalid payload size", "8": "invalid token"])
         #expect(object["possibleDuplicates"] as? Int == 4 && object["interrupted"] as? Bool == false)
     }
 

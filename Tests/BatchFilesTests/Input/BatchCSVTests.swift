@@ -6,6 +6,9 @@ import Testing
 @Suite struct BatchCSVTests {
     static let token = String.token(0xC5)
 
+    static let valid = "valid columns: token, payload, expiry, priority, id"
+    static let skip = "to skip it, add --ignore-unknown-columns"
+
     @Test func `the columns come in any order`() throws {
         let input = [
             "priority,id,payload,token,expiry",
@@ -34,40 +37,66 @@ import Testing
                 "2 \(Self.token) {\"c\":1} - - "
             ]
         )
-        #expect(try read(input).map(\.description) == ["bad: line 2: it has no payload"])
+        #expect(
+            try read(input).map(\.description) == [
+                "bad: line 2: missing payload; to share one, add --payload or --alert"
+            ]
+        )
     }
 
     @Test(arguments: [
-        ("token,payload,SECRET", "line 1: column 3 of the header is none of token, payload, expiry, priority and id"),
-        ("token,payload,token", "line 1: the header has token twice"),
-        ("payload,id", "line 1: the header has no column token"),
-        ("token,id", "line 1: the header has no column payload"),
-        ("\ntoken\"x,id", "line 2: a double quote stands where none may, or lacks its partner"),
-        ("\(token),{}", "line 1: column 1 of the header is none of token, payload, expiry, priority and id"),
+        ("token,payload,colour", "line 1: unknown column \"colour\" in the header; \(Self.valid); \(Self.skip)"),
+        (
+            "Device_Token,payload",
+            "line 1: unknown column \"Device_Token\" in the header; to read it as token, add --column "
+                + "token=Device_Token; \(Self.skip)"
+        ),
+        (
+            "token;push token;payload",
+            "line 1: unknown column \"push token\" in the header; to read it as token, add "
+                + "--column \"token=push token\"; \(Self.skip)"
+        ),
+        ("token,payload,{SECRET}", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
+        ("token,payload,\u{1B}[2J", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
+        ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
+        (
+            "payload,id",
+            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME"
+        ),
+        (
+            "token,id",
+            "line 1: no column \"payload\" in the header; to send all rows the same payload, add --payload FILE or "
+                + "--alert TEXT"
+        ),
+        ("\ntoken\"x,id", "line 2: misplaced or unbalanced double quote"),
+        (
+            "\(token),{}",
+            "line 1: missing header; add a first line with the names of the columns, such as token,payload"
+        ),
     ])
     func `a header at fault refuses all`(_ header: String, _ problem: String) throws {
         #expect(try read(header + "\n\(Self.token),{}\n", format: .csv) == [.refused(problem)])
     }
 
     @Test(arguments: [
-        ("{},,,", "line 2: it has no token"),
+        ("{},,,", "line 2: missing token"),
         (
             "{},SECRET,,",
-            "line 2: its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
+            "line 2: invalid device token: expected hexadecimal or base64"
         ),
-        ("{},00,,,", "line 2: it has 5 fields, and the header has 4"),
-        ("{},00", "line 2: it has 2 fields, and the header has 4"),
+        ("{},00,,,", "line 2: expected 4 fields, found 5"),
+        ("{},00", "line 2: expected 4 fields, found 2"),
         (
             "{},00,86400,",
-            "line 2: expiry 86400 is a moment in 1970 to 2001; write \"+86400s\" for that many seconds from now"
+            "line 2: expiry 86400 is a time before 2001; to expire in 86400 seconds, write \"+86400s\""
         ),
-        ("{},00,,7", "line 2: priority is neither 10 nor 5"),
-        ("{}\",00,,", "line 2: a double quote stands where none may, or lacks its partner"),
-        ("\"{}\" ,00,,", "line 2: a double quote stands where none may, or lacks its partner"),
-        ("\"{},00,,", "line 2: a double quote stands where none may, or lacks its partner"),
+        ("{},00,,7", "line 2: invalid priority: expected 10 or 5"),
+        ("{}\",00,,", "line 2: misplaced or unbalanced double quote"),
+        ("\"{}\" ,00,,", "line 2: misplaced or unbalanced double quote"),
+        ("\"{},00,,", "line 2: misplaced or unbalanced double quote"),
         (
             "\"{\"\"aps\"\":{\"\"badge\"\":\"\"SECRET\"\"}}\",00,,",
-            "line 2: in its payload, line 1, column 17: aps.badge is a string, expected a number"
+            "line 2: payload, line 1, column 17: aps.badge is a string, expected a number"
         ),
     ])
     func `a row at fault is told about, and the next one is read`(_ row: String, _ problem: String) throws {
@@ -83,7 +112,7 @@ import Testing
 
     @Test func `an id that is not UTF-8 is told about`() throws {
         let input = Array("token,payload,id\n00,{},".utf8) + [0xC3, 0x28, 0x0A]
-        #expect(try read(input).map(\.description) == ["bad: line 2: id is not valid UTF-8"])
+        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id"])
     }
 
     @Test func `an id becomes a JSON string whatever it holds`() throws {
@@ -99,8 +128,8 @@ import Testing
         for chunk in [1, 50, .max] {
             #expect(
                 try read(input, chunk: chunk).map(\.description) == [
-                    "bad: line 2: it has more than 256 bytes", "3 01 {} - - ",
-                    "bad: line 4: it has more than 256 bytes", "5 02 {} - - ",
+                    "bad: line 2: the line is longer than 256 bytes", "3 01 {} - - ",
+                    "bad: line 4: the line is longer than 256 bytes", "5 02 {} - - ",
                 ]
             )
         }

@@ -68,7 +68,10 @@ import Testing
                 "1 \(Self.token) {\"aps\":{}} - - ", "2 \(Self.token) {} - - ",
             ]
         )
-        #expect(try read(lines).map(\.description).first == "bad: line 1: it has no payload")
+        #expect(
+            try read(lines).map(\.description).first
+                == "bad: line 1: missing payload; to share one, add --payload or --alert"
+        )
     }
 
     @Test func `a common payload that is refused makes no reader`() {
@@ -77,29 +80,29 @@ import Testing
     }
 
     @Test(arguments: [
-        ("[1]", "line 1, column 1: it is an array, not an object"),
+        ("[1]", "line 1, column 1: expected a JSON object, found an array"),
         ("{", "line 1, column 2: unexpected end of the JSON"),
         ("{} {}", "line 1, column 4: unexpected content after the end of the JSON"),
-        ("{}", "line 1: it has no token"),
-        (#"{"payload":{}}"#, "line 1: it has no token"),
-        (#"{"token":1}"#, "line 1, column 10: token is a number"),
+        ("{}", "line 1: missing token"),
+        (#"{"payload":{}}"#, "line 1: missing token"),
+        (#"{"token":1}"#, "line 1, column 10: token is a number, expected a string"),
         (#"{"token":"12345"}"#, notAToken), (#"{"token":"SECRET"}"#, notAToken), (#"{"token":""}"#, notAToken),
         (#"{"token":"zz"}"#, notAToken), ("{\"token\":\"" + String(repeating: "0", count: 202) + "\"}", notAToken),
-        (#"{"token":"00"}"#, "line 1: it has no payload"),
+        (#"{"token":"00"}"#, "line 1: missing payload; to share one, add --payload or --alert"),
         (#"{"token":"00","payload":"{}"}"#, "line 1, column 25: the payload is a string, expected an object"),
         (#"{"token":"00","payload":null}"#, "line 1, column 25: the payload is null, expected an object"),
-        (#"{"é":1}"#, "line 1, column 2: it has an unknown key"),
-        (#"{"ttl":1}"#, "line 1, column 2: it has the unknown key \"ttl\""),
-        (#"{"Token":1}"#, "line 1, column 2: it has the unknown key \"Token\""),
-        ("{\"\(String.token(7))\":1}", "line 1, column 2: it has an unknown key"),
-        (#"{"id":"é","id":1}"#, "line 1, column 11: it has id twice"),
-        (#"{"id":1,"\u0069\u0064":1}"#, "line 1, column 9: it has id twice"),
+        (#"{"é":1}"#, "line 1, column 2: unknown key \"é\"; \(Self.valid)"),
+        (#"{"ttl":1}"#, "line 1, column 2: unknown key \"ttl\"; \(Self.valid)"),
+        (#"{"tokn":1}"#, "line 1, column 2: unknown key \"tokn\"; did you mean \"token\"?"),
+        ("{\"\(String.token(7))\":1}", "line 1, column 2: unknown key; \(Self.valid)"),
+        (#"{"id":"é","id":1}"#, "line 1, column 11: duplicate key \"id\""),
+        (#"{"id":1,"\u0069\u0064":1}"#, "line 1, column 9: duplicate key \"id\""),
         (#"{"payload":{"aps":{"badge":"SECRET"}}}"#, "line 1, column 28: aps.badge is a string, expected a number"),
         (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: leading zero in a number"),
-        (#"{"priority":7}"#, "line 1, column 13: priority is neither 10 nor 5"),
-        (#"{"priority":10.0}"#, "line 1, column 13: priority is neither 10 nor 5"),
-        (#"{"priority":"10"}"#, "line 1, column 13: priority is a string"),
-        (#"{"expiry":true}"#, "line 1, column 11: expiry is a boolean"),
+        (#"{"priority":7}"#, "line 1, column 13: invalid priority: expected 10 or 5"),
+        (#"{"priority":10.0}"#, "line 1, column 13: invalid priority: expected 10 or 5"),
+        (#"{"priority":"10"}"#, "line 1, column 13: priority is a string, expected a number"),
+        (#"{"expiry":true}"#, "line 1, column 11: expiry is a boolean, expected a string or a number"),
         (#"{"expiry":86400}"#, tooEarly("86400")), (#"{"expiry":999999999}"#, tooEarly("999999999")),
         (#"{"expiry":1735689600000}"#, tooLate), (#"{"expiry":4294967296}"#, tooLate),
         (#"{"expiry":99999999999999999999999}"#, tooLate), (#"{"expiry":"+5000w"}"#, tooLate),
@@ -112,15 +115,16 @@ import Testing
         #expect(!problem.contains("SECRET"))
     }
 
+    static let valid = "valid keys: token, payload, expiry, priority, id"
     static let notAToken =
-        "line 1, column 10: its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
-    static let tooLate = "line 1, column 11: expiry is later than the year 2106; it counts seconds, not milliseconds"
+        "line 1, column 10: invalid device token: expected hexadecimal or base64"
+    static let tooLate = "line 1, column 11: expiry is after the year 2106; expected seconds, not milliseconds"
     static func tooEarly(_ seconds: String) -> String {
-        "line 1, column 11: expiry \(seconds) is a moment in 1970 to 2001; "
-            + "write \"+\(seconds)s\" for that many seconds from now"
+        "line 1, column 11: expiry \(seconds) is a time before 2001; to expire in \(seconds) seconds, "
+            + "write \"+\(seconds)s\""
     }
     static let noExpiry =
-        "line 1, column 11: expiry is neither seconds since 1970 nor a span such as "
+        "line 1, column 11: invalid expiry: expected seconds since 1970, or a duration such as "
         + #""+90s", "+30m", "+1h" or "+2d""#
 
     @Test(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import BatchFiles
 import Testing
+
+@testable import BatchFiles
 
 @Suite struct BatchReaderTests {
     static let one = String.token(0x1A)
@@ -27,7 +28,7 @@ import Testing
             ["2 \(one) {} - - ", "bad: line 5: \(noToken)", "6 \(two) {} - - "]
         ),
     ]
-    static let noToken = "its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
+    static let noToken = "invalid device token: expected hexadecimal or base64"
 
     @Test(arguments: inputs.indices)
     func `a good line behind a bad one is read, with its own number`(_ index: Int) throws {
@@ -68,16 +69,22 @@ import Testing
 
     @Test(arguments: [
         ("{\"token\"", BatchFormat.jsonLines), ("  [", .jsonLines), ("token,payload", .csv), ("\"id\",\"token\"", .csv),
-        ("token", .csv), ("a1b2", .tokens), ("<a1b2 c3d4>", .tokens), ("# tokens, of May", .tokens), ("", .tokens),
+        ("token", .csv), (" Token ", .csv), ("\"TOKEN\"", .csv), ("token;x", .csv), ("token\tx", .csv),
+        ("a1\tb2", .tokens), ("<a1\tb2>", .tokens), ("a1b2", .tokens), ("<a1b2 c3d4>", .tokens),
+        ("# tokens, of May", .tokens), ("", .tokens),
     ])
     func `the first line tells the format`(_ line: String, _ format: BatchFormat) {
-        #expect(Array(line.utf8).withUnsafeBytes { BatchFormat(firstLine: $0) } == format)
+        #expect(
+            Array(line.utf8).withUnsafeBytes { BatchFormat(firstLine: $0) { BatchColumn(columnName: $0) != nil } }
+                == format
+        )
     }
 
     @Test(
         arguments: [
             ("a.jsonl", BatchFormat.jsonLines), ("b/c.NDJSON", .jsonLines), ("x.json", .jsonLines), ("x.csv", .csv),
-            ("x.tokens", .tokens), ("x.txt", nil), ("csv", nil), ("", nil),
+            ("x.tokens", .tokens), ("x.TSV", .csv), ("a.jsonl.gz", .jsonLines), ("a.b.csv.GZ", .csv), ("csv.gz", nil),
+            ("x.gz", nil), ("x.txt", nil), ("csv", nil), ("", nil),
         ] as [(String, BatchFormat?)]
     )
     func `the end of a file name tells the format`(_ name: String, _ format: BatchFormat?) {
@@ -85,7 +92,7 @@ import Testing
     }
 
     @Test func `tokens without a payload are refused`() throws {
-        #expect(try read(Self.one) == [.refused("line 1: it has no payload")])
+        #expect(try read(Self.one) == [.refused("line 1: missing payload; to share one, add --payload or --alert")])
     }
 
     // MARK: - Long lines
@@ -100,8 +107,8 @@ import Testing
             let events = try read(input, options: smallOptions(line: 200, block: 50), chunk: chunk)
             #expect(
                 events.map(\.description) == [
-                    "1 \(Self.one) {} - - ", "bad: line 2: it has more than 200 bytes", "3 \(Self.one) {} - - ",
-                    "bad: line 4: it has more than 200 bytes", "5 \(Self.one) {} - - ",
+                    "1 \(Self.one) {} - - ", "bad: line 2: the line is longer than 200 bytes", "3 \(Self.one) {} - - ",
+                    "bad: line 4: the line is longer than 200 bytes", "5 \(Self.one) {} - - ",
                 ]
             )
         }
@@ -124,7 +131,7 @@ import Testing
             let number = format == .csv ? 2 : 1
             let input = header + String(repeating: "0", count: 100_000)
             let events = try read(input, format: format, options: smallOptions(common: "{}"), chunk: 100)
-            #expect(events == [.bad("line \(number): it has more than 256 bytes")])
+            #expect(events == [.bad("line \(number): the line is longer than 256 bytes")])
         }
     }
 
@@ -134,7 +141,7 @@ import Testing
         let spaces = String(repeating: " ", count: 100_000) + "\n" + Self.line(Self.one)
         #expect(
             try read(spaces, format: .jsonLines).map(\.description) == [
-                "bad: line 1: it has more than 256 bytes", "2 \(Self.one) {} - - ",
+                "bad: line 1: the line is longer than 256 bytes", "2 \(Self.one) {} - - ",
             ]
         )
     }

@@ -49,8 +49,8 @@ import Testing
         #expect(
             String(decoding: writer.bytes, as: UTF8.self) == #"""
                 {"line":1234567890,"id":{"a":[1, 2]},"token":"0aff","outcome":"accepted","attempts":1}
-                {"line":1,"id":0,"token":"0aff","outcome":"rejected","status":255,"attempts":100,\#
-                "possibleDuplicate":true,"reason":"a \"b\" \\ \u0001\u007fé"}
+                {"line":1,"id":0,"token":"0aff","outcome":"rejected","status":255,"statusText":"unknown",\#
+                "attempts":100,"possibleDuplicate":true,"reason":"a \"b\" \\ \u0001\u007fé"}
 
                 """#
         )
@@ -160,7 +160,8 @@ import Testing
             #expect(isWritten)
         }
         let expected =
-            #"{"line":2,"outcome":"invalid","attempts":0,"reason":"column 2: it has the unknown key \"x\""}"# + "\n"
+            #"{"line":2,"outcome":"invalid","attempts":0,"reason":"column 2: unknown key \"x\"; "#
+            + #"valid keys: token, payload, expiry, priority, id"}"# + "\n"
         #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 }

@@ -51,6 +51,9 @@ struct PurgeImportTests {
             (["ab"], self.entry()), (["<AB>"], self.entry()), (["token", "ab"], self.entry()),
             ([#"{"token":"ab"}"#], self.entry()), ([#"{"token":"ab","topic":null,"other":[1]}"#], self.entry()),
             (["name,token", "x,ab"], self.entry()), (["Token", "ab"], self.entry()),
+            (["name;token; Failed_At ", "x;ab;5"], self.entry(failedAt: 5)),
+            (["name\t\"token\"\ttopic", "\tab\t"], self.entry()),
+            (["token\tsource", " ab \t a b "], self.entry(source: "a b")),
             (["TOKEN,Failed_At,Topic", "ab,5,b"], self.entry(topic: "b", failedAt: 5)),
             (["Token,token,failedat,failed_at", "x,ab,y,5"], self.entry(failedAt: 5)),
             ([#"{"Token":"ab","FAILEDAT":5}"#], self.entry(failedAt: 5)),
@@ -85,6 +88,30 @@ struct PurgeImportTests {
         }
     }
 
+    @Test("A column that is mapped has its other name alone")
+    func mappings() throws {
+        var importing = self.importing()
+        importing.names = try ColumnNames(["token=Device", "topic=app"])
+        for lines in [
+            ["token;DEVICE;App", "x;ab;b"], [#"{"token":7,"topic":1,"device":"ab","app":"b"}"#],
+        ] {
+            guard case .entry(let entry) = try self.read(lines, importing) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(entry == self.entry(topic: "b"), "\(lines)")
+        }
+        _ = importing.read("token,topic")
+        #expect(importing.lacksTokens)
+        #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<PurgeColumn>(["tocken=x"]) }
+    }
+
+    @Test("A registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
+    func registrations(separator: String) throws {
+        let registration = try PurgeRegistration(line: "ab\(separator)1000", registeredAt: nil, now: Self.now)
+        #expect(registration == PurgeRegistration(token: [0xAB], registeredAt: 1000))
+    }
+
     @Test("A reason that does not make a token dead leaves the line out")
     func reasons() throws {
         for (reason, isTaken, isTakenWithBad) in [
@@ -108,6 +135,7 @@ struct PurgeImportTests {
             (#""outcome":"accepted","attempts":1"#, false, false), (#""outcome":"unsent""#, false, false),
             (#""outcome":"indeterminate","status":8"#, false, false),
             (#""outcome":"rejected","status":8"#, false, true),
+            (#""outcome":"rejected","status":8,"statusText":"invalid token""#, false, true),
             (#""outcome":"rejected","status":7"#, false, false), (#""outcome":"rejected""#, false, false),
             (#""outcome":"suppressed","reason":"it is on the purge list""#, false, false),
             (#""outcome":"rejected","status":410,"reason":"Unregistered""#, true, true),
@@ -136,7 +164,7 @@ struct PurgeImportTests {
         for (lines, problem) in [
             (["xy"], BatchProblem.Kind.invalidToken),
             ([#"{"topic":"a"}"#], .missingToken), (["[1]"], .notAnObject(.array)),
-            ([#"{"token":7}"#], .wrongKind("token", found: .number)),
+            ([#"{"token":7}"#], .wrongKind("token", found: .number, expected: .string)),
             ([#"{"token":"ab","environment":"prod"}"#], .invalidEnvironment),
             ([#"{"token":"ab","failedAt":"soon"}"#], .invalidTime("failedAt")),
             ([#"{"token":"ab","failedAt":1.5}"#], .invalidTime("failedAt")),

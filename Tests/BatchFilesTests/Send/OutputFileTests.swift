@@ -21,7 +21,7 @@ import Testing
         try held.append("first\n")
         let failure = SendFolder.failure { _ = try OutputFile(path: path) }
         #expect(failure?.kind == .inUse)
-        #expect(failure?.description == "\(path) is in use by another process; wait for it to end.")
+        #expect(failure?.description == "\(path) is in use by another process; wait until it ends")
         try held.append("second\n")
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "first\nsecond\n")
     }
@@ -39,7 +39,7 @@ import Testing
         let failure = SendFolder.failure { _ = try OutputFile(path: path) }
         #expect(failure?.kind == .uncreatable)
         #expect(
-            failure?.description == "Cannot write \(path): nobody reads from this pipe; start its reader."
+            failure?.description == "cannot write \(path): no process reads this pipe; start the reader first"
         )
     }
 
@@ -66,6 +66,6 @@ import Testing
         close(reader)
         let failure = SendFolder.failure { try file.append("lost\n") }
         #expect(failure?.kind == .unwritable)
-        #expect(failure?.description == "Cannot write \(path): Broken pipe.")
+        #expect(failure?.description == "cannot write \(path): Broken pipe")
     }
 }

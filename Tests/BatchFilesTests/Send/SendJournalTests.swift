@@ -210,7 +210,7 @@ import Testing
         }
         #expect(failure?.kind == .unwritable)
         let text = try #require(failure?.description)
-        #expect(text.hasPrefix("Cannot lock \(self.folder.file("journal")): No locks available."), "\(text)")
+        #expect(text.hasPrefix("cannot lock \(self.folder.file("journal")): No locks available;"), "\(text)")
         #expect(text.contains("--journal"), "\(text)")
     }
 

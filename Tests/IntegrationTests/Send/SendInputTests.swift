@@ -163,14 +163,14 @@ import Testing
         }
     }
 
-    @Test func `of many bad lines the first are told, and all are in the results`() async throws {
+    @Test func `of many invalid lines the first ten are reported, and all are in the results`() async throws {
         let path = try self.scene.write("a.jsonl", String(repeating: "x\n", count: 30) + SendScene.line(1))
         let scene = self.scene
         try await SendScene.withGateway { simulator in
             let run = try await scene.send([path, "--results", "-"], port: simulator.gatewayPort)
             #expect(run.ending.code == 1)
-            #expect(run.error.contains("line 20") && !run.error.contains("line 21"))
-            #expect(run.error.contains("only in the results"))
+            #expect(run.error.contains("line 10") && !run.error.contains("line 11"))
+            #expect(run.error.contains("and 20 more invalid lines; all are in the results on standard output\n"))
             #expect(try run.lines.count == 31)
         }
     }

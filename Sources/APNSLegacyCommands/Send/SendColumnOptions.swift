@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import BatchFiles
+
+/// The names of columns and keys in a batch.
+struct SendColumnOptions: ParsableArguments, Sendable {
+    @Option(
+        help: .value(
+            "column=name",
+            "Read a column of CSV or a key of JSON lines under another name, such as token=device_token; repeatable."
+        )
+    )
+    var column: [String] = []
+
+    @Flag(help: "Skip columns of CSV and keys of JSON lines that are unknown, instead of refusing them.")
+    var ignoreUnknownColumns = false
+
+    /// The names.
+    func names() throws -> ColumnNames<BatchColumn> { try .init(parsing: self.column) }
+
+    func validate() throws { _ = try self.names() }
+}
+
+extension ColumnNames {
+    /// Reads the arguments of `--column`.
+    ///
+    /// - Throws: a usage error.
+    init(parsing arguments: [String]) throws {
+        do throws(ColumnMappingError) {
+            try self.init(arguments)
+        } catch {
+            throw ValidationError("\(error)")
+        }
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a command expects to read.
+package enum InputExpectation: Hashable, Sendable {
+    /// One JSON value, or other text that need not consist of lines of a batch.
+    case document
+    /// Lines of a batch; of any format if `nil`.
+    case lines(BatchFormat?)
+}
+
+/// A kind of content that is not a batch, by its first bytes.
+///
+/// A file that is not a batch would otherwise produce an error for each line, none of which describes the mistake.
+enum UnexpectedContent: Hashable {
+    case utf16(byteOrder: String)
+    case utf32
+    case der
+    case pem
+    case xml
+    case html
+    case binaryPropertyList
+    case zip
+    case compressed(by: String, tool: String)
+    case doubleGzip
+    case executable
+    case sqlite
+    case pdf
+    case image
+    case binary
+    case prettyPrintedJSON
+    case jsonArray(BatchFormat?)
+    case jsonLinesInsteadOfTokens
+
+    /// The number of bytes that decide; the first line decides earlier.
+    static let prefixByteCount = 4096
+
+    /// Whether a prefix of the content decides, so that the result does not depend on how many bytes a read returns.
+    static func isEnough(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if bytes.count >= self.prefixByteCount { return true }
+        // The first line that is not blank is complete. A stream may pause after it, however short it is.
+        var rest = unsafe bytes[...]
+        while let end = unsafe rest.firstIndex(of: 0x0A) {
+            let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<end])
+            if unsafe !line.trimmed.isEmpty {
+                return unsafe bytes.count >= self.signatureByteCount || line.allSatisfy { (0x09..<0x7F).contains($0) }
+            }
+            unsafe rest = unsafe rest[(end + 1)...]
+        }
+        return false
+    }
+
+    /// The number of bytes of the longest signature.
+    private static let signatureByteCount = 16
+
+    /// Recognizes content; `nil` if the command may be able to read it.
+    ///
+    /// - Parameters:
+    ///   - bytes: the beginning of the content, after decompression.
+    ///   - expectation: what the command expects.
+    init?(_ bytes: UnsafeRawBufferPointer, expecting expectation: InputExpectation) {
+        let prefix = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.prefixByteCount))
+        if let binary = unsafe Self.binary(prefix) {
+            self = binary
+            return
+        }
+        let text = unsafe Self.firstLine(prefix)
+        if let markup = unsafe Self.markup(text) {
+            self = markup
+            return
+        }
+        guard case .lines(let format) = expectation, let content = unsafe Self.json(text, format) else { return nil }
+        self = content
+    }
+
+    // MARK: Signatures
+
+    private static func binary(_ bytes: UnsafeRawBufferPointer) -> Self? {
+        if let content = unsafe self.unicode(bytes) { return content }
+        let signatures: [(StaticString, Self)] = [
+            ("PK\u{3}\u{4}", .zip), ("\u{7F}ELF", .executable), ("SQLite format 3", .sqlite), ("%PDF-", .pdf),
+            ("bplist0", .binaryPropertyList), ("BZh", .compressed(by: "bzip2", tool: "bzcat")),
+        ]
+        for (signature, content) in signatures where unsafe bytes.starts(with: signature.bytes) { return content }
+        let binarySignatures: [([UInt8], Self)] = [
+            (GzipDecoder.magic, .doubleGzip),
+            ([0x28, 0xB5, 0x2F, 0xFD], .compressed(by: "Zstandard", tool: "zstdcat")),
+            ([0xFD, 0x37, 0x7A, 0x58, 0x5A], .compressed(by: "xz", tool: "xzcat")), ([0xFF, 0xD8, 0xFF], .image),
+            ([0x89, 0x50, 0x4E, 0x47], .image),
+        ]
+        for (signature, content) in binarySignatures where unsafe bytes.starts(with: signature) { return content }
+        if unsafe self.isDER(bytes) { return .der }
+        // Text has none of these. Only the first line counts, since the lines before another one may be sent already.
+        let line = unsafe bytes.prefix { $0 != 0x0A }
+        let isControl = { (byte: UInt8) in byte < 0x09 || (0x0E..<0x20).contains(byte) && byte != 0x1B }
+        return unsafe line.contains(0) || line.count(where: isControl) >= self.controlCountMin ? .binary : nil
+    }
+
+    /// One control character may be a slip in text.
+    private static let controlCountMin = 3
+
+    /// UTF-16 and UTF-32, by their byte order mark or by the zero bytes of ASCII characters.
+    private static func unicode(_ bytes: UnsafeRawBufferPointer) -> Self? {
+        if unsafe bytes.starts(with: [0xFF, 0xFE, 0, 0]) || bytes.starts(with: [0, 0, 0xFE, 0xFF]) { return .utf32 }
+        if unsafe bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+            return .utf16(byteOrder: "")
+        }
+        guard bytes.count >= 8 else { return nil }
+        let isASCII = { (byte: UInt8) in (0x20..<0x7F).contains(byte) }
+        for first in [0, 1] {
+            let isText = stride(from: 0, to: 8, by: 2).allSatisfy { index in
+                unsafe isASCII(bytes[index + first]) && bytes[index + 1 - first] == 0
+            }
+            if isText { return .utf16(byteOrder: first == 0 ? "LE" : "BE") }
+        }
+        return nil
+    }
+
+    /// A certificate, a key or a .p12: a sequence of ASN.1 that says its length, and contains an integer or a sequence.
+    private static func isDER(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count >= 4, unsafe bytes[0] == 0x30, unsafe (0x80...0x84).contains(bytes[1]) else { return false }
+        let content = unsafe 2 + Int(bytes[1] & 0x0F)
+        return unsafe content < bytes.count && (bytes[content] == 0x02 || bytes[content] == 0x30)
+    }
+
+    // MARK: Text
+
+    private static func firstLine(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var rest = unsafe bytes[...]
+        if unsafe rest.starts(with: [0xEF, 0xBB, 0xBF]) { unsafe rest = unsafe rest.dropFirst(3) }
+        while true {
+            let line = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix { $0 != 0x0A }).trimmed
+            if unsafe !line.isEmpty || line.count == rest.count { return unsafe line }
+            guard let end = unsafe rest.firstIndex(of: 0x0A) else { return unsafe line }
+            unsafe rest = unsafe rest[(end + 1)...]
+        }
+    }
+
+    private static func markup(_ line: UnsafeRawBufferPointer) -> Self? {
+        if unsafe line.starts(with: "-----BEGIN ".utf8) { return .pem }
+        guard unsafe line.first == UInt8(ascii: "<") else { return nil }
+        let name = unsafe line.dropFirst().prefix(9).map { $0 | 0x20 }
+        if name.starts(with: "!doctype ".utf8) || name.starts(with: "html".utf8) { return .html }
+        if let first = unsafe line.dropFirst().first, first == UInt8(ascii: "?") || first == UInt8(ascii: "!") {
+            return .xml
+        }
+        // A token may stand in angle brackets, but has no letter after f.
+        let letters = name.prefix { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
+        return letters.contains { $0 > UInt8(ascii: "f") } ? .xml : nil
+    }
+
+    private static func json(_ line: UnsafeRawBufferPointer, _ format: BatchFormat?) -> Self? {
+        guard format != .csv, let first = unsafe line.first, let last = unsafe line.last else { return nil }
+        if first == UInt8(ascii: "[") { return .jsonArray(format) }
+        guard first == UInt8(ascii: "{") else { return nil }
+        // The line of an object ends with its brace, unless it was cut off.
+        if "{[,:".utf8.contains(last) { return .prettyPrintedJSON }
+        return format == .tokens && last == UInt8(ascii: "}") ? .jsonLinesInsteadOfTokens : nil
+    }
+
+    // MARK: Description
+
+    /// What it is, and what to do about it.
+    ///
+    /// - Parameter name: the name of the file for a command line; `nil` for standard input.
+    /// - Returns: a part of an error.
+    func advice(file name: String?) -> String {
+        switch self {
+        case .utf16(let order):
+            "UTF-16 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
+        case .utf32: "UTF-32 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
+        case .der: "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"
+        case .pem: "a certificate or key (PEM), expected a batch; did you mean --certificate?"
+        case .xml: "XML, expected a batch; convert it to JSON lines or CSV"
+        case .html: "an HTML page, expected a batch; check where the file came from"
+        case .binaryPropertyList: "a binary property list, expected a batch; convert it to JSON lines or CSV"
+        case .zip: "a ZIP archive or spreadsheet, expected text; unpack it, or export the sheet as CSV"
+        case .compressed(let format, let tool): "\(format) data, expected text or gzip; \(Self.convert(name, tool))"
+        case .doubleGzip: "gzip data inside gzip data; \(Self.convert(name, "zcat"))"
+        case .executable: "an executable program, expected a batch"
+        case .sqlite: "an SQLite database, expected a batch; export the table as CSV: sqlite3 -header -csv"
+        case .pdf: "a PDF document, expected a batch"
+        case .image: "an image, expected a batch"
+        case .binary: "binary data, expected a batch of text lines"
+        case .prettyPrintedJSON:
+            "JSON over several lines, expected one object per line; \(Self.convert(name, "jq -c .", to: "jsonl"))"
+        case .jsonArray(.tokens):
+            "a JSON array, expected one token per line; \(Self.convert(name, "jq -r '.[]'", to: "tokens"))"
+        case .jsonArray:
+            "a JSON array, expected one object per line; \(Self.convert(name, "jq -c '.[]'", to: "jsonl"))"
+        case .jsonLinesInsteadOfTokens:
+            "JSON lines, expected one token per line; \(Self.convert(name, "jq -r .token", to: "tokens"))"
+        }
+    }
+
+    /// The command line that converts a file.
+    ///
+    /// - Parameters:
+    ///   - name: the file; `nil` for standard input.
+    ///   - command: the program that converts it, with its options.
+    ///   - suffix: the extension of the result; `nil` for that of the file.
+    /// - Returns: the advice.
+    private static func convert(_ name: String?, _ command: String, to suffix: String? = nil) -> String {
+        guard let name, self.isPlain(name), !name.hasPrefix("-") else { return "convert it with: \(command)" }
+        let folder = name.lastIndex(of: "/").map { name[...$0] } ?? ""
+        var parts = name.dropFirst(folder.count).split(separator: ".")
+        if parts.count > 1, ["gz", "zst", "bz2", "xz"].contains(parts.last) { parts.removeLast() }
+        let extensions = suffix.map { [Substring($0)] } ?? Array(parts.dropFirst())
+        let stem = folder + (parts.first ?? "batch")
+        var target = ([stem] + extensions).joined(separator: ".")
+        if target == name { target = (["\(stem)-converted"] + extensions).joined(separator: ".") }
+        let isCompressed = name.hasSuffix(".gz")
+        return "convert it: " + (isCompressed ? "zcat \(name) | \(command)" : "\(command) \(name)") + " > \(target)"
+    }
+
+    /// Whether a shell takes a name as it is.
+    private static func isPlain(_ name: String) -> Bool {
+        name.utf8.allSatisfy { byte in
+            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "/._-+,@".utf8.contains(byte)
+                || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+        }
+    }
+}
+
+extension StaticString {
+    fileprivate var bytes: UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(start: self.utf8Start, count: self.utf8CodeUnitCount)
+    }
+}

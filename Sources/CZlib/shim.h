@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// zlib's header. `inflateInit2` is a macro there, which Swift does not import.
+
+#ifndef CZLIB_SHIM_H
+#define CZLIB_SHIM_H
+
+#include <zlib.h>
+
+static inline int CZlib_inflateInit2(z_stream *stream, int windowBits) { return inflateInit2(stream, windowBits); }
+
+static inline int CZlib_deflateInit2(z_stream *stream, int level, int windowBits) {
+    return deflateInit2(stream, level, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY);
+}
+
+#endif

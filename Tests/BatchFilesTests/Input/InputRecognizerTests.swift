@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TestSupport
+import Testing
+
+@testable import BatchFiles
+
+/// What is recognized as something else than a batch.
+@Suite struct InputRecognizerTests {
+    /// The error for an input; `nil` if it is read.
+    private static func advice(
+        _ bytes: [UInt8],
+        _ expectation: InputExpectation = .lines(nil),
+        chunk: Int = .max,
+        file: String? = "batch.json"
+    ) throws -> String? {
+        var offset = 0
+        let decoder = InputDecoder { memory in
+            let count = min(chunk, memory.count, bytes.count - offset)
+            memory.copyBytes(from: bytes[offset..<(offset + count)])
+            offset += count
+            return count
+        }
+        do {
+            try decoder.recognize(expecting: expectation)
+            return nil
+        } catch let error as UnexpectedContentError {
+            return error.content.advice(file: file)
+        }
+    }
+
+    private static func utf16(_ text: String, isBigEndian: Bool = false) -> [UInt8] {
+        text.utf16.flatMap { unit in
+            let bytes = [UInt8(truncatingIfNeeded: unit), UInt8(truncatingIfNeeded: unit >> 8)]
+            return isBigEndian ? bytes.reversed() : bytes
+        }
+    }
+
+    private static let der: [UInt8] = [0x30, 0x82, 0x0A, 0x5B, 0x02, 0x01, 0x03] + Array(repeating: 0xAA, count: 40)
+
+    private static let refused: [([UInt8], String)] = [
+        (
+            Array("[\n {\"token\":\"a\"}\n]\n".utf8),
+            "a JSON array, expected one object per line; convert it: jq -c '.[]' batch.json > batch.jsonl"
+        ),
+        (Array("\n\n  [{\"token\":\"a\"}]".utf8), "a JSON array"),
+        (
+            Array("{\n  \"token\": \"a\"\n}\n".utf8),
+            "JSON over several lines, expected one object per line; convert it: jq -c . batch.json > batch.jsonl"
+        ),
+        (Array("\u{FEFF}{ \"token\": \"a\",\r\n  \"payload\": {} }".utf8), "JSON over several lines"),
+        (Array("{\"payload\": {\n".utf8), "JSON over several lines"),
+        (der, "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"),
+        (Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8), "a certificate or key (PEM)"),
+        (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "XML, expected a batch"),
+        (Array("<plist version=\"1.0\">\n".utf8), "XML"), (Array("<tokens>\n".utf8), "XML"),
+        (Array("<!DOCTYPE html>\n".utf8), "an HTML page"), (Array("<HTML>\n".utf8), "an HTML page"),
+        (Array("bplist00".utf8) + [0xD1, 1, 2], "a binary property list"),
+        (
+            [0xFF, 0xFE] + utf16("token\n"),
+            "UTF-16 text, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8 batch.json > batch-converted.json"
+        ),
+        ([0xFE, 0xFF] + utf16("token\n", isBigEndian: true), "UTF-16 text"),
+        (utf16("token,payload\n"), "UTF-16 text, expected UTF-8; convert it: iconv -f UTF-16LE"),
+        (utf16("token,payload\n", isBigEndian: true), "UTF-16 text, expected UTF-8; convert it: iconv -f UTF-16BE"),
+        ([0xFF, 0xFE, 0, 0, 0x41, 0, 0, 0], "UTF-32 text"),
+        (Array("\u{7F}ELF\u{2}\u{1}\u{1}".utf8) + Array(repeating: 0, count: 20), "an executable program"),
+        (Array("PK\u{3}\u{4}\u{14}".utf8) + Array(repeating: 0, count: 20), "a ZIP archive or spreadsheet"),
+        (Array("SQLite format 3\0".utf8), "an SQLite database"), (Array("%PDF-1.7\n".utf8), "a PDF document"),
+        ([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13], "an image"),
+        (
+            [0x28, 0xB5, 0x2F, 0xFD, 4, 0, 1, 0],
+            "Zstandard data, expected text or gzip; convert it: zstdcat batch.json"
+        ),
+        (Array("BZh91AY&SY".utf8), "bzip2 data"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4], "xz data"),
+        (Array("abc\0def\n".utf8), "binary data, expected a batch of text lines"),
+        (Array("a\u{1}b\u{2}c\u{3}\n".utf8), "binary data"),
+        (gzip(gzip(Array("{}\n".utf8))), "gzip data inside gzip data"),
+        (gzip(Array("[1]".utf8)), "a JSON array"), (gzip(der), "a certificate or key"),
+    ]
+
+    @Test(arguments: refused.indices)
+    func `what is not a batch is named, however it is read`(_ index: Int) throws {
+        let (bytes, text) = Self.refused[index]
+        let whole = try #require(try Self.advice(bytes))
+        #expect(whole.hasPrefix(text), "\(whole)")
+        for chunk in 1...min(bytes.count, 40) { #expect(try Self.advice(bytes, chunk: chunk) == whole, "\(chunk)") }
+    }
+
+    @Test(arguments: [
+        "", "\n", "{}\n", "{\"token\":\"a\",\"payload\":{}}\n", "{\"token\":\"a\",\"payload\":{}}", "{\"token\n{}\n",
+        "x\n",
+        "token,payload\n", "\u{FEFF}token\n", "<a1b2 c3d4>\n", "<fade>\n", "# [tokens]\na1b2\n", "a1b2\n", "0\n",
+        "token\tpayload\n", "{\"é\":1}\n", "caf\u{E9},1\n", "{}\n[1]\n", "{}\n\0\n", "3082\n", "a\u{1B}b\u{1}\n",
+    ])
+    func `what may be a batch is read`(_ text: String) throws {
+        for chunk in [1, 3, .max] {
+            #expect(try Self.advice(Array(text.utf8), chunk: chunk) == nil)
+            #expect(try Self.advice(gzip(Array(text.utf8)), chunk: chunk) == nil)
+        }
+    }
+
+    @Test func `what is expected decides`() throws {
+        let array = Array("[\"a1\", \"b2\"]\n".utf8)
+        #expect(try Self.advice(array, .lines(.tokens))?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
+        #expect(try Self.advice(array, .lines(.csv)) == nil)
+        #expect(try Self.advice(array, .document) == nil)
+        #expect(try Self.advice(Array("{\n}".utf8), .document) == nil)
+        #expect(try Self.advice(Self.der, .document) != nil)
+        #expect(
+            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .lines(.tokens))?
+                .contains("jq -r .token batch.json > batch.tokens") == true
+        )
+    }
+
+    @Test(
+        arguments: [
+            (nil, "convert it with: jq -c '.[]'"), ("a b.json", "convert it with: jq -c '.[]'"),
+            ("-rf", "convert it with: jq -c '.[]'"), ("x;reboot", "convert it with: jq -c '.[]'"),
+            ("dir.d/batch.json", "convert it: jq -c '.[]' dir.d/batch.json > dir.d/batch.jsonl"),
+            ("b.jsonl", "convert it: jq -c '.[]' b.jsonl > b-converted.jsonl"),
+            ("b.json.gz", "convert it: zcat b.json.gz | jq -c '.[]' > b.jsonl"),
+            ("b", "convert it: jq -c '.[]' b > b.jsonl"),
+        ] as [(String?, String)]
+    )
+    func `the command to run has the name of the file where a shell takes it`(_ name: String?, _ text: String) throws {
+        #expect(try Self.advice([UInt8(ascii: "[")], file: name)?.hasSuffix(text) == true)
+    }
+}
