@@ -15,9 +15,15 @@ extension SendRun {
     ///   - summary: the outcomes.
     ///   - source: the batch, of which everything that was taken has its outcome.
     ///   - failure: why not everything was tried; `nil` where everything was.
+    ///   - isCompressed: whether the input is a gzip file.
     /// - Returns: the exit code.
     /// - Throws: an error of the console.
-    func report(_ summary: SendSummary, _ source: SendSource, _ failure: CommandFailure?) throws -> ExitStatus {
+    func report(
+        _ summary: SendSummary,
+        _ source: SendSource,
+        _ failure: CommandFailure?,
+        isCompressed: Bool
+    ) throws -> ExitStatus {
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
@@ -33,7 +39,8 @@ extension SendRun {
             return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
         }
         self.say(summary.text)
-        for line in self.stopReport(source.resumePoint, summary.outcomeCounts) { self.say(line) }
+        let command = self.continueCommand(isCompressed: isCompressed)
+        for line in self.stopReport(source.resumePoint, summary.outcomeCounts, command) { self.say(line) }
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
     }
@@ -50,7 +57,11 @@ extension SendRun {
     // MARK: Stopped early
 
     /// What is left, and how to continue, in a line each; empty where nothing is left.
-    private func stopReport(_ point: ResumePoint?, _ counts: OutcomeCounts) -> [String] {
+    private func stopReport(
+        _ point: ResumePoint?,
+        _ counts: OutcomeCounts,
+        _ command: ContinueCommand
+    ) -> [String] {
         let hasJournal = self.command.delivery.journal != nil
         let isResending = hasJournal && self.command.delivery.delivery == .atLeastOnce
         var lines: [String] = []
@@ -62,10 +73,10 @@ extension SendRun {
         if hasJournal {
             guard point != nil || isResending && counts[.indeterminate] > 0 else { return lines }
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
-            return lines + ["Stopped early\(place); to continue: \(self.continueCommand.sameCommand)"]
+            return lines + ["Stopped early\(place); to continue: \(command.sameCommand)"]
         }
         guard let point else { return lines }
-        lines += self.continueLines(point)
+        lines += self.continueLines(point, command)
         let open = [(point.unsentCount, "unsent"), (point.indeterminateCount, "indeterminate")].filter { $0.0 > 0 }
         if !open.isEmpty, !point.isAtBeginning {
             let counts = open.map { "\($0.0.grouped) \($0.1)" }.joined(separator: ", ")
@@ -75,7 +86,7 @@ extension SendRun {
     }
 
     /// How a run without a journal continues.
-    private func continueLines(_ point: ResumePoint) -> [String] {
+    private func continueLines(_ point: ResumePoint, _ command: ContinueCommand) -> [String] {
         let place = self.place(point)
         guard !point.isAtBeginning else { return ["Stopped early, \(place); to start again, run the same command."] }
         guard self.inputPath != "-" else {
@@ -85,7 +96,7 @@ extension SendRun {
             ]
         }
         return [
-            "Stopped early, \(place); to continue: \(self.continueCommand.rest(from: point.position))",
+            "Stopped early, \(place); to continue: \(command.rest(from: point.position))",
             "With --journal FILE, the same command continues where it stopped.",
         ]
     }
@@ -110,11 +121,12 @@ extension SendRun {
 
     private var inputPath: String { self.command.batch.tokens ?? self.command.batch.input ?? "-" }
 
-    private var continueCommand: ContinueCommand {
+    private func continueCommand(isCompressed: Bool) -> ContinueCommand {
         ContinueCommand(
             commandLine: self.environment.commandLine,
             input: self.inputPath,
             isTokens: self.command.batch.tokens != nil,
+            isCompressed: isCompressed,
             results: self.command.report.results.flatMap { Self.isFile($0) ? $0 : nil }
         ) { path in unsafe access(path, F_OK) == 0 }
     }

@@ -104,7 +104,7 @@ struct SendRun {
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
-        let status = try self.report(summary, source, failure ?? ending)
+        let status = try self.report(summary, source, failure ?? ending, isCompressed: input.isGzip)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt

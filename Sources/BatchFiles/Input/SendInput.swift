@@ -65,7 +65,8 @@ package final class SendInput: Sendable {
         if !self.isStream, self.isGzip { try self.measureGzip() }
     }
 
-    private var isGzip: Bool { self.peek(GzipDecoder.magic.count) == GzipDecoder.magic }
+    /// Whether the file is compressed.
+    package var isGzip: Bool { self.peek(GzipDecoder.magic.count) == GzipDecoder.magic }
 
     private func measureGzip() throws {
         var content = InputContent()

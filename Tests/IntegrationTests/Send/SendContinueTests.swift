@@ -94,6 +94,23 @@ import Testing
         }
     }
 
+    @Test func `the rest of a compressed batch is sent, too`() async throws {
+        let plain = try self.writeBatch(.csv)[0].replacing("'", with: "'\\''")
+        let compressing = try await self.runShell("gzip '\(plain)'")
+        #expect(compressing.ending.code == 0, "\(compressing)")
+        let arguments = [self.scene.path("it's.csv.gz"), "--window", "300"]
+        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
+            simulator in
+            let first = try await test.interrupt(arguments, at: Self.count / 3, simulator)
+            let command = try #require(Self.command(in: first.error), "\(first)")
+            let second = try await test.runShell(command)
+            #expect(second.ending.code == 0 && command.contains("zcat "), "\(command): \(second)")
+            for device in 1...Self.count { #expect(try simulator.count(device) == 1, "Device \(device)") }
+        }
+    }
+
     @Test func `with a journal, the printed command resumes, again and again`() async throws {
         let seed = UInt64.random(in: 0 ... .max)
         var random = SplitMix64(seed: seed)
@@ -151,7 +168,7 @@ import Testing
     {
         let scene = self.scene
         let results = scene.path("results.jsonl")
-        let arguments = try self.writeBatch(.jsonLines) + ["--results", results]
+        let arguments = try self.writeBatch(.jsonLines) + ["--results", results, "--window", "300"]
         // The first connection is so slow that a drain would take minutes, and the next ones are not.
         let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
         let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]
