@@ -151,7 +151,7 @@ import Testing
     {
         let scene = self.scene
         let results = scene.path("results.jsonl")
-        let arguments = try self.writeBatch(.jsonLines) + ["--results", results]
+        let arguments = try self.writeBatch(.jsonLines) + ["--results", results, "--window", "300"]
         // The first connection is so slow that a drain would take minutes, and the next ones are not.
         let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
         let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]

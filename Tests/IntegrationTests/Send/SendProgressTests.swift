@@ -98,7 +98,7 @@ import Testing
         #expect(!screen.contains("connecting, retry"), "\(screen)")
     }
 
-    @Test(arguments: [SIGHUP, SIGQUIT, SIGKILL])
+    @Test(arguments: [SIGHUP, SIGKILL])
     func `a signal that ends the program clears the line where that can be done`(_ signal: CInt) async throws {
         let path = try self.writeBatch(20_000)
         let scene = self.scene
