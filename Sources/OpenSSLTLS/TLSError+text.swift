@@ -85,8 +85,8 @@ extension TLSError {
             "the file is encrypted with an old cipher, such as RC2-40, and OpenSSL's legacy provider cannot be loaded "
                 + "(\(detail))"
         case .keyDerivationTooLong(let count, let countMax):
-            "the file needs \(count == .max ? "countless" : String(count)) iterations to derive its keys, more than the "
-                + "limit of \(countMax)"
+            "the file needs \(count == .max ? "countless" : String(count)) iterations to derive its keys, more than "
+                + "the limit of \(countMax)"
         case .tooManyParts(let countMax): "the file contains more than \(countMax) certificates and keys"
         case .identityTooWeak(let detail):
             "\(names.ownCertificate) is too weak for OpenSSL's security level (\(detail))"

@@ -14,7 +14,7 @@ import Testing
         let importing = ["purge", "import", "-", "--format", "tokens", "--purge-list", scene.purgeList] + options
         let run = try await CommandRun(importing, input: input)
         #expect(run.code == 1)
-        #expect(run.output == "1 token added, 0 updated, 0 already listed, 1 bad line\n")
+        #expect(run.output == "1 token added, 0 updated, 0 already listed, 1 invalid line\n")
         #expect(run.error.hasPrefix("standard input, line 2: invalid device token"), "\(run.error)")
         let stats = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
         #expect(stats.code == 0 && stats.output.hasPrefix("1 token\n") && stats.error.isEmpty, "\(stats)")

@@ -145,8 +145,8 @@ struct CertificateConvertCommand: CertificateSubcommand {
         guard !keys.isEmpty else {
             throw CommandFailure(
                 .configuration,
-                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again with its "
-                    + "private key"
+                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again "
+                    + "with its private key"
             )
         }
         guard let leaf = file.leaf(keys), let key = keys.first(where: { $0.matches(leaf) == true }),
@@ -154,15 +154,15 @@ struct CertificateConvertCommand: CertificateSubcommand {
         else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give the "
-                    + "key that the certificate was requested with"
+                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give "
+                    + "the key that the certificate was requested with"
             )
         }
         guard keys.count == 1 else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): it contains \(keys.count) private keys, and only one can be kept; nothing was written: give "
-                    + "a file with one key with --key"
+                "\(keyPath): it contains \(keys.count) private keys, and only one can be kept; nothing was written: "
+                    + "give a file with one key with --key"
             )
         }
         let chain = [leaf] + file.chain(above: leaf)

@@ -49,8 +49,8 @@ struct ConnectionProbe: Sendable {
         var hasCertificateRequest: Bool
     }
 
-    /// How long a service may take after the handshake to refuse the client's certificate, as in TLS 1.3, or to close the
-    /// connection without an alert, as Apple's gateway did.
+    /// How long a service may take after the handshake to refuse the client's certificate, as in TLS 1.3, or to close
+    /// the connection without an alert, as Apple's gateway did.
     private static let refusalDurationMax = TimeAmount.seconds(2)
 
     /// Connects, and reports the result in findings.
@@ -188,8 +188,8 @@ extension ConnectionProbe {
         guard !outcome.isHTTP2 else { return findings }
         if outcome.byteCount > 0 {
             let text =
-                "the server sent \(outcome.byteCount.counted("byte")) unasked; if this is a feedback service, that part of "
-                + "its list is lost"
+                "the server sent \(outcome.byteCount.counted("byte")) unasked; if this is a feedback service, that "
+                + "part of its list is lost"
             findings.append(self.finding(.warning, .connection, text))
         } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
             findings.append(self.closing(isOrderly: outcome.failure == nil))

@@ -28,8 +28,12 @@ package struct ConsoleMessage: Sendable, Equatable {
     package var fields: [(name: String, value: String)] = []
 
     /// How messages name a host and a port.
-    private static var address: Regex<(Substring, Substring, Substring)> {
-        /(?:to|on|at|gateway|service|server|proxy) \[?([A-Za-z0-9:][A-Za-z0-9.:-]*?)\]?(?::| port )([0-9]{1,5})\b/
+    private static var address: Regex<(Substring, Substring?, Substring?, Substring)> {
+        #/
+        (?: to | on | at | gateway | service | server | proxy ) \x20
+        (?: \[ ( [0-9A-Fa-f:.]+ ) \] | ( [A-Za-z0-9] [A-Za-z0-9.\-]*? ) )
+        (?: : | \x20 port \x20 ) ( [0-9]{1,5} ) \b
+        /#
     }
 
     /// Makes a message; the place is read from the text where it is not given.
@@ -42,8 +46,8 @@ package struct ConsoleMessage: Sendable, Equatable {
             self.column = place.3.flatMap { Int($0) }
         }
         if let place = text.firstMatch(of: Self.address) {
-            self.host = String(place.1)
-            self.port = Int(place.2)
+            self.host = (place.1 ?? place.2).map { String($0) }
+            self.port = Int(place.3)
         }
     }
 

@@ -150,7 +150,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         if change.supersededCount > 0 {
             parts.append("\(change.supersededCount.grouped) ignored: registered later")
         }
-        if badLineCount > 0 { parts.append(badLineCount.counted("bad line")) }
+        if badLineCount > 0 { parts.append(badLineCount.counted("invalid line")) }
         let skipped = report.skipped.sorted { $0.key < $1.key }.map { reason, count in
             let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
             return "\(count.counted("line")) skipped: \(name)"

@@ -32,7 +32,7 @@ extension SendRun {
             // An input that is refused as a whole has nothing to count.
             if let failure, source.progress.sentCount == 0, summary.outcomeCounts.total == 0 { return failure.status }
             let count = source.progress.sentCount.counted("notification")
-            let bad = summary.outcomeCounts[.invalid].counted("bad line")
+            let bad = summary.outcomeCounts[.invalid].counted("invalid line")
             let dead = summary.outcomeCounts[.suppressed]
             let remark = dead > 0 ? ", \(dead.counted("token")) on the purge list" : ""
             self.say("\(count) ready to send, \(bad)\(remark). Nothing was sent.")
@@ -49,7 +49,7 @@ extension SendRun {
     private func text(of failure: CommandFailure) -> String {
         let count = self.command.delivery.giveUpAfter
         guard failure.status == .unavailable, !self.command.report.quiet, count > 1,
-            let last = self.lastFailure.withLockedValue({ $0 }), failure.description.contains("\(last)")
+            let last = self.lastFailure.withLockedValue({ $0 }), failure.description.contains(last.detail)
         else { return failure.description }
         return "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
     }

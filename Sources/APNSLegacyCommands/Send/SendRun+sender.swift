@@ -71,7 +71,7 @@ extension SendRun {
                 defer { last = failure }
                 return last != failure
             }
-            if isNew { self.say("Retrying: \(failure)") }
+            if isNew { self.say("Retrying: \(CommandFailure.text(failure))") }
         }
     }
 

@@ -58,6 +58,8 @@ package struct ResolvedConfiguration: Sendable {
             do {
                 if let path = provider.authority { authorities += try FileBytes.read(path) + [UInt8(ascii: "\n")] }
                 self.providers.append(try Provider(provider))
+            } catch GatewayFailure.configuration(let text) {
+                throw GatewayFailure.configuration("provider \(provider.name): \(text)")
             } catch let error as TLSError {
                 throw GatewayFailure.configuration("provider \(provider.name): \(error)")
             } catch let error as ProviderError {
@@ -83,7 +85,8 @@ package struct ResolvedConfiguration: Sendable {
             do {
                 _ = try TLSContext(provider.push.tls)
             } catch {
-                throw GatewayFailure.configuration("provider \(provider.file.name): \(error)")
+                let text = error.text(TLSErrorNames(remote: "the service", provider.push.tls))
+                throw GatewayFailure.configuration("provider \(provider.file.name): \(text)")
             }
         }
     }
@@ -116,9 +119,21 @@ package struct ResolvedConfiguration: Sendable {
 }
 
 extension GatewayFile.Identity {
+    /// Loads the certificate with its key.
+    ///
+    /// - Throws: ``GatewayFailure/configuration(_:)``, which names the file.
     func load() throws -> TLSIdentity {
-        let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-        return try TLSIdentity(contentsOf: self.certificate, key: self.key, passphrase: passphrase)
+        do {
+            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+            return try TLSIdentity(contentsOf: self.certificate, key: self.key, passphrase: passphrase)
+        } catch let error as TLSError {
+            switch error {
+            case .fileUnreadable: throw GatewayFailure.configuration("\(error)")
+            case .keyMismatch, .passphraseMissing, .passphraseWrong:
+                throw GatewayFailure.configuration("\(self.key ?? self.certificate): \(error)")
+            default: throw GatewayFailure.configuration("\(self.certificate): \(error)")
+            }
+        }
     }
 }
 
@@ -127,10 +142,14 @@ extension ResolvedConfiguration.Provider {
         self.file = file
         var verifier: CertificateVerifier?
         if let authority = file.authority {
-            verifier = try CertificateVerifier(
-                authorities: try FileBytes.read(authority),
-                revocations: try file.revocations.map { try FileBytes.read($0) }
-            )
+            let authorities = try FileBytes.read(authority)
+            let revocations = try file.revocations.map { try FileBytes.read($0) }
+            do {
+                verifier = try CertificateVerifier(authorities: authorities, revocations: revocations)
+            } catch {
+                let files = [authority, file.revocations].compactMap(\.self).joined(separator: ", ")
+                throw GatewayFailure.configuration("\(files): \(error)")
+            }
         }
         self.admission = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
         let service = file.service

@@ -15,10 +15,13 @@ import Testing
     @Test func `host, port and environment say where to send`() throws {
         let host = try Self.command(["--host", "push.example.com", "--port", "2200"]).endpoint.endpoint()
         #expect(host.host == "push.example.com" && host.port == 2200)
-        let production = try Self.command(["--environment", "production"]).endpoint.endpoint()
-        #expect(production.host == "gateway.push.apple.com" && production.port == 2195)
-        let sandbox = try Self.command(["--environment", "sandbox"]).endpoint.endpoint()
-        #expect(sandbox.host == "gateway.sandbox.push.apple.com")
+        for (environment, name) in [("production", "api.push.apple.com"), ("sandbox", "api.sandbox.push.apple.com")] {
+            let service = try Self.command(["--environment", environment]).endpoint.pushEndpoint()
+            #expect(service.host == name && service.port == 443)
+            // The binary service of this name is closed.
+            let failure = Self.failure { _ = try Self.command(["--environment", environment]).endpoint.endpoint() }
+            #expect(failure?.status == .unavailable)
+        }
         #expect(Self.failure { _ = try Self.command([]).endpoint.endpoint() }?.status == .usage)
     }
 

@@ -211,7 +211,7 @@ import Testing
         #expect(failure?.kind == .unwritable)
         let text = try #require(failure?.description)
         #expect(text.hasPrefix("cannot lock \(self.folder.file("journal")): No locks available;"), "\(text)")
-        #expect(text.contains("--journal"), "\(text)")
+        #expect(text.contains("put the journal on a file system with locks"), "\(text)")
     }
 
     @Test func `completeness is recorded`() throws {

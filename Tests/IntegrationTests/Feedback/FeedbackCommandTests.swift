@@ -114,7 +114,7 @@ import Testing
         let (scene, store) = (self.scene, try self.store(3, Fault(at: .always, .cutList(byteCount: 100))))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
-            #expect(run.ending.code == 65 && run.error.contains("24 bytes are kept in "), "\(run.error)")
+            #expect(run.ending.code == 65 && run.error.contains("tuple of 24 bytes; they are kept in "), "\(run.error)")
             #expect(try scene.purged().count == 2)
             #expect(!run.error.contains(SendScene.token(0)))
         }

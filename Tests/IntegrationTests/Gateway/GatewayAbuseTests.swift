@@ -50,7 +50,7 @@ import Testing
                 try await $0.end().error
             }
             #expect(error is TLSError, "\(String(describing: error))")
-            let lines = try await gateway.lines("connection refused", "The client sent no certificate")
+            let lines = try await gateway.lines("connection refused", "the provider sent no certificate")
             #expect(lines[0].contains("\"level\":\"warning\"") && lines[0].contains("127.0.0.1:"))
         }
     }
@@ -188,7 +188,7 @@ import Testing
                 try await group.waitForAll()
             }
             #expect(ContinuousClock.now - start < .seconds(10))
-            try await gateway.lines("connection refused", "did not finish the TLS handshake in time", countMin: 40)
+            try await gateway.lines("connection refused", "did not complete the TLS handshake in time", countMin: 40)
         }
     }
 

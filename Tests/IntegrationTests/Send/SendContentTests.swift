@@ -45,7 +45,7 @@ import Testing
         try await SendScene.withGateway { simulator in
             let arguments = ["send"] + scene.endpoint(simulator.gatewayPort)
             let dryRun = try await scene.start(arguments + [both, "--dry-run"])
-            #expect(dryRun.error.contains("100 notifications ready to send, 0 bad lines"), "\(dryRun)")
+            #expect(dryRun.error.contains("100 notifications ready to send, 0 invalid lines"), "\(dryRun)")
             #expect(simulator.statistics.connectionCount == 0)
             let run = try await scene.start(arguments + [both, "--results", scene.path("results.jsonl")])
             #expect(run.ending.code == 0, "\(run.error)")

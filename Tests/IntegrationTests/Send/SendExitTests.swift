@@ -100,7 +100,7 @@ import Testing
         for text in ["one line without an end", "a line\nand another", "\n"] {
             let path = try self.scene.write("diary.txt", text)
             let run = try await self.send(["--journal", path])
-            #expect(run.ending.code == 65 && run.error.contains("no journal"), "\(run.ending) \(run.error)")
+            #expect(run.ending.code == 65 && run.error.contains("is not a journal"), "\(run.ending) \(run.error)")
             #expect(self.scene.read("diary.txt") == text)
         }
     }

@@ -179,7 +179,7 @@ import Testing
         let path = try self.scene.write("a.jsonl", SendScene.line(1) + "x\n" + SendScene.line(2))
         let run = try await self.scene.run(["send", path, "--dry-run"])
         #expect(
-            run.ending.code == 1 && run.error.contains("2 notifications ready to send, 1 bad line."),
+            run.ending.code == 1 && run.error.contains("2 notifications ready to send, 1 invalid line."),
             "\(run.error)"
         )
         let good = try self.scene.write("b.jsonl", SendScene.line(1))

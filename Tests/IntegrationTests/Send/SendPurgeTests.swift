@@ -190,7 +190,7 @@ import Testing
         let path = try self.scene.write("batch.jsonl", SendScene.line(1))
         for (arguments, code, text) in [
             (["--topic", "a"], 64, "--topic needs --purge-list"), (["--purge-rejected"], 64, "needs --purge-list"),
-            (["--purge-list", self.scene.purgeList], 64, "--purge-environment"), (self.options, 66, "no purge list"),
+            (["--purge-list", self.scene.purgeList], 64, "--purge-environment"), (self.options, 66, "does not exist"),
         ] as [([String], Int32, String)] {
             let run = try await self.scene.send([path] + arguments, port: 1)
             #expect(run.ending.code == code && run.error.contains(text), "\(arguments) \(run)")

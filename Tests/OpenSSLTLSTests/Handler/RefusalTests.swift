@@ -24,7 +24,7 @@ struct RefusalTests {
             #expect(notes.1.errors.count == 1, "server: \(notes.1.errors)")
             for error in notes.0.errors + notes.1.errors {
                 let text = "\(error)"
-                #expect(text.count > 40 && text.contains(". "), "it says what to do: \(text)")
+                #expect(text.count > 40 && text.contains("; "), "it says what to do: \(text)")
             }
             return (notes.0.tlsError, notes.1.tlsError)
         }
