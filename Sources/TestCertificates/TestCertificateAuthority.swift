@@ -81,7 +81,7 @@ public struct TestCertificateAuthority: Sendable {
     ///   - name: The common name.
     ///   - keyKind: The type of its key.
     /// - Throws: `TestCertificateError`.
-    public init(name: String = "Throwaway Authority", keyKind: KeyKind = .p256) throws {
+    public init(name: String = "Test Authority", keyKind: KeyKind = .p256) throws {
         try self.init(name: name, keyKind: keyKind, period: Validity.current.period)
     }
 

@@ -65,10 +65,10 @@ import Testing
             let parts = key.description.split(separator: ".").dropFirst()
             var json = "0"
             for part in parts.reversed() { json = "{\"\(part)\":\(json)}" }
-            let misspelt = try Payload("{\"aps\":\(json)}").warnings().filter {
-                if case .misspelt = $0.kind { true } else { false }
+            let misspelled = try Payload("{\"aps\":\(json)}").warnings().filter {
+                if case .misspelled = $0.kind { true } else { false }
             }
-            #expect(misspelt == [], "\(key)")
+            #expect(misspelled == [], "\(key)")
         }
     }
 

@@ -331,7 +331,8 @@ struct CertificateChecker {
             self.add(.critical, .wrongPurpose, "it is not for clients; have one issued for a provider")
         }
         for name in self.wishes.names where !leaf.bears(host: name) {
-            let own = leaf.hostNames.isEmpty ? "it bears no name" : "it bears \(leaf.hostNames.joined(separator: ", "))"
+            let names = leaf.hostNames.joined(separator: ", ")
+            let own = names.isEmpty ? "it contains no name" : "it is for \(names)"
             self.add(.critical, .wrongName, "it is not for the host \(name): \(own); issue one with --name \(name)")
         }
         if !self.wishes.names.isEmpty, !leaf.isForServers {

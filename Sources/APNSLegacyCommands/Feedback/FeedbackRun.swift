@@ -104,6 +104,8 @@ struct FeedbackRun {
             // A daemon that is stopped has no drain to report an exit code for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
+        // Before anything is read: an earlier signal would end the process without a summary.
+        let signals = await self.environment.signals([.sigint, .sigterm])
         try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 try await poller.run()
@@ -111,7 +113,7 @@ struct FeedbackRun {
             }
             group.addTask {
                 var count = 0
-                for await _ in await self.environment.signals([.sigint, .sigterm]) {
+                for await _ in signals {
                     count += 1
                     guard count == 1 else {
                         self.console.say("Stopping at once; what was read is in the spool, and the next run continues.")
@@ -183,11 +185,10 @@ struct FeedbackRun {
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, .refused, nil: break
-        case .silence: parts.append("the service stopped sending without closing the connection")
+        case .silence?: parts.append("\(FeedbackEnding.Cause.silence)")
         case .deadline: parts.append("--deadline reached, there may be more")
         case .stopped: parts.append("stopped early, there may be more; run again")
-        case .limit:
-            parts.append("--max-bytes reached, there may be more; increase it and run again")
+        case .limit: parts.append("--max-bytes reached, there may be more; increase it and run again")
         }
         return parts.joined(separator: ", ")
     }

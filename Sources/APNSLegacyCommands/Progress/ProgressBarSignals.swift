@@ -24,7 +24,7 @@ enum ProgressBarSignals {
         }
     }
 
-    /// Clears nothing any more.
+    /// Stops clearing.
     static func end() {
         for signal in Self.signals where Self.handler(signal) == Self.address(Self.clear) {
             _ = Glibc.signal(signal, SIG_DFL)

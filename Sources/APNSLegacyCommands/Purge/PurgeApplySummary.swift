@@ -65,8 +65,8 @@ struct PurgeApplySummary {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
         return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) eligible rows (\(share) %) would be "
-            + "\(self.verb), the limit is \(report.dueCountMax.grouped); nothing was changed. Check the list with "
-            + "purge list; if it is right, use a larger --max-fraction"
+            + "\(self.verb), the limit is \(report.dueCountMax.grouped); nothing was changed; check the list with "
+            + "purge list, and if it is right, use a larger --max-fraction"
     }
 
     /// Why not all that was due is gone.

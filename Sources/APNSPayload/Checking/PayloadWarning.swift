@@ -13,7 +13,7 @@ public struct PayloadWarning: Hashable, Sendable {
         /// A key is next to `aps`, but the system expects it inside.
         case outsideAPS(PayloadKey)
         /// An unknown key has almost the name of a known one.
-        case misspelt(PayloadKey)
+        case misspelled(PayloadKey)
         /// The value of a known key is invalid; `expected` describes the valid values.
         case unexpectedValue(expected: String)
         /// Arguments for a localized text without the key of the text.
@@ -44,7 +44,7 @@ extension PayloadWarning: CustomStringConvertible {
         let place = Self.plain(self.path)
         return switch self.kind {
         case .outsideAPS(let key): "\(place) is outside aps and has no effect; did you mean \(key)?"
-        case .misspelt(let key): "\(place) is unknown; did you mean \(key)?"
+        case .misspelled(let key): "\(place) is unknown; did you mean \(key)?"
         case .unexpectedValue(let expected): "\(place) should be \(expected)"
         case .argumentsWithoutKey(let key): "\(place) has no effect without \(key)"
         case .emptyText: "\(place) is empty"
@@ -120,7 +120,7 @@ private struct PayloadWarnings {
             if let key = Self.unmistakable.first(where: { $0.name == name }), members["aps"]?[name] == nil {
                 self.add(.outsideAPS(key), at: name)
             } else if members["aps"] == nil, Self.isNear(name, "aps") {
-                self.add(.misspelt(.aps), at: name)
+                self.add(.misspelled(.aps), at: name)
             }
         }
     }
@@ -131,7 +131,7 @@ private struct PayloadWarnings {
         for name in members.keys.sorted() where !keys.contains(where: { $0.name == name }) {
             let near = keys.filter { Self.isNear(name, $0.name) }
             if let key = near.min(by: { Self.distance(name, $0.name) < Self.distance(name, $1.name) }) {
-                self.add(.misspelt(key), at: "\(path).\(name)")
+                self.add(.misspelled(key), at: "\(path).\(name)")
             }
         }
     }

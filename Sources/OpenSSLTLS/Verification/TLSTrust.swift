@@ -5,7 +5,7 @@
 /// There may be more in later versions.
 @nonexhaustive
 public enum TLSTrust: Hashable, Sendable {
-    /// The authorities the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured).
+    /// The authorities the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honored).
     ///
     /// They are loaded when the first connection that verifies its peer is made, which takes some 20 ms.
     case system

@@ -152,7 +152,7 @@ import Testing
         try await Self.expect(scene, "@provider.pem --topic com.example.other", 2, "it is for com.example.app; give")
         try await Self.expect(scene, "@provider.pem --environment sandbox", 2, "it is for production")
         try await Self.expect(scene, "@server.pem --topic a.b", 2, "it names no topic")
-        try await Self.expect(scene, "@server.pem --name other.example", 2, "it bears gateway.example; issue one")
+        try await Self.expect(scene, "@server.pem --name other.example", 2, "it is for gateway.example; issue one")
         try await Self.expect(scene, "@provider.pem --name gateway.example", 2, "not for the host")
         try await scene.made("new authority --key-type ec --output @other --name Other")
         try await Self.expect(scene, "@provider.pem --trust @other.pem", 2, "its issuer is CN=apns-legacy authority")

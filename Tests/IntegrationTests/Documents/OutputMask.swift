@@ -62,7 +62,7 @@ struct OutputMask {
             let text = String(masked[place])
             if text.count == 5, let number = Int(text), (1_024...65_535).contains(number) {
                 // As a word only: five digits are easily in the middle of a token, too.
-                guard !self.words.contains(text[...]) else { continue }
+                guard !self.words.contains(text[...]), Self.isPort(masked[..<place.lowerBound]) else { continue }
                 masked.replaceSubrange(place, with: "PORT")
                 continue
             }
@@ -73,6 +73,11 @@ struct OutputMask {
         }
         while masked.last?.isWhitespace == true { masked.removeLast() }
         return masked
+    }
+
+    /// Whether a number behind this text is a port, and not a count.
+    private static func isPort(_ start: Substring) -> Bool {
+        start.last == ":" || ["port ", "gateway ", "feedback ", "admin "].contains { start.hasSuffix($0) }
     }
 
     /// Whether output is what a document shows.

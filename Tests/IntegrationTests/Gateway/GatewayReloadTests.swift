@@ -107,7 +107,7 @@ import Testing
             testDescription: "invalid authorities of the service",
             file: "upstream-ca.pem",
             content: { _ in Array("none".utf8) },
-            words: ["provider shop: ", "trusted certificates cannot be used"]
+            words: ["provider shop: the trusted certificates in ", "upstream-ca.pem cannot be used"]
         ),
         Fault(
             testDescription: "invalid authorities of providers",

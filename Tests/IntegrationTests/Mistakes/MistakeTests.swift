@@ -82,7 +82,7 @@ enum MistakeTable {
     static let isUpdating = ProcessInfo.processInfo.environment["UPDATE_DOCUMENTS"] == "1"
     /// Stands for a bar within a cell.
     private static let bar = "\u{1}"
-    private static let heading = "## Forty mistakes"
+    private static let heading = "## Common mistakes"
 
     private static var file: URL {
         URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

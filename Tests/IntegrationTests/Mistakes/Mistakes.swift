@@ -12,11 +12,11 @@ extension MistakeTests {
     private static let once = "--give-up-after 1"
 
     private static let usage: [Mistake] = [
-        Mistake("A misspelt command", "sned batch.jsonl"),
-        Mistake("Help for a misspelt command", "help sned"),
-        Mistake("A misspelt part of a command", "purge aply"),
+        Mistake("A misspelled command", "sned batch.jsonl"),
+        Mistake("Help for a misspelled command", "help sned"),
+        Mistake("A misspelled part of a command", "purge aply"),
         Mistake("An option by half its name", "send batch.jsonl --host localhost --cert provider.pem"),
-        Mistake("A misspelt option", "send batch.jsonl --host localhost --prot 2195"),
+        Mistake("A misspelled option", "send batch.jsonl --host localhost --prot 2195"),
         Mistake("A port that is not a number", "send batch.jsonl --host localhost --port http"),
     ]
 
@@ -32,7 +32,7 @@ extension MistakeTests {
             "feedback --host feedback.push.apple.com --certificate provider.pem --purge-list purge.db"
         ),
         Mistake("Apple's HTTP/2 service, without --transport", "send batch.jsonl --host api.push.apple.com {id}"),
-        Mistake("A misspelt host name", "send batch.jsonl --host gateway.invalid {id} \(once)"),
+        Mistake("A misspelled host name", "send batch.jsonl --host gateway.invalid {id} \(once)"),
         Mistake("No gateway runs there", "send batch.jsonl {to} \(once)"),
         Mistake(
             "No feedback service runs there",
@@ -175,6 +175,6 @@ extension MistakeTests {
 
     private static let configurations: [Mistake] = [
         Mistake("No such configuration", "gateway check --config gatewy.yaml"),
-        Mistake("A misspelt key in the configuration", "gateway check --config gateway.yaml"),
+        Mistake("A misspelled key in the configuration", "gateway check --config gateway.yaml"),
     ]
 }
