@@ -91,6 +91,36 @@ import Testing
             let parts = [try test.scene.results(), try test.scene.results("results.jsonl.2")]
             #expect(parts.allSatisfy { $0.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged } })
             #expect(parts.reduce(0) { $0 + $1.count } == Self.count && !parts[0].isEmpty)
+            #expect(Set(parts.flatMap { $0.map(\.line) }).count == Self.count, "lines are those of the file")
+        }
+    }
+
+    @Test func `a run that continues and is stopped, too, names a line of the same file`() async throws {
+        let arguments = try self.writeBatch(.csv) + ["--window", "100"]
+        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
+            simulator in
+            let first = try await test.interrupt(arguments, at: 500, simulator)
+            let line = try #require(first.error.firstMatch(of: /--from-line ([0-9]+)/)?.1, "\(first)")
+            let second = try await test.interrupt(["--from-line", String(line)] + arguments, at: 1500, simulator)
+            let command = try #require(Self.command(in: second.error), "\(second)")
+            let third = try await test.runShell(command)
+            #expect(third.ending.code == 0, "\(command): \(third)")
+            for device in 1...Self.count { #expect(try simulator.count(device) == 1, "Device \(device)") }
+        }
+    }
+
+    @Test func `a line behind the end of the batch is an error, and --from-line excludes a journal`() async throws {
+        let path = try self.scene.write("short.jsonl", SendScene.line(1) + "\n" + SendScene.line(2))
+        let scene = self.scene
+        try await SendScene.withGateway(deviceCount: 3) { simulator in
+            let run = try await scene.send([path, "--from-line", "4"], port: simulator.gatewayPort)
+            #expect(run.ending.code == 65 && run.error.contains("--from-line 4: "), "\(run)")
+            let last = try await scene.send([path, "--from-line", "2"], port: simulator.gatewayPort)
+            #expect(last.ending.code == 0 && last.error.contains("1 notification"), "\(last)")
+            let both = try await scene.send([path, "--from-line", "2", "--journal", scene.path("j")], port: 1)
+            #expect(both.ending.code == 64 && both.error.contains("exclude each other"), "\(both)")
         }
     }
 
@@ -106,7 +136,7 @@ import Testing
             let first = try await test.interrupt(arguments, at: Self.count / 3, simulator)
             let command = try #require(Self.command(in: first.error), "\(first)")
             let second = try await test.runShell(command)
-            #expect(second.ending.code == 0 && command.contains("zcat "), "\(command): \(second)")
+            #expect(second.ending.code == 0 && command.contains(" --from-line "), "\(command): \(second)")
             for device in 1...Self.count { #expect(try simulator.count(device) == 1, "Device \(device)") }
         }
     }
