@@ -111,6 +111,29 @@ import Testing
         }
     }
 
+    @Test func `a signal at the end of a pipe stops the batch, and half a token is not sent`() async throws {
+        let scene = self.scene
+        try await SendScene.withGateway(deviceCount: 3) { simulator in
+            let pipe = Pipe()
+            let streams = Child.Streams(
+                input: pipe.fileHandleForReading.fileDescriptor,
+                output: scene.path("out"),
+                error: scene.path("err")
+            )
+            let arguments = ["send", "--tokens", "-", "--alert", "a"] + scene.endpoint(simulator.gatewayPort)
+            let child = try Child(arguments, streams)
+            let text = SendScene.token(1) + "\n" + SendScene.token(2) + "\n" + SendScene.token(3).prefix(40)
+            pipe.fileHandleForWriting.write(Data(text.utf8))
+            try await eventually("the first tokens are there") { simulator.statistics.processedCount >= 2 }
+            // As Ctrl-C does: the writer ends, and the signal comes.
+            try pipe.fileHandleForWriting.close()
+            child.send(SIGINT)
+            #expect(try await child.end().code == 75)
+            #expect(scene.read("err").contains("Stopped early, after line 2 of standard input"), "\(scene.read("err"))")
+            #expect(simulator.statistics.processedCount == 2 && simulator.statistics.rejectedCount <= 1)
+        }
+    }
+
     @Test func `a line behind the end of the batch is an error, and --from-line excludes a journal`() async throws {
         let path = try self.scene.write("short.jsonl", SendScene.line(1) + "\n" + SendScene.line(2))
         let scene = self.scene
