@@ -33,6 +33,8 @@ import Testing
         let document = Self.block("console", "$ \(server)\nlistening\n$ cat state; kill $!\nready")
         #expect(try await Self.problems(document) == [])
         #expect(try await Self.problems(document.replacing("\nlistening", with: "\nready")).map(\.line) == [2])
+        // The pause is for people. A test that slept for it would be overdue.
+        #expect(try await Self.problems(document.replacing("&\n", with: "& sleep 100\n")) == [])
     }
 
     @Test func `a program in the background that ends at once is a problem`() async throws {

@@ -51,8 +51,7 @@ struct DocumentStep {
         var text = ""
         var start = block.line + 1
         for (offset, line) in block.text.enumerated() {
-            // People wait for a while; a test waits for the program.
-            let line = String(line).replacing(#/ & sleep \d+$/#, with: " &")
+            let line = Self.withoutPause(String(line))
             text += line + "\n"
             guard offset == block.text.count - 1 || line.hasSuffix(" &") else { continue }
             steps.append(DocumentStep(action: .script, text: text, line: start))
@@ -60,6 +59,11 @@ struct DocumentStep {
             start = block.line + offset + 2
         }
         return steps
+    }
+
+    /// Without the pause behind a program in the background: people wait for a while; a test waits for the program.
+    private static func withoutPause(_ command: String) -> String {
+        command.replacing(#/ & sleep \d+$/#, with: " &")
     }
 
     private static func commands(of block: MarkdownBlock) throws -> [DocumentStep] {
@@ -79,6 +83,7 @@ struct DocumentStep {
             guard !text.hasSuffix("\\") else {
                 throw DocumentProblem(line: line + 1, text: "the command goes on: begin this line with >")
             }
+            text = Self.withoutPause(text)
             let start = index
             while index < block.text.count, !block.text[index].hasPrefix("$ ") { index += 1 }
             steps.append(
