@@ -129,11 +129,13 @@ package struct Console: Sendable {
     var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
     /// Writes a message, in a line of its own.
+    ///
+    /// Names of files may contain characters that a terminal obeys; they are shown as numbers.
     package func say(_ line: String) {
         guard self.messageForm == .text else {
             return self.say(ConsoleMessage(line: line, command: self.command))
         }
-        self.put(self.colored(line) + "\n")
+        self.put(self.colored(line.printable(lineBreak: "\n")) + "\n")
     }
 
     /// Writes a message with its level and place.

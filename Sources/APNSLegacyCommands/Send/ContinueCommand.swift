@@ -1,63 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
-
 /// The command for a shell that continues a batch that stopped early.
 struct ContinueCommand {
-    /// The command line of the run that stopped, the name of the program first.
+    /// The command line of the run that stopped: the name of the program, `send`, and its arguments.
     var commandLine: [String]
-    /// The file of the batch, as it was named.
-    var input: String
-    /// Whether it was named with `--tokens`.
-    var isTokens: Bool
-    /// Whether the file is compressed.
-    var isCompressed = false
     /// The results file to keep; `nil` if there is none.
     var results: String?
-    /// Finds out whether a file is there.
+    /// Finds out whether a file exists.
     var exists: (String) -> Bool
 
     /// The same command, which a journal makes resume where it stopped.
     var sameCommand: String { Self.shell(self.commandLine) }
 
-    /// The command that sends the rest of the file.
+    /// Whether a password is left out, which has to be put in again.
+    var hidesPassword: Bool {
+        zip([""] + self.commandLine, self.commandLine).contains { Self.withoutPassword($1, behind: $0) != $1 }
+    }
+
+    /// The command that sends the rest of the same input.
     ///
-    /// - Parameter position: where the rest begins.
-    /// - Returns: a pipeline; the results go to a new file, so that those of the first part are kept.
-    func rest(from position: BatchPosition) -> String {
-        let file = Self.quoted(self.input.hasPrefix("-") ? "./" + self.input : self.input)
-        let hasHeader = position.format == .csv && position.headLineCount > 0
-        let tail = "tail -n +\(position.nextLine)"
-        let source =
-            switch (hasHeader, self.isCompressed) {
-            case (false, false): "\(tail) \(file)"
-            case (false, true): "zcat \(file) | \(tail)"
-            case (true, false): "(head -n \(position.headLineCount) \(file); \(tail) \(file))"
-            case (true, true): "(zcat \(file) | head -n \(position.headLineCount); zcat \(file) | \(tail))"
-            }
-        return "\(source) | \(Self.shell(self.arguments(position.format)))"
-    }
-
-    /// The command line with standard input as the batch.
-    private func arguments(_ format: BatchFormat?) -> [String] {
-        var arguments = self.commandLine
-        if self.isTokens {
-            Self.replace("--tokens", self.input, with: "-", in: &arguments)
-        } else if let index = self.inputIndex {
-            arguments[index] = "-"
-            let isNamed = arguments.contains { $0 == "--format" || $0.hasPrefix("--format=") }
-            if !isNamed, let format { arguments += ["--format", format.rawValue] }
-        }
+    /// - Parameter line: the first line of the rest.
+    /// - Returns: the command; the results go to a new file, so that those of the first part are kept.
+    func rest(from line: UInt64) -> String {
+        var words = self.commandLine
         if let results = self.results {
-            Self.replace("--results", results, with: self.newName(for: results), in: &arguments)
+            Self.replace("--results", results, with: self.newName(for: results), in: &words)
         }
-        return arguments
-    }
-
-    /// The place of the input, behind the program and `send`: a word that is not the value of an option.
-    private var inputIndex: Int? {
-        let indices = self.commandLine.indices.dropFirst(2).filter { self.commandLine[$0] == self.input }
-        return indices.first { !self.commandLine[$0 - 1].hasPrefix("-") } ?? indices.last
+        let option = "--from-line"
+        if let index = words.firstIndex(of: option), index + 1 < words.count {
+            words[index + 1] = "\(line)"
+        } else if let index = words.firstIndex(where: { $0.hasPrefix(option + "=") }) {
+            words[index] = "\(option)=\(line)"
+        } else {
+            // Behind `send`, since the arguments may contain `--`.
+            words.insert(contentsOf: [option, "\(line)"], at: min(2, words.count))
+        }
+        return Self.shell(words)
     }
 
     private static func replace(_ option: String, _ value: String, with other: String, in arguments: inout [String]) {
@@ -67,7 +45,7 @@ struct ContinueCommand {
         }
     }
 
-    /// A name for the results of the rest, which are not to replace those of the first part.
+    /// A name for the results of the rest, which must not replace those of the first part.
     private func newName(for results: String) -> String {
         var number = 2
         while self.exists("\(results).\(number)") { number += 1 }
@@ -76,22 +54,35 @@ struct ContinueCommand {
 
     // MARK: Shell
 
-    /// Words as a shell takes them; the password of a proxy is left out, since this is printed.
+    /// Words as a shell reads them, without the password of a proxy, since they are printed.
     private static func shell(_ words: [String]) -> String {
-        words.map { Self.quoted(Self.withoutPassword($0)) }.joined(separator: " ")
+        zip([""] + words, words).map { Self.quoted(Self.withoutPassword($1, behind: $0)) }.joined(separator: " ")
     }
 
-    /// A word as a shell takes it.
+    /// A word as a shell reads it.
     static func quoted(_ word: String) -> String {
         let isPlain = word.utf8.allSatisfy { byte in
             (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
                 || "-_./:=,+@%".utf8.contains(byte)
         }
         if isPlain, !word.isEmpty { return word }
-        return "'" + word.replacing("'", with: "'\\''") + "'"
+        guard word.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            return "'" + word.replacing("'", with: "'\\''") + "'"
+        }
+        // A line break would end the command, and a terminal would obey other control characters.
+        let escaped = word.unicodeScalars.map { scalar in
+            switch scalar {
+            case "'", "\\": "\\\(scalar)"
+            case "\0"..<" ", "\u{7F}": "\\\(String(scalar.value + 0o1000, radix: 8).dropFirst())"
+            default: String(scalar)
+            }
+        }
+        return "$'\(escaped.joined())'"
     }
 
-    private static func withoutPassword(_ word: String) -> String {
+    /// A word without the password of a proxy's URL.
+    private static func withoutPassword(_ word: String, behind previous: String) -> String {
+        guard previous == "--proxy" || word.hasPrefix("--proxy=") else { return word }
         guard let scheme = word.firstRange(of: "://"), let at = word.lastIndex(of: "@"), scheme.upperBound < at,
             let colon = word[scheme.upperBound..<at].firstIndex(of: ":")
         else { return word }

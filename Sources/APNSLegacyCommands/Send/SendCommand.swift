@@ -49,6 +49,9 @@ public struct SendCommand: ConsoleCommand, Sendable {
         if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
             throw ValidationError("--topic needs --purge-list FILE or --transport http2")
         }
+        guard self.batch.fromLine == 1 || self.delivery.journal == nil else {
+            throw ValidationError("--from-line and --journal exclude each other; a journal continues by itself")
+        }
         guard self.http2.p8Key == nil || self.batch.topic != nil else {
             throw ValidationError("--p8-key needs --topic BUNDLE-ID")
         }
@@ -159,6 +162,9 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
     var format: BatchFormat?
 
+    @Option(help: .value("number", "The first line to send, as after a run that was stopped."))
+    var fromLine: UInt64 = 1
+
     @Option(
         help: .value(
             "bundle-id",
@@ -196,6 +202,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
             throw ValidationError("invalid --command; valid values: 0, 1, 2")
         }
+        guard self.fromLine > 0 else { throw ValidationError("invalid --from-line; expected 1 or more") }
         guard (1...NotificationBatch.payloadByteCountMax).contains(self.payloadMax ?? 1) else {
             throw ValidationError("--payload-max must be from 1 to \(NotificationBatch.payloadByteCountMax)")
         }

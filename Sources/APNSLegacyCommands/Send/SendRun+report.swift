@@ -15,14 +15,12 @@ extension SendRun {
     ///   - summary: the outcomes.
     ///   - source: the batch, of which everything that was taken has its outcome.
     ///   - failure: why not everything was tried; `nil` where everything was.
-    ///   - isCompressed: whether the input is a gzip file.
     /// - Returns: the exit code.
     /// - Throws: an error of the console.
     func report(
         _ summary: SendSummary,
         _ source: SendSource,
-        _ failure: CommandFailure?,
-        isCompressed: Bool
+        _ failure: CommandFailure?
     ) throws -> ExitStatus {
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
@@ -39,7 +37,7 @@ extension SendRun {
             return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
         }
         self.say(summary.text)
-        let command = self.continueCommand(isCompressed: isCompressed)
+        let command = self.continueCommand
         for line in self.stopReport(source.resumePoint, summary.outcomeCounts, command) { self.say(line) }
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
@@ -73,7 +71,7 @@ extension SendRun {
         if hasJournal {
             guard point != nil || isResending && counts[.indeterminate] > 0 else { return lines }
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
-            return lines + ["Stopped early\(place); to continue: \(command.sameCommand)"]
+            return lines + ["Stopped early\(place); to continue: \(command.sameCommand)"] + self.passwordLines(command)
         }
         guard let point else { return lines }
         lines += self.continueLines(point, command)
@@ -89,16 +87,20 @@ extension SendRun {
     private func continueLines(_ point: ResumePoint, _ command: ContinueCommand) -> [String] {
         let place = self.place(point)
         guard !point.isAtBeginning else { return ["Stopped early, \(place); to start again, run the same command."] }
-        guard self.inputPath != "-" else {
+        let line = point.position.nextLine
+        // What a pipe gave is gone.
+        guard Self.isFile(self.inputPath) else {
             return [
-                "Stopped early, \(place); to continue, send the input from line \(point.position.nextLine) on. "
-                    + "With a file as input, --journal FILE makes this automatic."
+                "Stopped early, \(place); to continue, send the same input again with --from-line \(line).",
+                "With a file as input, --journal FILE makes this automatic.",
             ]
         }
-        return [
-            "Stopped early, \(place); to continue: \(command.rest(from: point.position))",
-            "With --journal FILE, the same command continues where it stopped.",
-        ]
+        return ["Stopped early, \(place); to continue: \(command.rest(from: line))"] + self.passwordLines(command)
+            + ["With --journal FILE, the same command continues where it stopped."]
+    }
+
+    private func passwordLines(_ command: ContinueCommand) -> [String] {
+        command.hidesPassword ? ["In this command, replace PASSWORD by the password of the proxy."] : []
     }
 
     private func place(_ point: ResumePoint) -> String {
@@ -121,12 +123,9 @@ extension SendRun {
 
     private var inputPath: String { self.command.batch.tokens ?? self.command.batch.input ?? "-" }
 
-    private func continueCommand(isCompressed: Bool) -> ContinueCommand {
+    private var continueCommand: ContinueCommand {
         ContinueCommand(
             commandLine: self.environment.commandLine,
-            input: self.inputPath,
-            isTokens: self.command.batch.tokens != nil,
-            isCompressed: isCompressed,
             results: self.command.report.results.flatMap { Self.isFile($0) ? $0 : nil }
         ) { path in unsafe access(path, F_OK) == 0 }
     }

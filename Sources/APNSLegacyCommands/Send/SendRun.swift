@@ -56,7 +56,8 @@ struct SendRun {
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
-        let past = journal.map { $0.past } ?? SendJournal.Past()
+        let firstLine = self.command.batch.fromLine
+        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: firstLine)
         try self.warnOfUnlisted(past.unlistedCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try self.purge(tls?.identity)
@@ -77,7 +78,8 @@ struct SendRun {
         )
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
-        if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
+        if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
+        if journal != nil, !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
         }
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
@@ -99,12 +101,19 @@ struct SendRun {
             outcomeCounts: progress.outcomeCounts,
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
-        summary.isResumed = past.settled.count > 0
+        summary.isResumed = journal != nil && past.settled.count > 0
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
-        let status = try self.report(summary, source, failure ?? ending, isCompressed: input.isGzip)
+        // A mistyped line must not pass for a batch without errors.
+        if firstLine > 1, failure == nil, ending == nil, progress.hasReadAll, progress.outcomeCounts.total == 0,
+            progress.sentCount == 0
+        {
+            let text = "--from-line \(firstLine): \(input.name) has no notification from this line on; nothing was sent"
+            throw CommandFailure(.dataError, text)
+        }
+        let status = try self.report(summary, source, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
@@ -194,6 +203,7 @@ struct SendRun {
             path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
+            firstLine: self.command.batch.fromLine,
             retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
             operations: self.console.outputOperations,
             standardOutput: self.console.outputDescriptor

@@ -16,7 +16,7 @@ package final class SendInput: Sendable {
     private let isOwned: Bool
     private let isStream: Bool
     private let decoder: InputDecoder
-    private let abandoned = NIOLockedValueBox(false)
+    private let abandoned = ConditionLock(value: false)
     private let expectation = NIOLockedValueBox(InputExpectation.document)
     /// The content of a gzip file, once all of it was decompressed.
     private let measured = NIOLockedValueBox<InputContent?>(nil)
@@ -291,10 +291,25 @@ package final class SendInput: Sendable {
     }
 
     /// Whether reading was abandoned.
-    package var isAbandoned: Bool { self.abandoned.withLockedValue { $0 } }
+    package var isAbandoned: Bool { self.abandoned.value }
 
     /// Stops reading.
-    package func abandon() { self.abandoned.withLockedValue { $0 = true } }
+    package func abandon() {
+        self.abandoned.lock()
+        self.abandoned.unlock(withValue: true)
+    }
+
+    /// How long the end of a stream waits for a signal, in seconds.
+    private static let endDelay = 0.1
+
+    /// Waits at the end of a stream for a signal that may have ended its writer, too.
+    ///
+    /// Ctrl-C ends all programs of a pipeline. The stream can end before the signal is handled here, in the middle of
+    /// a line.
+    func waitAtEnd() {
+        guard self.isStream, self.abandoned.lock(whenValue: true, timeoutSeconds: Self.endDelay) else { return }
+        self.abandoned.unlock()
+    }
 
     private static func failure(_ name: String, _ error: CInt) -> BatchFileError {
         BatchFileError(.unreadable, "cannot read \(name): \(Errno(rawValue: error))")

@@ -206,6 +206,7 @@ private struct SendParser: ~Copyable {
         let input = self.input
         let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
         self.readByteCount += UInt64(count)
+        if count == 0 { input.waitAtEnd() }
     }
 
     /// Behind the last record that found room.

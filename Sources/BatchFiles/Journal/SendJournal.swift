@@ -40,8 +40,12 @@ package final class SendJournal {
         /// When the first run began, in seconds since 1970; `nil` where the journal does not say.
         package var beganAt: Int64?
 
-        /// Nothing.
-        package init() {}
+        /// The state before the first run.
+        ///
+        /// - Parameter firstLine: the first line to send; earlier lines are skipped.
+        package init(firstLine: UInt64 = 1) {
+            if firstLine > 1 { self.settled.insert(1..<firstLine) }
+        }
     }
 
     private let file: OutputFile

@@ -63,6 +63,7 @@ package struct SendResults: ~Copyable {
     ///   - path: the file, `-` for standard output, `nil` for none.
     ///   - isOnlyExceptions: whether to omit lines that were accepted and are not possible duplicates.
     ///   - journal: the journal, if there is one; the results of an earlier run are kept then.
+    ///   - firstLine: without a journal, the first line to send.
     ///   - retriesIndeterminate: whether another run with the same journal sends indeterminate lines again.
     ///   - operations: the calls of the system.
     ///   - standardOutput: the descriptor that `-` stands for.
@@ -71,12 +72,13 @@ package struct SendResults: ~Copyable {
         path: String?,
         isOnlyExceptions: Bool,
         journal: SendJournal?,
+        firstLine: UInt64 = 1,
         retriesIndeterminate: Bool,
         operations: FileOperations = .system,
         standardOutput: CInt = 1
     ) throws {
         self.retriesIndeterminate = retriesIndeterminate
-        let past = journal.map { $0.past } ?? SendJournal.Past()
+        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: firstLine)
         self.past = past
         self.outcomeCounts = past.outcomeCounts
         self.isOnlyExceptions = isOnlyExceptions

@@ -91,6 +91,59 @@ import Testing
             let parts = [try test.scene.results(), try test.scene.results("results.jsonl.2")]
             #expect(parts.allSatisfy { $0.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged } })
             #expect(parts.reduce(0) { $0 + $1.count } == Self.count && !parts[0].isEmpty)
+            #expect(Set(parts.flatMap { $0.map(\.line) }).count == Self.count, "lines are those of the file")
+        }
+    }
+
+    @Test func `a run that continues and is stopped, too, names a line of the same file`() async throws {
+        let arguments = try self.writeBatch(.csv) + ["--window", "100"]
+        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let test = self
+        try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
+            simulator in
+            let first = try await test.interrupt(arguments, at: 500, simulator)
+            let line = try #require(first.error.firstMatch(of: /--from-line ([0-9]+)/)?.1, "\(first)")
+            let second = try await test.interrupt(["--from-line", String(line)] + arguments, at: 1500, simulator)
+            let command = try #require(Self.command(in: second.error), "\(second)")
+            let third = try await test.runShell(command)
+            #expect(third.ending.code == 0, "\(command): \(third)")
+            for device in 1...Self.count { #expect(try simulator.count(device) == 1, "Device \(device)") }
+        }
+    }
+
+    @Test func `a signal at the end of a pipe stops the batch, and half a token is not sent`() async throws {
+        let scene = self.scene
+        try await SendScene.withGateway(deviceCount: 3) { simulator in
+            let pipe = Pipe()
+            let streams = Child.Streams(
+                input: pipe.fileHandleForReading.fileDescriptor,
+                output: scene.path("out"),
+                error: scene.path("err")
+            )
+            let arguments = ["send", "--tokens", "-", "--alert", "a"] + scene.endpoint(simulator.gatewayPort)
+            let child = try Child(arguments, streams)
+            let text = SendScene.token(1) + "\n" + SendScene.token(2) + "\n" + SendScene.token(3).prefix(40)
+            pipe.fileHandleForWriting.write(Data(text.utf8))
+            try await eventually("the first tokens are there") { simulator.statistics.processedCount >= 2 }
+            // As Ctrl-C does: the writer ends, and the signal comes.
+            try pipe.fileHandleForWriting.close()
+            child.send(SIGINT)
+            #expect(try await child.end().code == 75)
+            #expect(scene.read("err").contains("Stopped early, after line 2 of standard input"), "\(scene.read("err"))")
+            #expect(simulator.statistics.processedCount == 2 && simulator.statistics.rejectedCount <= 1)
+        }
+    }
+
+    @Test func `a line behind the end of the batch is an error, and --from-line excludes a journal`() async throws {
+        let path = try self.scene.write("short.jsonl", SendScene.line(1) + "\n" + SendScene.line(2))
+        let scene = self.scene
+        try await SendScene.withGateway(deviceCount: 3) { simulator in
+            let run = try await scene.send([path, "--from-line", "4"], port: simulator.gatewayPort)
+            #expect(run.ending.code == 65 && run.error.contains("--from-line 4: "), "\(run)")
+            let last = try await scene.send([path, "--from-line", "2"], port: simulator.gatewayPort)
+            #expect(last.ending.code == 0 && last.error.contains("1 notification"), "\(last)")
+            let both = try await scene.send([path, "--from-line", "2", "--journal", scene.path("j")], port: 1)
+            #expect(both.ending.code == 64 && both.error.contains("exclude each other"), "\(both)")
         }
     }
 
@@ -106,7 +159,7 @@ import Testing
             let first = try await test.interrupt(arguments, at: Self.count / 3, simulator)
             let command = try #require(Self.command(in: first.error), "\(first)")
             let second = try await test.runShell(command)
-            #expect(second.ending.code == 0 && command.contains("zcat "), "\(command): \(second)")
+            #expect(second.ending.code == 0 && command.contains(" --from-line "), "\(command): \(second)")
             for device in 1...Self.count { #expect(try simulator.count(device) == 1, "Device \(device)") }
         }
     }

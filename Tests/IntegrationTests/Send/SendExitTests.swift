@@ -135,6 +135,12 @@ import Testing
         #expect(quick.ending.code == 69 && quick.ending.seconds < run.ending.seconds)
     }
 
+    @Test func `the name of a file reaches no terminal as control characters`() async throws {
+        let run = try await self.scene.send([self.scene.path("a\u{1B}[31m\r\u{202E}b.jsonl")], port: 1)
+        #expect(run.ending.code == 66 && run.error.contains("a<U+1B>[31m<U+D><U+202E>b.jsonl"), "\(run.error)")
+        #expect(!run.error.utf8.contains { $0 < 0x20 && $0 != 0x0A })
+    }
+
     @Test func `73 says that an output file cannot be made`() async throws {
         let run = try await self.send(["--results", self.scene.path("absent/results.jsonl")])
         #expect(run.ending.code == 73 && run.error.contains("cannot write"), "\(run.ending) \(run.error)")
