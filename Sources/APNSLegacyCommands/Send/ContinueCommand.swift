@@ -46,7 +46,8 @@ struct ContinueCommand {
         } else if let index = self.inputIndex {
             arguments[index] = "-"
             let isNamed = arguments.contains { $0 == "--format" || $0.hasPrefix("--format=") }
-            if !isNamed, let format { arguments += ["--format", format.rawValue] }
+            // Behind `send`, since the input may stand behind `--`, where options end.
+            if !isNamed, let format { arguments.insert(contentsOf: ["--format", format.rawValue], at: 2) }
         }
         if let results = self.results {
             Self.replace("--results", results, with: self.newName(for: results), in: &arguments)
@@ -78,7 +79,14 @@ struct ContinueCommand {
 
     /// Words as a shell takes them; the password of a proxy is left out, since this is printed.
     private static func shell(_ words: [String]) -> String {
-        words.map { Self.quoted(Self.withoutPassword($0)) }.joined(separator: " ")
+        let option = "--proxy"
+        return words.indices.map { index in
+            let word = words[index]
+            if index > 0, words[index - 1] == option { return Self.quoted(Self.withoutPassword(word)) }
+            guard word.hasPrefix(option + "=") else { return Self.quoted(word) }
+            return Self.quoted(option + "=" + Self.withoutPassword(String(word.dropFirst(option.count + 1))))
+        }
+        .joined(separator: " ")
     }
 
     /// A word as a shell takes it.
@@ -91,10 +99,11 @@ struct ContinueCommand {
         return "'" + word.replacing("'", with: "'\\''") + "'"
     }
 
-    private static func withoutPassword(_ word: String) -> String {
-        guard let scheme = word.firstRange(of: "://"), let at = word.lastIndex(of: "@"), scheme.upperBound < at,
-            let colon = word[scheme.upperBound..<at].firstIndex(of: ":")
-        else { return word }
-        return word[...colon] + "PASSWORD" + word[at...]
+    /// The URL of a proxy with its password replaced.
+    private static func withoutPassword(_ url: String) -> String {
+        guard let scheme = url.firstRange(of: "://"), let at = url.lastIndex(of: "@"), scheme.upperBound < at,
+            let colon = url[scheme.upperBound..<at].firstIndex(of: ":")
+        else { return url }
+        return url[...colon] + "PASSWORD" + url[at...]
     }
 }

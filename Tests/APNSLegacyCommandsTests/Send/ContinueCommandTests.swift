@@ -18,7 +18,7 @@ import Testing
         let command = Self.command(["batch.jsonl", "--port", "2195"], input: "batch.jsonl")
         #expect(
             command.rest(from: Self.position(1201, .jsonLines))
-                == "tail -n +1201 batch.jsonl | apns-legacy send - --port 2195 --format jsonl"
+                == "tail -n +1201 batch.jsonl | apns-legacy send --format jsonl - --port 2195"
         )
     }
 
@@ -47,11 +47,26 @@ import Testing
         )
     }
 
+    @Test func `an input behind the end of options stays the only word there`() {
+        let command = Self.command(["--port", "2195", "--", "b.jsonl"], input: "b.jsonl")
+        #expect(
+            command.rest(from: Self.position(5, .jsonLines))
+                == "tail -n +5 b.jsonl | apns-legacy send --format jsonl --port 2195 -- -"
+        )
+    }
+
+    @Test func `only the value of --proxy loses a password`() {
+        let alert = "See https://shop.example:443 or mail us@shop.example"
+        let words = ["b.jsonl", "--proxy=socks5://user:secret@proxy:1080", "--alert", alert]
+        let text = "apns-legacy send b.jsonl --proxy=socks5://user:PASSWORD@proxy:1080 --alert '\(alert)'"
+        #expect(Self.command(words, input: "b.jsonl").sameCommand == text)
+    }
+
     @Test func `results of the first part are kept`() {
         var command = Self.command(["b.jsonl", "--results", "r"], input: "b.jsonl")
         command.results = "r"
         command.exists = { $0 == "r.2" }
-        #expect(command.rest(from: Self.position(5, .jsonLines)).hasSuffix("send - --results r.3 --format jsonl"))
+        #expect(command.rest(from: Self.position(5, .jsonLines)).hasSuffix("send --format jsonl - --results r.3"))
     }
 
     @Test func `words are quoted for a shell, and a password is not printed`() {
