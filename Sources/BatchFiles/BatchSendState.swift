@@ -252,7 +252,9 @@ package struct BatchSendState: ~Copyable {
                 case .due: unsafe self.settleHere(entry, id, .suppressed, attempts: 0)
                 case .dead:
                     unsafe self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
-                case .doubted: unsafe self.settleHere(entry, id, .indeterminate, attempts: 1)
+                case .doubted:
+                    self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
+                    unsafe self.settleHere(entry, id, .indeterminate, attempts: 1)
                 case .bad: self.refuse(block)
                 }
                 return false
@@ -291,8 +293,6 @@ package struct BatchSendState: ~Copyable {
         self.problemIndex += 1
         self.onBadLine(problem)
         self.results.write(problem)
-        let line = UInt64(problem.lineNumber)
-        self.unsentTail.add(line..<(line + 1), isUnsent: false)
     }
 
     private mutating func settleHere(
@@ -302,7 +302,6 @@ package struct BatchSendState: ~Copyable {
         attempts: Int,
         reason: String? = nil
     ) {
-        self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
         unsafe self.results.write(
             line: entry.line,
             id: id,

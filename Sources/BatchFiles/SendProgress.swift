@@ -42,6 +42,9 @@ package struct ResumePoint: Equatable, Sendable {
 }
 
 /// Tells apart the lines that are unsent and followed by no other outcome, which another run can begin with.
+///
+/// Invalid and suppressed lines do not count as an outcome here: nothing was sent for them, so to read them again
+/// sends nothing twice.
 struct UnsentTail {
     private var unsent = LineSet()
     /// The last line with another outcome; 0 for none.

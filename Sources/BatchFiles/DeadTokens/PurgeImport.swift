@@ -66,7 +66,7 @@ package struct PurgeImport {
     ///   - input: lines of tokens, CSV or JSON.
     ///   - list: the list.
     ///   - onProblem: is called for each invalid line.
-    ///   - onLine: is called with the number of each line, and returns whether to continue after it.
+    ///   - onLine: is called with the number of each line, blank or not, and returns whether to continue after it.
     /// - Returns: the result.
     /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package mutating func read(
@@ -78,7 +78,11 @@ package struct PurgeImport {
         var report = Report()
         var portion: [PurgeEntry] = []
         do {
-            try input.forEachLine(keepsTabs: true, onProblem: { problem, _ in onProblem(problem) }) { text, line in
+            try input.forEachLine(
+                keepsTabs: true,
+                onProblem: { problem, _ in onProblem(problem) },
+                afterLine: { line in if !onLine(line) { throw Stop(line: line) } }
+            ) { text, line in
                 let outcome = self.read(text)
                 try self.check(input.name, line)
                 switch outcome {
@@ -93,7 +97,6 @@ package struct PurgeImport {
                     report.change += try list.record(portion)
                     portion.removeAll(keepingCapacity: true)
                 }
-                if !onLine(line) { throw Stop(line: line) }
             }
         } catch let stop as Stop {
             report.stopLine = stop.line

@@ -63,12 +63,14 @@ enum UnexpectedContent: Hashable {
             self = binary
             return
         }
-        let text = unsafe Self.firstLine(prefix)
+        let (text, isWhole) = unsafe Self.firstLine(prefix)
         if let markup = unsafe Self.markup(text) {
             self = markup
             return
         }
-        guard case .lines(let format) = expectation, let content = unsafe Self.json(text, format) else { return nil }
+        guard case .lines(let format) = expectation, let content = unsafe Self.json(text, isWhole, format) else {
+            return nil
+        }
         self = content
     }
 
@@ -78,7 +80,7 @@ enum UnexpectedContent: Hashable {
         if let content = unsafe self.unicode(bytes) { return content }
         let signatures: [(StaticString, Self)] = [
             ("PK\u{3}\u{4}", .zip), ("\u{7F}ELF", .executable), ("SQLite format 3", .sqlite), ("%PDF-", .pdf),
-            ("bplist0", .binaryPropertyList), ("BZh", .compressed(by: "bzip2", tool: "bzcat")),
+            ("bplist0", .binaryPropertyList),
         ]
         for (signature, content) in signatures where unsafe bytes.starts(with: signature.bytes) { return content }
         let binarySignatures: [([UInt8], Self)] = [
@@ -88,6 +90,7 @@ enum UnexpectedContent: Hashable {
             ([0x89, 0x50, 0x4E, 0x47], .image),
         ]
         for (signature, content) in binarySignatures where unsafe bytes.starts(with: signature) { return content }
+        if unsafe self.isBzip2(bytes) { return .compressed(by: "bzip2", tool: "bzcat") }
         if unsafe self.isDER(bytes) { return .der }
         // Text has none of these. Only the first line counts, since the lines before another one may be sent already.
         let line = unsafe bytes.prefix { $0 != 0x0A }
@@ -115,6 +118,13 @@ enum UnexpectedContent: Hashable {
         return nil
     }
 
+    /// The header of bzip2, and that of its first block: a token in base64 may begin as the first header does.
+    private static func isBzip2(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count >= 10, unsafe bytes.starts(with: "BZh".utf8) else { return false }
+        return unsafe (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(bytes[3])
+            && bytes.dropFirst(4).starts(with: "1AY&SY".utf8)
+    }
+
     /// A certificate, a key or a .p12: a sequence of ASN.1 that says its length, and contains an integer or a sequence.
     private static func isDER(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 4, unsafe bytes[0] == 0x30, unsafe (0x80...0x84).contains(bytes[1]) else { return false }
@@ -124,13 +134,21 @@ enum UnexpectedContent: Hashable {
 
     // MARK: Text
 
-    private static func firstLine(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    /// The first line that is not blank.
+    ///
+    /// - Returns: the line, and whether its end is there: a longer one is cut anywhere.
+    private static func firstLine(
+        _ bytes: UnsafeRawBufferPointer
+    ) -> (line: UnsafeRawBufferPointer, isWhole: Bool) {
         var rest = unsafe bytes[...]
         if unsafe rest.starts(with: [0xEF, 0xBB, 0xBF]) { unsafe rest = unsafe rest.dropFirst(3) }
         while true {
             let line = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix { $0 != 0x0A }).trimmed
-            if unsafe !line.isEmpty || line.count == rest.count { return unsafe line }
-            guard let end = unsafe rest.firstIndex(of: 0x0A) else { return unsafe line }
+            guard let end = unsafe rest.firstIndex(of: 0x0A) else {
+                // Fewer bytes than were asked for end with the content.
+                return unsafe (line, bytes.count < self.prefixByteCount)
+            }
+            if unsafe !line.isEmpty { return unsafe (line, true) }
             unsafe rest = unsafe rest[(end + 1)...]
         }
     }
@@ -148,11 +166,11 @@ enum UnexpectedContent: Hashable {
         return letters.contains { $0 > UInt8(ascii: "f") } ? .xml : nil
     }
 
-    private static func json(_ line: UnsafeRawBufferPointer, _ format: BatchFormat?) -> Self? {
+    private static func json(_ line: UnsafeRawBufferPointer, _ isWhole: Bool, _ format: BatchFormat?) -> Self? {
         guard format != .csv, let first = unsafe line.first, let last = unsafe line.last else { return nil }
         if first == UInt8(ascii: "[") { return .jsonArray(format) }
-        guard first == UInt8(ascii: "{") else { return nil }
-        // The line of an object ends with its brace, unless it was cut off.
+        guard isWhole, first == UInt8(ascii: "{") else { return nil }
+        // The line of an object ends with its brace.
         if "{[,:".utf8.contains(last) { return .prettyPrintedJSON }
         return format == .tokens && last == UInt8(ascii: "}") ? .jsonLinesInsteadOfTokens : nil
     }

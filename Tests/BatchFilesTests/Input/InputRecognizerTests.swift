@@ -100,6 +100,22 @@ import Testing
         }
     }
 
+    @Test(arguments: ["{", "[", ",", ":", "}", " "])
+    func `a line that is longer than what decides is read, wherever it is cut`(_ last: String) throws {
+        let head = #"{"token":"a","payload":{"aps":{"alert":""#
+        let text = head + String(repeating: "x", count: 4095 - head.utf8.count) + last
+        let line = Array((text + String(repeating: "y", count: 500) + "\"}}}\n").utf8)
+        for format in [nil, BatchFormat.jsonLines] {
+            #expect(try Self.advice(line, .lines(format)) == nil)
+            #expect(try Self.advice(gzip(line), .lines(format), chunk: 100) == nil)
+        }
+    }
+
+    @Test(arguments: ["BZhAAY+SYabcdefg0123456789abcdefghijklmnopq=", "BZh91AYaSYabcdefghijk+/mnopq=", "BZh9"])
+    func `a token in base64 may begin as bzip2 does`(_ token: String) throws {
+        for chunk in [1, .max] { #expect(try Self.advice(Array("\(token)\n".utf8), chunk: chunk) == nil) }
+    }
+
     @Test func `what is expected decides`() throws {
         let array = Array("[\"a1\", \"b2\"]\n".utf8)
         #expect(try Self.advice(array, .lines(.tokens))?.contains("jq -r '.[]' batch.json > batch.tokens") == true)

@@ -47,7 +47,7 @@ import Testing
         return (text, lines)
     }
 
-    private func source(_ format: BatchFormat) throws -> SendSource {
+    private func source(_ format: BatchFormat, isDead: TokenPredicate? = nil) throws -> SendSource {
         let input = try SendInput(path: self.folder.file("batch"))
         var options = BatchOptions(now: 0)
         options.commonPayload = format == .tokens ? Array(#"{"aps":{}}"#.utf8) : nil
@@ -57,6 +57,7 @@ import Testing
             results: try SendResults(path: nil, isOnlyExceptions: false, journal: nil, retriesIndeterminate: true),
             policy: .atLeastOnce,
             suppressesRejectedTokens: false,
+            isDead: isDead,
             onBadLine: { _ in }
         )
         return SendSource(input: input, batchState: state)
@@ -110,6 +111,8 @@ import Testing
             #expect(rest.isDisjoint(with: doneLines), "Nothing is sent twice, seed \(seed)")
             let lost = Set(lines).subtracting(rest).subtracting(doneLines)
             #expect(lost.isSubset(of: unsent) && UInt64(lost.count) == point.unsentCount, "seed \(seed)")
+            let lastDone = doneLines.max() ?? 0
+            #expect(lost.allSatisfy { $0 < lastDone }, "Bad lines cut nothing off, seed \(seed)")
             #expect(point.indeterminateCount == indeterminateCount, "seed \(seed)")
             // The rest of a file begins with a whole record.
             if let first = rest.min() {
@@ -123,6 +126,28 @@ import Testing
                 #expect(head == ["token,payload"], "seed \(seed)")
             }
         }
+    }
+
+    @Test func `bad and suppressed lines among unsent ones do not move the resume point`() throws {
+        let tokens = (1...6).map(Self.token)
+        try self.folder.write("batch", (tokens[..<3] + ["nonsense"] + tokens[3...]).joined(separator: "\n"))
+        let dead = try #require(DeviceTokenText.bytes(tokens[4]))
+        let source = try self.source(.tokens) { token in token.bytes == dead }
+        let woken = DispatchSemaphore(value: 0)
+        source.start { woken.signal() }
+        var given: [GivenLine] = []
+        while true {
+            let (lines, supply) = GivenLine.take(10, from: source)
+            given += lines
+            if supply == .ended { break }
+            if supply == .waiting { woken.wait() }
+        }
+        #expect(given.map(\.line) == [1, 2, 3, 5, 7])
+        given[0].settle(.accepted)
+        for line in given[1...] { line.settle(.unsent(.stopped)) }
+        let point = try #require(source.resumePoint)
+        #expect(point.position.nextLine == 2 && point.unsentCount == 0)
+        #expect(source.finish() == nil)
     }
 
     @Test func `a tail of unsent lines begins behind each other outcome`() {

@@ -6,7 +6,8 @@ import Testing
 
 /// Goal: commands that take longer than a second show it, and stop in order.
 @Suite(.timeLimit(.minutes(1))) struct PurgeProgressTests {
-    @Test func `an import shows its lines, and stops at a signal behind a whole line`() async throws {
+    @Test(arguments: [1, 2, 4])
+    func `an import shows its lines, and stops at a signal behind a whole line`(_ lineCount: Int) async throws {
         let scene = try SendScene()
         let terminal = try Terminal()
         let ends = try SendExitTests.pipe()
@@ -18,19 +19,22 @@ import Testing
         ]
         let child = try Child(["purge", "import", "-"] + options, streams)
         close(ends.reading)
+        // All lines of a token but the first are blank or comments.
+        let rest = ["\n", "\n\n", "\n# a\n\n \n"][lineCount.trailingZeroBitCount]
         func write(_ numbers: ClosedRange<Int>) {
-            let bytes = Array(numbers.map { SendScene.token($0) + "\n" }.joined().utf8)
+            let bytes = Array(numbers.map { SendScene.token($0) + rest }.joined().utf8)
             #expect(bytes.withUnsafeBytes { Glibc.write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
         }
-        write(1...512)
+        write(1...(512 / lineCount))
         try await eventually("the lines are shown") { terminal.textSoFar.contains("\r\u{1B}[K512 lines") }
         child.send(SIGINT)
         try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping: ") }
-        write(513...1000)
+        write((512 / lineCount + 1)...1000)
         let ending = try await child.end()
         close(ends.writing)
         let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
-        #expect(ending.code == 75 && scene.read("out").hasPrefix("768 tokens added, "), "\(ending) \(screen)")
+        let addedCount = 768 / lineCount
+        #expect(ending.code == 75 && scene.read("out").hasPrefix("\(addedCount) tokens added, "), "\(ending) \(screen)")
         let expected = "Stopped early, after line 768 of standard input; to continue, run the same command again: "
         #expect(screen.contains(expected) && !screen.contains("512 lines"), "\(screen)")
     }
