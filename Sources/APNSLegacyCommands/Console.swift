@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import BatchFiles
+import Dispatch
 import Glibc
 import NIOConcurrencyHelpers
 
@@ -145,6 +146,21 @@ package struct Console: Sendable {
         case .json: self.put(message.json(command: self.command) + "\n")
         }
     }
+
+    /// Writes messages, and waits only briefly if nobody reads them.
+    ///
+    /// - Parameter body: writes them.
+    func briefly(_ body: @escaping @Sendable (Console) -> Void) {
+        let written = DispatchSemaphore(value: 0)
+        // A queue of its own has a thread of its own, also where all others are held up.
+        DispatchQueue(label: "apns-legacy.message").async {
+            body(self)
+            written.signal()
+        }
+        _ = written.wait(timeout: .now() + Self.briefDuration)
+    }
+
+    private static let briefDuration = DispatchTimeInterval.seconds(1)
 
     /// Makes the name of the program red where a line reports an error on a terminal.
     private func colored(_ line: String) -> String {

@@ -26,11 +26,13 @@ extension CommandEnvironment {
             for await signal in signals {
                 stops.note(signal.rawValue)
                 guard stops.count > 1 else {
-                    console.say(reaction)
+                    console.briefly { $0.say(reaction) }
                     continue
                 }
-                console.endBar()
-                console.say("apns-legacy \(words): stopped at once; run the same command again")
+                console.briefly { console in
+                    console.endBar()
+                    console.say("apns-legacy \(words): stopped at once; run the same command again")
+                }
                 exit(ExitStatus.tryAgain.rawValue)
             }
         }

@@ -272,7 +272,9 @@ struct SendRun {
                         throw CancellationError()
                     }
                     // Without asking the source, which may wait for the reader of the results.
-                    self.say("Stopping: waiting for the outcome of what was sent; a second signal stops at once.")
+                    self.console.briefly { _ in
+                        self.say("Stopping: waiting for the outcome of what was sent; a second signal stops at once.")
+                    }
                     source.end()
                 }
                 return .other
@@ -289,15 +291,17 @@ struct SendRun {
         }
     }
 
-    /// Ends the process if it cannot end by itself because the reader of its output does not read.
+    /// Ends the process if it cannot end by itself, as when a file or a reader of its output holds it up.
     private func endSoon() {
         // A queue of its own has a thread of its own, also where all others are held up.
         DispatchQueue(label: "apns-legacy.send.end").asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
-            environment.console.endBar()
-            environment.console.say(
-                "apns-legacy send: stopped without a summary: the reader of the results does not read them; "
-                    + "the outcome of what was sent last is unknown"
-            )
+            environment.console.briefly { console in
+                console.endBar()
+                console.say(
+                    "apns-legacy send: stopped without a summary: the run did not end in time; "
+                        + "the outcome of what was sent last is unknown"
+                )
+            }
             environment.exit(ExitStatus.tryAgain.rawValue)
         }
     }

@@ -86,6 +86,35 @@ import Testing
         #expect(try scene.results().map(\.line).sorted() == Array(1...summary.total))
     }
 
+    @Test(arguments: [false, true])
+    func `the second signal ends a run whose messages nobody reads`(_ hasBadLine: Bool) async throws {
+        let scene = self.scene
+        let lines = (1...Self.count).map { SendScene.line($0 % 100 + 1) }
+        let path = try scene.write("a.jsonl", (lines[..<600] + (hasBadLine ? ["{}\n"] : []) + lines[600...]).joined())
+        try #require(mkfifo(scene.path("fifo"), 0o600) == 0)
+        let reading = open(scene.path("fifo"), O_RDONLY | O_NONBLOCK)
+        let writing = open(scene.path("fifo"), O_WRONLY | O_NONBLOCK)
+        defer { for end in [reading, writing] { close(end) } }
+        while write(writing, "x", 1) == 1 {}
+        let arrivals = AsyncStream<Void>.makeStream()
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
+        try await SendScene.withGateway(
+            faults: [Fault(at: .always, .slowReading(pace))],
+            change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
+        ) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("fifo"))
+            let arguments = [path, "--results", scene.path("results.jsonl"), "--window", "500"]
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 30)
+            var arrived = arrivals.stream.makeAsyncIterator()
+            _ = await arrived.next()
+            // Two kinds, since two signals of one kind may arrive as one.
+            child.send(SIGINT)
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            #expect(ending.code == 75 && !ending.isOverdue, "\(ending)")
+        }
+    }
+
     @Test func `a stopped batch resumes with its journal and sends nothing twice`() async throws {
         let path = try self.writeBatch()
         let arguments = [
