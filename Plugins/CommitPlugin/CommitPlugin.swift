@@ -16,17 +16,23 @@ import PackagePlugin
                 displayName: "Commit",
                 executable: URL(filePath: "/bin/sh"),
                 arguments: ["-c", Self.script, "sh", context.package.directoryURL.path, file.path],
+                environment: ProcessInfo.processInfo.environment.filter { Self.variables.contains($0.key) },
                 outputFilesDirectory: folder
             )
         ]
     }
 
+    /// What the command has from the environment of the build: git reads its settings from the home folder.
+    private static let variables = ["APNS_LEGACY_COMMIT", "HOME", "PATH"]
+
     /// Writes the file `$2` about the repository in the folder `$1`.
     ///
-    /// Without git, and outside a repository of its own, the commit is what `APNS_LEGACY_COMMIT` says, or unknown.
+    /// If `APNS_LEGACY_COMMIT` is set, that is the commit. Without git, and outside a repository of its own, it is
+    /// unknown.
     private static let script = """
         commit=${APNS_LEGACY_COMMIT:-unknown}
-        if [ "$(git -C "$1" rev-parse --show-toplevel 2>/dev/null)" = "$(cd "$1" && pwd -P)" ]; then
+        if [ -z "${APNS_LEGACY_COMMIT:-}" ] &&
+            [ "$(git -C "$1" rev-parse --show-toplevel 2>/dev/null)" = "$(cd "$1" && pwd -P)" ]; then
             commit=$(git -C "$1" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
             git -C "$1" diff --quiet HEAD 2>/dev/null || commit="$commit (modified)"
         fi

@@ -53,6 +53,17 @@ import Testing
         #expect(error?.description.hasPrefix("--host \(host)") == true && error?.description.contains(text) == true)
     }
 
+    @Test(arguments: [
+        ("https://user:secret@h.example/", "use --host h.example"),
+        ("https://user:sec@ret@h.example:2195/x", "use --host h.example --port 2195"),
+        ("https://user:sec/ret@h.example", "use --host h.example"), ("user:secret@h.example", "use --host h.example"),
+        ("secret@[::1]:2195", "use --host ::1 --port 2195"), ("user:secret@", "give a host name or an IP address"),
+    ])
+    func `a user name and a password are not shown`(host: String, text: String) {
+        let error = #expect(throws: CommandFailure.self) { try HostCheck.checkText(host) }
+        #expect(error?.description == "--host contains @, expected a host name; \(text)")
+    }
+
     @Test(arguments: ["localhost", "::1", "2001:db8::1", "192.0.2.1", "gateway.example.com"])
     func `a host name or an address is accepted`(host: String) throws { try HostCheck.checkText(host) }
 }

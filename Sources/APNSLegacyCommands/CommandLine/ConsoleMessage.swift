@@ -3,6 +3,7 @@
 import APNSPayload
 import APNSWire
 import Glibc
+import NIOCore
 
 /// A message for people or programs: what happened, how bad it is, and where.
 package struct ConsoleMessage: Sendable, Equatable {
@@ -30,7 +31,7 @@ package struct ConsoleMessage: Sendable, Equatable {
     /// How messages name a host and a port.
     private static var address: Regex<(Substring, Substring?, Substring?, Substring)> {
         #/
-        (?: to | on | at | gateway | service | server | proxy ) \x20
+        \b (?: to | on | at | gateway | service | server | proxy ) \x20
         (?: \[ ( [0-9A-Fa-f:.]+ ) \] | ( [A-Za-z0-9] [A-Za-z0-9.\-]*? ) )
         (?: : | \x20 port \x20 ) ( [0-9]{1,5} ) \b
         /#
@@ -45,11 +46,23 @@ package struct ConsoleMessage: Sendable, Equatable {
             self.line = Int(place.2)
             self.column = place.3.flatMap { Int($0) }
         }
-        if let place = text.firstMatch(of: Self.address) {
-            self.host = (place.1 ?? place.2).map { String($0) }
-            self.port = Int(place.3)
+        for place in text.matches(of: Self.address) {
+            guard let host = (place.1 ?? place.2).map(String.init), let port = Int(place.3),
+                Self.isHost(host, isInBrackets: place.1 != nil), (1...65_535).contains(port)
+            else { continue }
+            (self.host, self.port) = (host, port)
+            return
         }
     }
+
+    /// Whether a text is a host, and not a part of a time or of another number.
+    private static func isHost(_ text: String, isInBrackets: Bool) -> Bool {
+        if !isInBrackets, text.contains(where: \.isLetter) { return true }
+        return (try? SocketAddress(ipAddress: text, port: 0)) != nil
+    }
+
+    /// What begins a line about something that went wrong, but is not an error.
+    private static let warningBeginnings = ["Retrying: ", "Stopped at once", "Stopped early"]
 
     /// Reads a line that is meant for people: what begins with the name of the command is an error.
     ///
@@ -68,7 +81,9 @@ package struct ConsoleMessage: Sendable, Equatable {
             return
         }
         self.init(line)
-        if line.contains(": warning: ") { self.level = .warning }
+        if line.contains(": warning: ") || Self.warningBeginnings.contains(where: line.hasPrefix) {
+            self.level = .warning
+        }
     }
 
     package static func == (left: Self, right: Self) -> Bool {

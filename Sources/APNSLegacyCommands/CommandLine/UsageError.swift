@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
+import BatchFiles
 
 /// What is wrong with a command line, in one line.
 struct UsageError: Error, Equatable {
@@ -66,15 +68,27 @@ struct UsageError: Error, Equatable {
         "rate": "a number, a slash and a duration, such as 20/1m", "fraction": "a number from 0 to 1",
     ]
 
-    /// Longer values are cut.
-    private static let valueCharacterCountMax = 64
+    /// Longer words are cut.
+    private static let wordCharacterCountMax = 64
+
+    /// A word of the command line as errors show it, in quotation marks.
+    ///
+    /// - Parameters:
+    ///   - word: the word; a device token is private, so only its kind is shown.
+    ///   - prefix: what precedes it within the quotation marks.
+    /// - Returns: the text.
+    static func quoted(_ word: String, after prefix: String = "") -> String {
+        if let token = DeviceTokenText.bytes(word), token.count >= WireLimits.tokenByteCountUsual {
+            return "(a device token)"
+        }
+        return "\"\(prefix)\(String(word.prefix(Self.wordCharacterCountMax)).printable())\""
+    }
 
     /// The message about an invalid value of an option.
     static func invalid(_ value: String, for name: String, valueName: String?, _ values: [String]?) -> String {
         // A device token is private, also a misspelled one.
         let isPrivate = valueName == "token"
-        let shown = String(value.prefix(Self.valueCharacterCountMax)).printable()
-        let what = isPrivate ? "invalid value for \(name)" : "invalid value \"\(shown)\" for \(name)"
+        let what = isPrivate ? "invalid value for \(name)" : "invalid value \(Self.quoted(value)) for \(name)"
         if let values {
             // Of numbers, none is nearer than another.
             let isNumber = value.allSatisfy { $0.isNumber || $0 == "." }
@@ -138,7 +152,7 @@ struct CommandLineScan {
     // MARK: Commands
 
     private func unknownCommand(_ word: String) -> String {
-        let what = "unknown command \"\(Self.shown(word))\""
+        let what = "unknown command \(UsageError.quoted(word))"
         if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
             return "\(what); did you mean \"\(near)\"?"
         }
@@ -149,20 +163,20 @@ struct CommandLineScan {
         return "\(what); see \"\(self.help)\""
     }
 
-    /// A word as errors show it.
-    private static func shown(_ word: String) -> String { String(word.prefix(64)).printable() }
-
     // MARK: Options
 
     /// Finds the first option that the command does not have, or a value that an option does not accept.
     private func optionProblem(in words: ArraySlice<String>) -> String? {
         var words = words
-        var operandCount = 0
+        var (operandCount, areOptionsOver) = (0, false)
         let operands = self.command.options.filter { $0.kind == .positional }
         let operandCountMax = operands.contains(where: \.isRepeating) ? .max : operands.count
         while let word = words.popFirst() {
-            if word == "--" { return nil }
-            guard word.hasPrefix("-"), word != "-" else {
+            if word == "--", !areOptionsOver {
+                areOptionsOver = true
+                continue
+            }
+            guard !areOptionsOver, word.hasPrefix("-"), word != "-" else {
                 operandCount += 1
                 if operandCount > operandCountMax { return self.unexpected(word) }
                 continue
@@ -184,7 +198,7 @@ struct CommandLineScan {
     ) -> String? {
         let name = parts[0]
         if option.kind == .flag {
-            return parts.count == 1 ? nil : "\(name) takes no value; remove \"=\(Self.shown(parts[1]))\""
+            return parts.count == 1 ? nil : "\(name) takes no value; remove \(UsageError.quoted(parts[1], after: "="))"
         }
         var value = parts.count > 1 ? parts[1] : nil
         if value == nil, let next = words.first, next == "-" || !next.hasPrefix("-") {
@@ -205,18 +219,14 @@ struct CommandLineScan {
     private func unexpected(_ word: String) -> String {
         // What an option would begin with may have been left out.
         if self.command.option("--\(word)") != nil {
-            return "unexpected argument \"\(Self.shown(word))\"; did you mean \"--\(Self.shown(word))\"?"
+            return "unexpected argument \(UsageError.quoted(word)); did you mean \"--\(word)\"?"
         }
-        return "unexpected argument \"\(Self.shown(word))\"; see \"\(self.help)\""
+        return "unexpected argument \(UsageError.quoted(word)); see \"\(self.help)\""
     }
 
-    /// What options were called before.
-    static let renamed = ["--json": "--summary json", "--output": "--summary json"]
-
     private func unknownOption(_ word: String) -> String {
-        let what = "unknown option \"\(Self.shown(word))\""
+        let what = "unknown option \(UsageError.quoted(word))"
         let own = self.command.options.flatMap(\.spellings).filter { $0.hasPrefix("--") }
-        if let new = Self.renamed[word], own.contains("--summary") { return "\(what); did you mean \"\(new)\"?" }
         let owners = self.program.all().filter { $0.command.option(word) != nil }
         if !self.command.commands.isEmpty, let below = owners.first(where: { $0.words.starts(with: self.path) }) {
             return "\(what) before the command; did you mean \"\(below.words.joined(separator: " ")) \(word)\"?"

@@ -105,6 +105,9 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
             throw ValidationError("--silence and --deadline must be above 0")
         }
         guard self.maxBytes > 0 else { throw ValidationError("--max-bytes must be above 0") }
+        if let output = self.output, output != .jsonl, self.reporting.summary == .json {
+            throw ValidationError("--summary json excludes --output \(output.rawValue); use --output jsonl")
+        }
         guard self.every == nil || self.metricsFile == nil else {
             throw ValidationError("--metrics-file and --every exclude each other: metrics are written when a run ends")
         }

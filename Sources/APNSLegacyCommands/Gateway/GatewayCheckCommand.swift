@@ -29,6 +29,12 @@ struct GatewayCheckCommand: GatewaySubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    func validate() throws {
+        guard !self.printConfig || self.reporting.summary == .text else {
+            throw ValidationError("--summary json and --print-config exclude each other; use one of them")
+        }
+    }
+
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let configuration = try self.file.configuration(environment)
         if self.printConfig {

@@ -29,6 +29,12 @@ enum HostCheck {
     static func checkText(_ host: String?) throws(CommandFailure) {
         guard let host else { return }
         func wrong(_ text: String) -> CommandFailure { CommandFailure(.usage, "--host \(host.printable()) \(text)") }
+        // What is before the last @ may be a password, which is not shown.
+        if let at = host.lastIndex(of: "@") {
+            let rest = String(host[host.index(after: at)...].prefix { $0 != "/" })
+            let advice = rest.isEmpty ? "give a host name or an IP address" : "use \(Self.options(rest))"
+            throw CommandFailure(.usage, "--host contains @, expected a host name; \(advice)")
+        }
         if let scheme = host.firstRange(of: "://") {
             let rest = host[scheme.upperBound...].prefix { $0 != "/" }
             throw wrong("is a URL, expected a host name; use \(Self.options(String(rest)))")
@@ -38,7 +44,7 @@ enum HostCheck {
             let options = Self.options(host)
             throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
         }
-        if host.contains("/") || host.contains(where: \.isWhitespace) || host.contains("@") {
+        if host.contains("/") || host.contains(where: \.isWhitespace) {
             throw wrong("is not a host name; give a name such as gateway.example.com")
         }
     }
@@ -55,7 +61,7 @@ enum HostCheck {
             port = host[host.index(after: colon)...]
             host = host[..<colon]
         }
-        return "--host \(host)" + (port.flatMap { Int($0) }.map { " --port \($0)" } ?? "")
+        return "--host \(String(host).printable())" + (port.flatMap { Int($0) }.map { " --port \($0)" } ?? "")
     }
 
     /// Checks a host that is Apple's.

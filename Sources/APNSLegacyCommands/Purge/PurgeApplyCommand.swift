@@ -66,6 +66,11 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         if self.other.sql != nil, self.change.batch ?? 1 > PruneScript.batchTokenCountMax {
             throw ValidationError("with --sql, --batch must be from 1 to \(PruneScript.batchTokenCountMax)")
         }
+        if self.other.sql != nil, self.other.sqlFile == nil, !self.change.dryRun, self.reporting.summary == .json {
+            throw ValidationError(
+                "--summary json excludes statements on standard output; write them to a file with --sql-file FILE"
+            )
+        }
     }
 
     /// A brake that does not brake would be worse than none.

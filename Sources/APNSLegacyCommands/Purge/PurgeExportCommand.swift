@@ -43,6 +43,12 @@ struct PurgeExportCommand: PurgeSubcommand {
                 "invalid --table; expected letters, digits and _, such as purge_list or schema.purge_list"
             )
         }
+        if self.format != .jsonLines, self.output == "-", self.reporting.summary == .json {
+            throw ValidationError(
+                "--summary json excludes --format \(self.format.rawValue) on standard output; write the entries to a "
+                    + "file with --output FILE, or use --format jsonl"
+            )
+        }
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {

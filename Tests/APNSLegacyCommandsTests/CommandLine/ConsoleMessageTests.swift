@@ -25,6 +25,35 @@ import Testing
         #expect(address.host == "::1" && address.port == 2195)
     }
 
+    @Test(arguments: [
+        "stopped at 12:30", "stopped on 2026:11", "the format h:8080 is unknown", "batch.jsonl: into localhost:80",
+        "connection to localhost:0 refused", "connection to localhost:65536 refused", "connection to [::zz]:80 refused",
+        "connection to [12]:80 refused",
+    ])
+    func `what is no host and port is no place`(text: String) {
+        let message = ConsoleMessage(text)
+        #expect(message.host == nil && message.port == nil, "\(message)")
+    }
+
+    @Test(arguments: [
+        ("at 12:30, connection to h1:65535 refused", "h1", 65_535), ("proxy 192.0.2.1:1 is busy", "192.0.2.1", 1),
+        ("cannot listen on [2001:db8::1]:80", "2001:db8::1", 80),
+        ("cannot listen on h.example port 80", "h.example", 80),
+    ])
+    func `a host is a name or an address`(text: String, host: String, port: Int) {
+        let message = ConsoleMessage(text)
+        #expect(message.host == host && message.port == port, "\(message)")
+    }
+
+    @Test(arguments: [
+        "Retrying: connection to localhost:2195 refused", "Stopped at once: 2 notifications may have arrived",
+        "Stopped early, after line 3; to start again, run the same command.",
+    ])
+    func `what makes a run incomplete is a warning`(line: String) {
+        let message = ConsoleMessage(line: line, command: "send")
+        #expect(message.level == .warning && message.text == line)
+    }
+
     @Test func `JSON is one line, whatever the text has`() {
         var message = ConsoleMessage("a \"text\"\n\u{1B}[31m", .notice)
         message.fields = [("push.connection.id", "1\n2")]

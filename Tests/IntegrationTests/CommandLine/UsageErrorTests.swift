@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import Testing
 
 /// What the program says of a command line that it does not understand: one line, with what to do.
@@ -43,14 +44,6 @@ import Testing
                 "purge --purge-list a list",
                 #"apns-legacy purge: unknown option "--purge-list" before the command; "#
                     + #"did you mean "purge list --purge-list"?"#
-            ),
-            (
-                "purge stats --purge-list a --output json",
-                #"apns-legacy purge stats: unknown option "--output"; did you mean "--summary json"?"#
-            ),
-            (
-                "certificate show a --json",
-                #"apns-legacy certificate show: unknown option "--json"; did you mean "--summary json"?"#
             ),
             ("send -x b.jsonl", #"apns-legacy send: unknown option "-x"; see "apns-legacy send --help""#),
             ("gateway --conf a", #"apns-legacy gateway run: unknown option "--conf"; did you mean "--config"?"#),
@@ -105,6 +98,65 @@ import Testing
     @Test func `a misspelled device token is not shown`() async throws {
         let run = try await CommandRun(["purge", "list", "--purge-list", "a", "--token", "abcdefg123"])
         #expect(run.error == "apns-legacy purge list: invalid value for --token; expected hexadecimal or base64\n")
+    }
+
+    @Test(
+        arguments: [
+            ("send b.jsonl TOKEN", #"send: unexpected argument (a device token); see "apns-legacy send --help""#),
+            ("send -- b.jsonl TOKEN", #"send: unexpected argument (a device token); see "apns-legacy send --help""#),
+            ("send --port TOKEN b", "send: invalid value (a device token) for --port; expected a number"),
+            ("send --dry-run=TOKEN b", "send: --dry-run takes no value; remove (a device token)"),
+            ("purge TOKEN", #"purge: unknown command (a device token); see "apns-legacy purge --help""#),
+        ]
+    ) func `a device token in a wrong place is not shown`(_ words: String, _ text: String) async throws {
+        let bytes = [UInt8](0xE0...0xFF)
+        let hexadecimal = bytes.map { String($0, radix: 16) }.joined()
+        let base64 = Data(bytes).base64EncodedString()
+        for token in [hexadecimal, hexadecimal.uppercased(), base64] {
+            try await Self.expect(words.replacing("TOKEN", with: token), "apns-legacy \(text)")
+        }
+    }
+
+    @Test(
+        arguments: [
+            (
+                "purge apply --purge-list a --sql postgresql --table a --token-column b --ignore-registration",
+                "purge apply: --summary json excludes statements on standard output; write them to a file with "
+                    + "--sql-file FILE"
+            ),
+            (
+                "purge export --purge-list a --format csv",
+                "purge export: --summary json excludes --format csv on standard output; write the entries to a file "
+                    + "with --output FILE, or use --format jsonl"
+            ),
+            (
+                "purge export --purge-list a",
+                "purge export: --summary json excludes --format text on standard output; write the entries to a file "
+                    + "with --output FILE, or use --format jsonl"
+            ),
+            (
+                "feedback --host a --purge-list b --output csv",
+                "feedback: --summary json excludes --output csv; use --output jsonl"
+            ),
+            (
+                "gateway check --config a --print-config",
+                "gateway check: --summary json and --print-config exclude each other; use one of them"
+            ),
+        ]
+    ) func `a summary in JSON does not follow data in another format`(_ words: String, _ text: String) async throws {
+        try await Self.expect(words + " --summary json", "apns-legacy \(text)")
+    }
+
+    @Test func `a summary in JSON follows JSON lines, or is alone`() async throws {
+        let list = "--purge-list /nowhere/list --summary json"
+        for words in [
+            "purge apply --sql postgresql --table a --token-column b --ignore-registration --dry-run",
+            "purge apply --sql postgresql --table a --token-column b --ignore-registration --sql-file /nowhere/a",
+            "purge export --format jsonl", "purge export --format csv --output /nowhere/a",
+        ] {
+            let run = try await CommandRun("\(words) \(list)".split(separator: " ").map(String.init))
+            #expect(run.code == 66 && run.output.hasSuffix("}\n"), "\(run)")
+        }
     }
 
     @Test func `usage errors are JSON too where messages are`() async throws {

@@ -2,6 +2,7 @@
 
 import APNSLegacyCommands
 import APNSWire
+import ArgumentParser
 import Foundation
 import Testing
 
@@ -21,6 +22,39 @@ struct ReferenceDocumentTests {
     @Test func `exit-codes.md has each exit code`() throws {
         let codes = try Self.rows(of: "exit-codes.md", under: "# Exit codes").map { Int32($0[0]) }
         #expect(codes == (0...255).filter { ExitStatus(rawValue: $0) != nil })
+    }
+
+    @Test func `exit-codes.md has the exit codes of each command`() async throws {
+        var documented: [[String]: String] = [:]
+        for row in try Self.rows(of: "exit-codes.md", under: "## By command") {
+            for name in row[0].matches(of: /`([a-z ]+)`/) {
+                let words = name.1.split(separator: " ").map(String.init)
+                #expect(documented.updateValue(row[1], forKey: words) == nil, "\(words)")
+            }
+        }
+        var known: [[String]: String] = [:]
+        for words in Self.commands(of: ApnsLegacyCommand.self) {
+            let lines = try await CommandRun(words + ["--help"]).output.split(separator: "\n")
+            let codes = lines.drop { $0 != "Exit codes:" }.compactMap { $0.wholeMatch(of: #/  ([0-9]+) .*/#)?.1 }
+            known[words] = codes.joined(separator: ", ")
+        }
+        for words in Set(known.keys).union(documented.keys) {
+            #expect(documented[words] == known[words], "\(words)")
+        }
+    }
+
+    /// The words of the commands that have no further ones.
+    private static func commands(of command: any ParsableCommand.Type, _ words: [String] = []) -> [[String]] {
+        let inner = command.configuration.subcommands
+        guard !inner.isEmpty else { return [words] }
+        return inner.flatMap { Self.commands(of: $0, words + [$0.configuration.commandName ?? ""]) }
+    }
+
+    @Test func `the script of exit-codes.md runs a command again if help says so`() throws {
+        let file = GatewayTests.repository.appending(path: "docs/exit-codes.md")
+        let codes = ExitStatus.allCases.filter(\.isTemporary).map { "\($0.rawValue)" }.joined(separator: " | ")
+        let text = try String(contentsOf: file, encoding: .utf8)
+        #expect(text.contains("    \(codes)) echo \"try again later\" ;;\n"))
     }
 
     @Test func `status-codes.md has each status by its name`() throws {
