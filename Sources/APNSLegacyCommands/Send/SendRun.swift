@@ -78,10 +78,7 @@ struct SendRun {
         )
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
-        if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
-        if journal != nil, !past.doubted.ranges.isEmpty || past.settled.count > 0 {
-            self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
-        }
+        self.sayStart(past, firstLine, hasJournal: journal != nil)
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
@@ -106,19 +103,27 @@ struct SendRun {
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
-        // A mistyped line must not pass for a batch without errors.
-        if firstLine > 1, failure == nil, ending == nil, progress.hasReadAll, progress.outcomeCounts.total == 0,
-            progress.sentCount == 0
-        {
-            let text = "--from-line \(firstLine): \(input.name) has no notification from this line on; nothing was sent"
-            throw CommandFailure(.dataError, text)
-        }
+        if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
         let status = try self.report(summary, source, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.outcomeCounts, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
+    }
+
+    private func sayStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
+        if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
+        guard hasJournal, !past.doubted.ranges.isEmpty || past.settled.count > 0 else { return }
+        self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
+    }
+
+    /// Refuses a `--from-line` behind the end, since a mistyped line must not pass for a batch without errors.
+    private func requireNotifications(_ progress: SendProgress, _ input: SendInput) throws {
+        let line = self.command.batch.fromLine
+        guard line > 1, progress.hasReadAll, progress.outcomeCounts.total == 0, progress.sentCount == 0 else { return }
+        let text = "--from-line \(line): \(input.name) has no notification from this line on; nothing was sent"
+        throw CommandFailure(.dataError, text)
     }
 
     /// Refuses an output that is also an input, or two outputs to one file.

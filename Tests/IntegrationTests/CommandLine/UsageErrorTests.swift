@@ -135,7 +135,7 @@ import Testing
                     + "with --output FILE, or use --format jsonl"
             ),
             (
-                "feedback --host a --purge-list b --output csv",
+                "feedback --host a --certificate c --purge-list b --output csv",
                 "feedback: --summary json excludes --output csv; use --output jsonl"
             ),
             (
