@@ -319,7 +319,8 @@ def lists():
     run(f"purge apply --database missing.db {rules}", 66)
     run(f"purge apply --sql sqlite {rules} --sql-file prune.sql".replace("sqlite", "postgresql"))
     run("purge apply --purge-list dead.db --environment sandbox --exec true")
-    for command in ["list", "export --format jsonl", "stats", "check", "expire --older-than 1d", "forget --token " + token(1)]:
+    forget = "forget --token " + token(1)
+    for command in ["list", "export --format jsonl", "stats", "check", "expire --older-than 1d", forget]:
         run(f"purge {command} --purge-list missing.db", 66)
     run("purge import --purge-list dead.db missing.csv", 66)
 
