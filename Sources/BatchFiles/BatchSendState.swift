@@ -112,7 +112,6 @@ package struct BatchSendState: ~Copyable {
         guard let block = self.block, self.blockIndex < block.count else { return self.endPosition }
         var position = block.start
         position.headLineCount = block.end.headLineCount
-        position.format = block.end.format
         position.nextLine = unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in entry.line }
         let part = Double(self.blockIndex) / Double(block.count)
         let byteCount = block.end.byteCount > block.start.byteCount ? block.end.byteCount - block.start.byteCount : 0

@@ -24,8 +24,6 @@ package struct BatchPosition: Equatable, Sendable {
     package var byteCount: UInt64 = 0
     /// The lines before the first record; in CSV, the header is in them.
     package var headLineCount: UInt64 = 0
-    /// The format; `nil` where too little came to tell.
-    package var format: BatchFormat?
 }
 
 /// Where a batch stopped that was not read to its end, so that another run can continue from there.

@@ -101,6 +101,16 @@ struct PurgeApplyRun {
         self.command.change.quiet ? nil : ProgressDisplay(self.environment, snapshot)
     }
 
+    /// Shows a count whose total is unknown.
+    private func display(_ unit: String, _ count: NIOLockedValueBox<UInt64>) -> ProgressDisplay? {
+        self.display {
+            var snapshot = ProgressSnapshot()
+            snapshot.count = count.withLockedValue { $0 }
+            snapshot.unit = unit
+            return snapshot
+        }
+    }
+
     private static func snapshot(_ progress: TokenTableProgress) -> ProgressSnapshot {
         var snapshot = ProgressSnapshot()
         snapshot.unit = "rows"
@@ -185,12 +195,7 @@ struct PurgeApplyRun {
             return opened
         }
         let batchCount = NIOLockedValueBox<UInt64>(0)
-        let display = self.display {
-            var snapshot = ProgressSnapshot()
-            snapshot.count = batchCount.withLockedValue { $0 }
-            snapshot.unit = "batches"
-            return snapshot
-        }
+        let display = self.display("batches", batchCount)
         defer { display?.end() }
         let counts = try script.write(list) { text in
             batchCount.withLockedValue { $0 += 1 }
@@ -239,12 +244,7 @@ struct PurgeApplyRun {
             signals: stops
         )
         let tokenCount = NIOLockedValueBox<UInt64>(0)
-        let display = self.display {
-            var snapshot = ProgressSnapshot()
-            snapshot.count = tokenCount.withLockedValue { $0 }
-            snapshot.unit = "tokens"
-            return snapshot
-        }
+        let display = self.display("tokens", tokenCount)
         defer { display?.end() }
         var reader = try DeadTokenReader(list, self.command.rules)
         let tokenCountMax = self.command.change.batch ?? PurgeHook.pageTokenCountDefault

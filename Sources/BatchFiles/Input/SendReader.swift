@@ -217,8 +217,7 @@ private struct SendParser: ~Copyable {
         return BatchPosition(
             nextLine: self.waiting == nil ? UInt64(self.reader.lines.lineNumber) + 1 : self.waitingLine,
             byteCount: UInt64(part * Double(self.input.readByteCount)),
-            headLineCount: self.firstLine.map { $0 - 1 } ?? 0,
-            format: self.reader.format
+            headLineCount: self.firstLine.map { $0 - 1 } ?? 0
         )
     }
 
