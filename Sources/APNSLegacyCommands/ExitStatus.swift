@@ -123,6 +123,8 @@ struct CommandFailure: Error, CustomStringConvertible {
             case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
             case .certificateRequired: "add --certificate FILE and --key FILE"
             case .tlsVersion: "an old server needs --tls-min 1.0"
+            case .wrongProtocol where failure.advice == ConnectionFailure.http2Advice:
+                "add --transport http2, or connect to the port of the gateway, usually 2195"
             case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
             default: failure.advice
             }

@@ -346,8 +346,12 @@ struct GatewayTestFinding {
                     + "providers connect to \(name). Issue a certificate for that name."
             )
         case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled,
-            .tlsVersion, .other:
+        case .wrongProtocol:
+            self.init(
+                .unavailable,
+                "Wrong port: \(connection.detail). Name the gateway's port with --port; usually it is 2195."
+            )
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .stalled, .tlsVersion, .other:
             self.init(.unavailable, "Could not connect: \(connection)")
         default:
             if let refusal {
@@ -359,7 +363,7 @@ struct GatewayTestFinding {
                     .tryAgain,
                     "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error "
                         + "response. Either it cannot reach the service, or the service refuses its credentials. The "
-                        + "reason is in its log."
+                        + "reason is in its log. Check also that the port is for sending, not feedback."
                 )
             }
         }

@@ -130,6 +130,9 @@ extension ProviderSession {
     /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
     public var hasLeftSomething: Bool { self.leftCount > 0 }
 
+    /// Whether the gateway has verified an outcome, or announced a shutdown.
+    package var hasAnswer: Bool { self.hasProof || self.hasAnswered }
+
     /// Updates whether more notifications are available.
     ///
     /// After ``ProviderSupply/ended``, later updates are ignored.
