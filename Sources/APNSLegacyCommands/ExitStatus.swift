@@ -100,13 +100,25 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
+    /// Makes the exit code and the line for a list that was not read.
+    ///
+    /// - Parameters:
+    ///   - error: why.
+    ///   - tls: names the files of this side.
+    init(_ error: FeedbackError, _ tls: TLSConfiguration?) {
+        self.init(error)
+        switch error {
+        case .notPermitted(let endpoint, let error as TLSError), .unavailable(let endpoint, let error as TLSError):
+            let remote = RemoteRole.feedbackService.name(endpoint)
+            let names = tls.map { TLSErrorNames(remote: remote, $0) } ?? TLSErrorNames(remote: remote)
+            self.description = Self.text(ConnectionFailure(error, names))
+        default: break
+        }
+    }
+
     /// The line for an error, with the option to use where that is known.
     private static func text(_ error: any Error) -> String {
         switch error {
-        case FeedbackError.notPermitted(let endpoint, let error as TLSError),
-            FeedbackError.unavailable(let endpoint, let error as TLSError):
-            let names = TLSErrorNames(remote: RemoteRole.feedbackService.name(endpoint))
-            return Self.text(ConnectionFailure(error, names))
         case let error as ProviderError:
             switch error.kind {
             case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)

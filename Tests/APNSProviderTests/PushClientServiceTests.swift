@@ -58,6 +58,24 @@ struct PushClientServiceTests {
 
     // MARK: Outages
 
+    @Test func `a client that reaches another protocol reports unsent notifications with the reason`() async throws {
+        let answer = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
+        try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .say(answer) } } }) {
+            gateway in
+            let configuration = try PushClientLifeTests.service(port: gateway.port) {
+                $0.limits.outageDurationMax = .milliseconds(400)
+            }
+            try await PushClient.withClient(configuration) { client in
+                let report = await client.report(of: try Sending.notification(0))
+                guard case .unsent(.unavailable(let failure)) = report.outcome else {
+                    Issue.record("\(report)")
+                    return
+                }
+                #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
+            }
+        }
+    }
+
     @Test func `unsent notifications of an outage have the reason, and the client continues when the gateway is back`()
         async throws
     {

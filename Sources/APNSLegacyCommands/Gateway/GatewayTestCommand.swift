@@ -189,8 +189,8 @@ struct GatewayTestCommand: GatewaySubcommand {
 
     private func identity(in folder: String) throws -> TLSIdentity {
         if let certificate {
-            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-            return try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+            return try IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
+                .load()
         }
         for form in ProviderFile.allCases where form.isIdentity {
             let path = folder + form.name
@@ -214,7 +214,10 @@ struct GatewayTestCommand: GatewaySubcommand {
     }
 
     private func trustFile(in folder: String, _ target: ResolvedConfiguration.TestTarget) throws -> String {
-        if let trust { return trust }
+        if let trust {
+            try IdentityFiles.checkTrust(trust)
+            return trust
+        }
         let own = folder + GatewaySetup.authorityName
         if FileManager.default.fileExists(atPath: own) { return own }
         if let authority = target.authority { return authority }
