@@ -83,8 +83,8 @@ extension ConnectionFailure {
     ///
     /// - In TLS 1.3 a client's certificate is refused after the client begins to write, and the gateway reads nothing
     ///   before it has verified the certificate. In older versions such an alert would come in mid-stream.
-    /// - A server that begins with the first bytes of another protocol is not a gateway. Any other unexpected answer may
-    ///   come from a gateway, and proves nothing.
+    /// - A server that begins with the first bytes of another protocol is not a gateway. Any other unexpected answer
+    ///   may come from a gateway, and proves nothing.
     package static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
         switch error {
         case TLSError.ownCertificateRefused: tls?.negotiatedVersion == .tls1_3

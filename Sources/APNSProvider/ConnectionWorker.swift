@@ -27,7 +27,7 @@ package struct WorkerEnding: Sendable {
     package var failure: ProviderError?
     /// Whether unsettled notifications remained when it stopped.
     package var hasLeftSomething: Bool
-    /// Whether the service answered anything; `nil` if nothing was attempted.
+    /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was attempted.
     package var isAnswered: Bool?
 
     /// Makes an ending.
@@ -36,7 +36,8 @@ package struct WorkerEnding: Sendable {
     ///   - ending: why it ended.
     ///   - failure: why not everything was attempted.
     ///   - hasLeftSomething: whether unsettled notifications remained.
-    ///   - isAnswered: whether the service answered anything; `nil` if nothing was attempted.
+    ///   - isAnswered: whether the service answered, or closed too few connections to tell; `nil` if nothing was
+    ///     attempted.
     package init(
         ending: ProviderEnding,
         failure: ProviderError?,

@@ -62,17 +62,15 @@ struct PushClientServiceTests {
         let answer = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
         try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .say(answer) } } }) {
             gateway in
-            let configuration = try PushClientLifeTests.service(port: gateway.port) {
-                $0.limits.outageDurationMax = .milliseconds(400)
+            let client = try PushClient(PushClientLifeTests.service(port: gateway.port))
+            async let running: Void = client.run()
+            let report = await client.report(of: try Sending.notification(0))
+            guard case .unsent(.notPermitted(let failure)) = report.outcome else {
+                Issue.record("\(report)")
+                return
             }
-            try await PushClient.withClient(configuration) { client in
-                let report = await client.report(of: try Sending.notification(0))
-                guard case .unsent(.unavailable(let failure)) = report.outcome else {
-                    Issue.record("\(report)")
-                    return
-                }
-                #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
-            }
+            #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
+            await #expect(throws: ProviderError.self) { try await running }
         }
     }
 

@@ -276,7 +276,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
                 ending: ending,
                 failure: ProviderError(ending, lastFailure: self.lastFailure, self.names),
                 hasLeftSomething: self.session.hasLeftSomething,
-                isAnswered: self.session.settled > 0 ? self.session.hasAnswer : nil
+                isAnswered: self.session.settled > 0 ? !self.session.isUnanswered : nil
             )
         )
     }

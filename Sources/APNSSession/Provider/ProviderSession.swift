@@ -130,8 +130,10 @@ extension ProviderSession {
     /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
     public var hasLeftSomething: Bool { self.leftCount > 0 }
 
-    /// Whether the gateway has verified an outcome, or announced a shutdown.
-    package var hasAnswer: Bool { self.hasProof || self.hasAnswered }
+    /// Whether the gateway closed at least so many connections as settle one notification, and never answered.
+    package var isUnanswered: Bool {
+        !self.hasProof && !self.hasAnswered && self.silentCount >= self.limits.silentAttemptCountMax
+    }
 
     /// Updates whether more notifications are available.
     ///

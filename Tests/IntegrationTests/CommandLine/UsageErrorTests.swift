@@ -98,8 +98,8 @@ import Testing
                     + "expected a bundle identifier such as com.example.app"
             ),
             (
-                "purge import --purge-list a --topic= b",
-                #"apns-legacy purge import: invalid value "" for --topic; "#
+                "purge import --purge-list a --topic com.example/app b",
+                #"apns-legacy purge import: invalid value "com.example/app" for --topic; "#
                     + "expected a bundle identifier such as com.example.app"
             ),
             (

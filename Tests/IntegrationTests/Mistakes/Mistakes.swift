@@ -18,6 +18,10 @@ extension MistakeTests {
         Mistake("An option by half its name", "send batch.jsonl --host localhost --cert provider.pem"),
         Mistake("The version, asked for as in other programs", "-V"),
         Mistake("A misspelled option", "send batch.jsonl --host localhost --prot 2195"),
+        Mistake(
+            "A topic that is no bundle identifier",
+            "send batch.jsonl --transport http2 {to} --topic com.example.*"
+        ),
         Mistake("A port that is not a number", "send batch.jsonl --host localhost --port http"),
     ]
 
@@ -172,10 +176,6 @@ extension MistakeTests {
     ]
 
     private static let files: [Mistake] = [
-        Mistake(
-            "A topic that is no bundle identifier",
-            "send batch.jsonl --transport http2 {to} --topic com.example.*"
-        ),
         Mistake("No such input", "send bach.jsonl {to}"),
         Mistake("A folder as input", "send . {to}"),
         Mistake("A JSON array as input", "send array.json {to}"),
