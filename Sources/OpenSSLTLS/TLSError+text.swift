@@ -114,8 +114,8 @@ extension TLSError {
             "\(names.files?.key ?? "the file") is encrypted with an old cipher, such as RC2-40, and OpenSSL's legacy "
                 + "provider cannot be loaded (\(detail))"
         case .keyDerivationTooLong(let count, let countMax):
-            "\(names.files?.key ?? "the file") needs \(count == .max ? "countless" : String(count)) iterations to derive "
-                + "its keys, more than the limit of \(countMax)"
+            "\(names.files?.key ?? "the file") needs \(count == .max ? "countless" : String(count)) iterations to "
+                + "derive its keys, more than the limit of \(countMax)"
         case .tooManyParts(let countMax):
             "\(names.files?.certificate ?? "the file") contains more than \(countMax) certificates and keys"
         case .identityTooWeak(let detail):

@@ -181,7 +181,9 @@ extension FileContent {
         self = .xml
     }
 
-    /// Text has none of these. Only the first line counts, since the lines before another one may be sent already.
+    /// Text has none of these.
+    ///
+    /// Only the first line counts, since the lines before another one may be sent already.
     private static func isBinary(_ line: ArraySlice<UInt8>) -> Bool {
         let isControl = { (byte: UInt8) in byte < 0x09 || (0x0E..<0x20).contains(byte) && byte != 0x1B }
         return line.contains(0) || line.count(where: isControl) >= self.controlCountMin
