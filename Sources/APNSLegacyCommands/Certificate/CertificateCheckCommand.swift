@@ -5,7 +5,7 @@ import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 
-/// `apns-legacy certificate check`: says what will fail with certificates.
+/// `apns-legacy certificate check`: finds problems of certificates before they cause failures.
 struct CertificateCheckCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -126,7 +126,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
             warningDayCount: Int64(self.warnDays),
             readers: Set(self.readers)
         )
-        // With a connection, the authorities are those of the server.
+        // With a connection, the server's certificate is verified instead.
         var checker = CertificateChecker(wishes, verifier: self.connect == nil ? verifier : nil, now: now)
         var findings: [CertificateFinding] = []
         for path in self.files {

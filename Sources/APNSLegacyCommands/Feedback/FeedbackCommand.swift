@@ -94,12 +94,12 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
-    /// Checks what can be checked before anything is read.
+    /// Checks the options before any file is read.
     ///
-    /// - Throws: a sentence for people.
+    /// - Throws: `ValidationError`.
     public func validate() throws {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline must be above 0")
@@ -141,7 +141,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
         }
     }
 
-    /// Adds what one list brought.
+    /// Adds the result of one list.
     private static func count(_ outcome: FeedbackOutcome, _ change: PurgeChange, in summary: CommandSummary) {
         summary.add("lists", 1)
         summary.add("tokens", outcome.tupleCount + outcome.replayedTupleCount)

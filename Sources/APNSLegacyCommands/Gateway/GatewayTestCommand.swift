@@ -128,7 +128,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        // Another host may be another gateway than the one whose metrics are configured.
+        // Another host may be a gateway other than the one whose metrics are configured.
         let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
         let before = await verdicts?.read()
         async let report = client.report(of: notification)

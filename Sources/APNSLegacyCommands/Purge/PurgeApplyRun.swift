@@ -17,7 +17,7 @@ struct PurgeApplyRun {
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onReport: is given the report of a table.
+    ///   - onReport: called with the report of a table.
     init(
         _ command: PurgeApplyCommand,
         _ environment: CommandEnvironment,
@@ -81,7 +81,7 @@ struct PurgeApplyRun {
         }
     }
 
-    /// Prunes, until all is done or a signal comes.
+    /// Prunes until everything is done or a signal arrives.
     private func run(_ application: TokenTableApplication, _ list: PurgeList) async throws -> TokenTableReport {
         let progress = NIOLockedValueBox(TokenTableProgress())
         let display = self.display { progress.withLockedValue { Self.snapshot($0) } }
@@ -126,7 +126,7 @@ struct PurgeApplyRun {
         return snapshot
     }
 
-    /// Warns if the list has no tokens for the options, so that a wrong option does not look like a clean table.
+    /// Warns if the list has no tokens for the options; otherwise, a wrong option would look like a clean table.
     private func warnOfScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.command.rules, try list.knownScopes())
         let isMeant =
@@ -187,7 +187,7 @@ struct PurgeApplyRun {
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
         self.warn()
         let isDryRun = self.command.change.dryRun
-        // Opened, and thus emptied, only after the rules were checked.
+        // Opening the file empties it, so the rules are checked first.
         var file: OutputFile?
         func open(_ path: String) throws -> OutputFile {
             let opened = try file ?? OutputFile(path: path)
@@ -213,7 +213,7 @@ struct PurgeApplyRun {
         )
         self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        // Standard output has the statements.
+        // Standard output contains the statements.
         if self.command.other.sqlFile == nil, !isDryRun {
             self.console.say(summary.text)
         } else {
@@ -263,7 +263,7 @@ struct PurgeApplyRun {
         return .success
     }
 
-    /// The signals that stop the command first, without those that are ignored, as under `nohup`.
+    /// The signals that stop the command, except for those that are ignored, such as under `nohup`.
     private static var heededSignals: [UnixSignal] {
         [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
             var action = sigaction()

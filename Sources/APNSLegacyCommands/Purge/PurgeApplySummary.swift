@@ -4,7 +4,7 @@ import APNSWire
 import BatchFiles
 import TokenStore
 
-/// The end of a run over a token table, for people and for programs.
+/// The summary of a run over a token table, as text and as JSON.
 struct PurgeApplySummary {
     var report: TokenTableReport
     var table: String
@@ -13,7 +13,7 @@ struct PurgeApplySummary {
 
     private var verb: String { self.action == .delete ? "deleted" : "deactivated" }
 
-    /// A few lines for people; the last is for the mail of a cron job.
+    /// The summary as text; its last line also suits the mail of a cron job.
     var text: String {
         let report = self.report
         var lines = ["Rows of \(self.table): \(report.rowCount.grouped)"]
@@ -43,7 +43,7 @@ struct PurgeApplySummary {
         return (lines + [self.line]).joined(separator: "\n")
     }
 
-    /// All in one line.
+    /// Everything in one line.
     private var line: String {
         let report = self.report
         let keptCount = report.matchedCount - report.prunedCount
@@ -60,7 +60,7 @@ struct PurgeApplySummary {
             + "\(Double(Int(self.seconds * 100)) / 100) s"
     }
 
-    /// Why nothing was changed, and how to go on.
+    /// Why nothing was changed, and how to continue.
     var brakeSentence: String {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
@@ -69,18 +69,18 @@ struct PurgeApplySummary {
             + "purge list, and if it is right, use a larger --max-fraction"
     }
 
-    /// Why not all that was due is gone.
+    /// Why some eligible rows were not changed.
     var grownSentence: String {
         "more rows became eligible during the run than --max-fraction allows; run again for the rest"
     }
 
-    /// Why some rows that were due are still there.
+    /// Why the database refused to change some eligible rows.
     var refusedSentence: String {
         "the database refused to change \(self.report.refusedCount.counted("row")) because of a foreign key, another "
             + "constraint or a trigger; delete the rows that refer to them first, or use --action deactivate"
     }
 
-    /// How far a run came that was asked to stop.
+    /// The progress of a run that was stopped.
     var interruptedSentence: String {
         let pruned = self.report.prunedCount
         let done =
@@ -149,14 +149,14 @@ struct PurgeApplySummary {
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }
 
-/// What went to a database of another kind.
+/// The summary for another database.
 struct OtherDatabaseSummary {
     var tokenCount: Int
     var batchCount: Int
     var skippedCount: Int
     var verb: String
 
-    /// One line for people, or two.
+    /// The summary as one or two lines of text.
     var text: String {
         var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
         text += self.batchCount.counted("batch", "batches")

@@ -3,18 +3,18 @@
 import GatewayService
 import NIOConcurrencyHelpers
 
-/// Tells the service manager what happens to a gateway.
+/// Reports the state of a gateway to the service manager.
 final class GatewayStatus: Sendable {
     private let manager: ServiceManager
-    /// Where the gateway listens; `nil` as long as it does not.
+    /// The addresses that the gateway listens on; `nil` until it does.
     private let addresses = NIOLockedValueBox<String?>(nil)
 
     init(_ manager: ServiceManager) { self.manager = manager }
 
-    /// Tells a change.
+    /// Reports a change.
     func tell(_ change: Gateway.Change) {
         if case .ready(let addresses) = change { self.addresses.withLockedValue { $0 = addresses.text } }
-        // What is reloaded before it listens does not make it ready.
+        // A reload before the gateway listens does not make it ready.
         guard let addresses = self.addresses.withLockedValue({ $0 }) else { return }
         switch change {
         case .ready: self.manager.tell(.ready(status: "Listening: \(addresses)"))

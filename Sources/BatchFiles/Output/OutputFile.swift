@@ -10,7 +10,7 @@ package final class OutputFile {
     private let descriptor: CInt
     private let isOwned: Bool
     private let operations: FileOperations
-    /// Whether it is a regular file, which can be truncated, and not a terminal, a pipe or a device.
+    /// Whether it is a regular file, which can be truncated, unlike a terminal, a pipe or a device.
     package let isCut: Bool
 
     /// The number of bytes in the file.
@@ -26,8 +26,8 @@ package final class OutputFile {
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - isKept: whether to keep its content, and to make the file survive a power failure.
-    ///   - operations: the calls of the system.
+    ///   - isKept: whether to keep the content of the file, and to make it survive a power failure.
+    ///   - operations: the system calls for the file.
     ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened, or another process has locked it.
     package init(
@@ -72,8 +72,8 @@ package final class OutputFile {
         return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     }
 
-    /// Opens a named pipe only for writing: a process that could also read it would count as its reader, and hide that
-    /// there is no other.
+    /// Opens a named pipe only for writing: a descriptor that could also read would count as a reader, and hide that
+    /// there is no other reader.
     private static func openPipe(_ path: String) -> CInt {
         let deadline = ContinuousClock.now + Self.readerDelayMax
         while true {
@@ -100,7 +100,7 @@ package final class OutputFile {
         if self.isOwned { close(self.descriptor) }
     }
 
-    /// Appends all bytes, or none if a file accepts only a part, so that they can be appended again.
+    /// Appends all bytes; if a file accepts only some of them, removes these, so that the call can be repeated.
     package func append(_ bytes: Span<UInt8>) throws {
         let start = self.byteCount
         var rest = bytes
@@ -118,7 +118,7 @@ package final class OutputFile {
         }
     }
 
-    /// Appends a text.
+    /// Appends text.
     package func append(_ text: String) throws { try self.append(text.utf8.span) }
 
     /// Truncates the file.
@@ -139,7 +139,8 @@ package final class OutputFile {
         self.isSynchronizationDue = false
     }
 
-    /// Waits until the name of the file is on the disk: a process that created it may have been killed before.
+    /// Waits until the name of the file is on the disk, since the process that created it may have been killed before
+    /// that.
     private func synchronizeFolder() throws {
         let number = self.operations.synchronizeFolder(self.file)
         guard number != 0 else { return }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a file is that was given as a certificate or a key, as far as a text about a mistake needs it.
+/// The kind of a file that was given as a certificate or a key, for messages about mistakes.
 package enum FileContent: Equatable, Sendable {
     case empty
     case htmlPage
@@ -17,12 +17,12 @@ package enum FileContent: Equatable, Sendable {
     case pkcs12
     case other
 
-    /// How many bytes are searched for the mark of a web page.
+    /// The number of bytes that are searched for signs of a web page.
     private static let headByteCount = 1024
 
     /// Recognizes a file.
     ///
-    /// - Parameter bytes: all of it.
+    /// - Parameter bytes: the whole file.
     package init(_ bytes: [UInt8]) {
         if bytes.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) {
             self = .empty
@@ -64,7 +64,7 @@ package enum FileContent: Equatable, Sendable {
     /// Whether it contains a certificate and no private key.
     package var isCertificate: Bool { self == .certificate || self == .certificateWithoutPEM }
 
-    /// What it is, for the end of a sentence that begins with its name; `nil` for a file that may be right.
+    /// The predicate of a sentence that starts with the file's name; `nil` for a file that may be right.
     package var mistake: String? {
         switch self {
         case .empty: "is empty"
