@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what the commands of cron jobs leave for node_exporter is good, complete, and says when one succeeded last.
+/// Goal: the metrics files of cron jobs are valid and complete, and contain the time of the last success.
 @Suite(.timeLimit(.minutes(2))) struct JobMetricsTests {
     /// The values by name and labels.
     private static func samples(_ path: String) throws -> [String: Double] {
@@ -41,7 +41,7 @@ import Testing
         try await promtool.checkMetrics(try String(contentsOfFile: send, encoding: .utf8))
         let kinds = DocumentedMetrics.kinds(try String(contentsOfFile: send, encoding: .utf8))
 
-        // The port is closed; what failed before anything was sent has no outcomes.
+        // Connections to the port are refused; a failure before anything was sent has no outcomes.
         let reserved = try ReservedPort()
         let port = "\(reserved.number)"
         let missing = ["--trust", "/missing", "--host", "localhost", "--port", port]
