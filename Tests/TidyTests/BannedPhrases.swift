@@ -46,7 +46,7 @@ enum BannedPhrases {
         var starts: [Int] = []
         for line in file.lines {
             starts.append(text.count)
-            // A phrase may continue after the mark of a comment or heading.
+            // A phrase may continue after the marker of a comment or heading.
             let rest = line.utf8.drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x2F || $0 == 0x23 || $0 == 0x2A }
             for byte in rest { text.append((0x41...0x5A).contains(byte) ? byte | 0x20 : byte == 0 ? 0x20 : byte) }
             text.append(0x20)
@@ -54,13 +54,13 @@ enum BannedPhrases {
         text.append(0)
         return self.all.flatMap { phrase in
             self.offsets(of: phrase, in: text).map { offset in
-                // A line begins at or before the offset, so there is one.
+                // A line starts at or before the offset, so one is found.
                 (line: starts.partitioningIndex { $0 > offset }, phrase: phrase)
             }
         }
     }
 
-    /// The offsets of a phrase in text that ends with NUL; `strstr` is much faster here than a search in a `String`.
+    /// The offsets of a phrase in text that ends with NUL; `strstr` is much faster than a search in a `String`.
     private static func offsets(of phrase: String, in text: [UInt8]) -> [Int] {
         var found: [Int] = []
         text.withUnsafeBytes { memory in
@@ -81,7 +81,7 @@ enum BannedPhrases {
 }
 
 extension [Int] {
-    /// The index of the first element that meets a condition, which all later elements meet, too.
+    /// The index of the first element that meets a condition, which all later elements also meet.
     fileprivate func partitioningIndex(where holds: (Int) -> Bool) -> Int {
         var (low, high) = (0, self.count)
         while low < high {

@@ -34,7 +34,7 @@ import Testing
             // The order in which the two ended is unknown.
             #expect((error as? ProviderError)?.kind == .stopped)
         }
-        // The deadline did not end the wait.
+        // The wait did not end because of the deadline.
         #expect(records.map(\.outcome) == Array(repeating: .unsent(.stopped), count: 3))
         #expect(records.map(\.id) == [0, 1, 2])
         #expect(await client.send(try ClientPeer.notification(3)) == .unsent(.stopped))
