@@ -163,7 +163,7 @@ expect("apns-legacy payload check --transport ", "binary", "http2", "voip")
 expect("apns-legacy certificate new authority --key-type ", "rsa", "ec")
 expect("apns-legacy send --host ", without=files)
 if SHELL != "bash":
-    Each shell quotes it differently.
+    # Each shell quotes it differently.
     expect("apns-legacy send --certificate=pu")
 else:
     expect("apns-legacy send --certificate=pu", "push.pem")
