@@ -44,7 +44,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
     /// 79: more rows would be deleted than the limit; nothing was changed.
-    case brake = 79
+    case limitExceeded = 79
 }
 
 extension ExitStatus {

@@ -40,7 +40,7 @@ package struct BatchSendState: ~Copyable {
     private var lastGivenLine: UInt64 = 0
     private var failure: (any Error)?
     private var hasReadAll = false
-    private var hasToldOfDropped = false
+    private var hasReportedDropped = false
     /// Whether a connection waits for an intent or for room, and must be woken up.
     private var isAwaited = false
     private var mustWake = false
@@ -154,7 +154,7 @@ package struct BatchSendState: ~Copyable {
                 let isGiven: Bool? = unsafe block.withEntry(at: self.blockIndex) { entry, payload, id in
                     guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
                     guard self.results.intend(entry.line) else { return false }
-                    if !self.hasToldOfDropped { self.tellOfDropped(entry) }
+                    if !self.hasReportedDropped { self.reportDropped(entry) }
                     let isAppended = unsafe batch.append(
                         token: entry.token,
                         payload: payload,
@@ -192,7 +192,7 @@ package struct BatchSendState: ~Copyable {
     }
 
     /// Reports once that the frame format does not have a field for a value of a line.
-    private mutating func tellOfDropped(_ entry: borrowing SendBlock.Entry) {
+    private mutating func reportDropped(_ entry: borrowing SendBlock.Entry) {
         let (name, commands) =
             switch self.command {
             case .simple where entry.expiry != nil: ("expiry", "1 or 2")
@@ -200,7 +200,7 @@ package struct BatchSendState: ~Copyable {
             default: ("", "")
             }
         guard !name.isEmpty else { return }
-        self.hasToldOfDropped = true
+        self.hasReportedDropped = true
         self.onDropped(
             "\(self.input.name), line \(entry.line): \(name) is not sent, in this and all following lines; "
                 + "use --command \(commands)"

@@ -34,7 +34,7 @@ import Testing
 
     @Test func `the time is that of the environment`() async throws {
         let scene = try SendScene()
-        try scene.bury([1])
+        try scene.addDead([1])
         func expire(now: Int64) async throws -> String {
             let words = ["purge", "expire", "--purge-list", scene.purgeList, "--older-than", "1d"]
             return try await CommandRun(words) { $0.now = { now } }.output

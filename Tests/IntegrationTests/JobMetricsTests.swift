@@ -65,10 +65,10 @@ import Testing
         let stopped = try await apply.apply(["--max-fraction", "0.1", "--metrics-file", purge])
         #expect(stopped.code == 79, "\(stopped.error)")
         let labels = "{command=\"purge apply\",name=\"purge\"}"
-        #expect(try Self.samples(purge)["apns_legacy_purge_brake_tripped\(labels)"] == 1)
+        #expect(try Self.samples(purge)["apns_legacy_purge_limit_exceeded\(labels)"] == 1)
         #expect(try await apply.apply(["--metrics-file", purge]).code == 0)
         #expect(try Self.samples(purge)["apns_legacy_purge_pruned_rows\(labels)"] == 5)
-        #expect(try Self.samples(purge)["apns_legacy_purge_brake_tripped\(labels)"] == 0)
+        #expect(try Self.samples(purge)["apns_legacy_purge_limit_exceeded\(labels)"] == 0)
 
         let others = try [feedback, purge].map { try String(contentsOfFile: $0, encoding: .utf8) }
         for text in others { try await promtool.checkMetrics(text) }

@@ -139,7 +139,7 @@ import Testing
         let payload = #"{"aps":{"alert":{"title":"A\u001b[2J","loc-key":"K","loc-args":["tea"]},"badge":0}}"#
         let path = try scene.write("payload.json", payload)
         let run = try await CommandRun(["payload", "preview", path, "--strings", strings])
-        #expect(run.output == "  A<U+1B>[2J\n  Your tea is ready\nThe badge is taken off.\n", "\(run)")
+        #expect(run.output == "  A<U+1B>[2J\n  Your tea is ready\nThe badge is removed.\n", "\(run)")
         let without = try await CommandRun(["payload", "preview", path])
         #expect(without.output.contains("  K\nThere is no text for K.\n"))
         let bad = try scene.write("bad.strings", "\"K\" = \"a\";\n\"L\" \"b\";\n")

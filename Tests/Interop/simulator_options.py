@@ -110,7 +110,7 @@ class OptionTests(Base):
             self.assertIn("its last line is incomplete", error)
             with open(path) as file:
                 self.assertEqual(file.read(), text)
-        path = self.path("log.jsonl", "a line of somebody else\n")
+        path = self.path("log.jsonl", "a line of another program\n")
         with Simulator("--log-notifications", path) as simulator:
             code, error = self.run_to_end("--log-notifications", path)
             self.assertEqual(code, 75, error)
@@ -119,7 +119,7 @@ class OptionTests(Base):
             simulator.get("/notifications?wait=10s")
         with open(path) as file:
             lines = file.readlines()
-        self.assertEqual(lines[0], "a line of somebody else\n")
+        self.assertEqual(lines[0], "a line of another program\n")
         self.assertEqual(json.loads(lines[1])["number"], 1)
 
     def test_a_log_is_a_file_or_a_device(self):

@@ -8,7 +8,7 @@ import OpenSSLTLS
 /// Checks files of certificates and keys for problems.
 struct CertificateChecker {
     /// The intended use of the certificates.
-    struct Wishes {
+    struct Requirements {
         var topics: [String] = []
         var environments: [Environment] = []
         var names: [String] = []
@@ -23,7 +23,7 @@ struct CertificateChecker {
         case new
     }
 
-    var wishes: Wishes
+    var requirements: Requirements
     /// Verifies the certificates, with the file of its authorities.
     var verifier: (CertificateVerifier, file: String)?
     /// The time, in seconds since 1970.
@@ -32,8 +32,8 @@ struct CertificateChecker {
     private var path = ""
     private var findings: [CertificateFinding] = []
 
-    init(_ wishes: Wishes, verifier: (CertificateVerifier, file: String)?, now: Int64) {
-        self.wishes = wishes
+    init(_ requirements: Requirements, verifier: (CertificateVerifier, file: String)?, now: Int64) {
+        self.requirements = requirements
         self.verifier = verifier
         self.now = now
     }
@@ -180,19 +180,19 @@ struct CertificateChecker {
     }
 
     private mutating func check(_ protection: PKCS12Protection) {
-        if self.wishes.readers.contains(.new), protection.needsLegacyProvider {
+        if self.requirements.readers.contains(.new), protection.needsLegacyProvider {
             self.add(
                 .warning,
                 .newReaders,
-                "its ciphers are retired: OpenSSL 3 (PHP, Python, Ruby, Node.js of today) reads it only with the "
+                "its ciphers are retired: OpenSSL 3 (current PHP, Python, Ruby, Node.js) reads it only with the "
                     + "legacy provider; apns-legacy certificate convert --form modern"
             )
         }
-        if self.wishes.readers.contains(.old), !protection.isForOldPrograms {
+        if self.requirements.readers.contains(.old), !protection.isForOldPrograms {
             self.add(
                 .critical,
                 .oldReaders,
-                "programs of before 2018 (Java 8, Windows Server 2016, OpenSSL 0.9.8) cannot read its ciphers; "
+                "programs from before 2018 (Java 8, Windows Server 2016, OpenSSL 0.9.8) cannot read its ciphers; "
                     + "apns-legacy certificate convert --form legacy"
             )
         }
@@ -231,7 +231,7 @@ struct CertificateChecker {
             } else if certificate.isExpired(at: self.now) {
                 let ago = (-count).counted("day")
                 self.add(.critical, .expired, "\(name) expired on \(end), \(ago) ago; get a new one")
-            } else if count < self.wishes.warningDayCount {
+            } else if count < self.requirements.warningDayCount {
                 self.add(.warning, .expiresSoon, "\(name) expires on \(end), in \(count.counted("day")); get a new one")
             }
         }
@@ -279,7 +279,7 @@ struct CertificateChecker {
             )
         } else if !others.isEmpty, !leaf.isAuthority {
             let count = others.count.counted("certificate does", "certificates do")
-            self.add(.warning, .chainBroken, "\(count) not belong to its chain; take out what is not needed")
+            self.add(.warning, .chainBroken, "\(count) not belong to its chain; remove what is not needed")
         }
         guard let verifier = self.verifier else { return }
         let problem = verifier.0.problem(
@@ -310,7 +310,7 @@ struct CertificateChecker {
 
     private mutating func checkPurpose(of leaf: TLSCertificate) {
         let topics = leaf.pushTopics
-        for topic in self.wishes.topics where !topics.contains(topic) {
+        for topic in self.requirements.topics where !topics.contains(topic) {
             let own = topics.isEmpty ? "it names no topic" : "it is for \(topics.joined(separator: ", "))"
             self.add(
                 .critical,
@@ -319,7 +319,7 @@ struct CertificateChecker {
             )
         }
         let environments = leaf.pushEnvironments
-        for environment in self.wishes.environments where !environments.contains(environment) {
+        for environment in self.requirements.environments where !environments.contains(environment) {
             let own = environments.first.map { "it is for \($0.rawValue)" } ?? "it names no environment"
             self.add(
                 .critical,
@@ -327,18 +327,18 @@ struct CertificateChecker {
                 "it is not for \(environment.rawValue): \(own); give the certificate of that environment"
             )
         }
-        if !self.wishes.topics.isEmpty || !self.wishes.environments.isEmpty, !leaf.isForClients {
+        if !self.requirements.topics.isEmpty || !self.requirements.environments.isEmpty, !leaf.isForClients {
             self.add(.critical, .wrongPurpose, "it is not for clients; have one issued for a provider")
         }
-        for name in self.wishes.names where !leaf.bears(host: name) {
+        for name in self.requirements.names where !leaf.bears(host: name) {
             let names = leaf.hostNames.joined(separator: ", ")
             let own = names.isEmpty ? "it contains no name" : "it is for \(names)"
             self.add(.critical, .wrongName, "it is not for the host \(name): \(own); issue one with --name \(name)")
         }
-        if !self.wishes.names.isEmpty, !leaf.isForServers {
+        if !self.requirements.names.isEmpty, !leaf.isForServers {
             self.add(.critical, .wrongPurpose, "it is not for servers; have one issued for a server")
         }
-        let isServer = !self.wishes.names.isEmpty || leaf.isForServers && !leaf.isForClients
+        let isServer = !self.requirements.names.isEmpty || leaf.isForServers && !leaf.isForClients
         if isServer, !leaf.isAuthority, !leaf.hasAlternativeNames {
             self.add(
                 .critical,

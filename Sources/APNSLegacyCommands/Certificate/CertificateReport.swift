@@ -253,11 +253,11 @@ extension CertificateReport {
         guard self.certificates.isEmpty else { return "\(kind)\(form), MATCHES NO certificate of this file" }
         // Apple's keys for provider tokens are such files.
         return "\(kind)\(form), without a certificate"
-            + (key.curve == "prime256v1" ? "; is it a .p8 key of Apple's?" : "")
+            + (key.curve == "prime256v1" ? "; is it an Apple .p8 key?" : "")
     }
 
     private static func advice(for label: String) -> String {
-        label.hasSuffix("CERTIFICATE REQUEST") ? ", from which an authority makes a certificate; it is none itself" : ""
+        label.hasSuffix("CERTIFICATE REQUEST") ? ", from which an authority creates a certificate" : ""
     }
 
     private static func lines(of encryption: Encryption) -> [String] {
@@ -267,10 +267,10 @@ extension CertificateReport {
         let checksum = encryption.checksum.map { "checksum \($0)" + Self.iterations(encryption.checksumIterations) }
         let readers =
             encryption.needsLegacyProvider
-            ? "programs of before 2018; OpenSSL 3 (PHP, Python, Ruby, Node.js of today) only with its legacy provider"
+            ? "programs from before 2018; OpenSSL 3 (current PHP, Python, Ruby, Node.js) only with its legacy provider"
             : encryption.isForOldPrograms
-                ? "programs of before 2018, and those of today"
-                : "programs of today; not by Java 8, Windows Server 2016, old macOS and others of before 2018"
+                ? "programs from before 2018, and current ones"
+                : "current programs; not by Java 8, Windows Server 2016, old macOS and others from before 2018"
         return [
             "  Encryption: " + (parts + [checksum ?? "no checksum"]).joined(separator: ", "), "  Read by: \(readers)",
         ]

@@ -188,8 +188,8 @@ extension ConnectionProbe {
         guard !outcome.isHTTP2 else { return findings }
         if outcome.byteCount > 0 {
             let text =
-                "the server sent \(outcome.byteCount.counted("byte")) unasked; if this is a feedback service, that "
-                + "part of its list is lost"
+                "the server sent \(outcome.byteCount.counted("byte")) without a request; if this is a feedback "
+                + "service, that part of its list is lost"
             findings.append(self.finding(.warning, .connection, text))
         } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
             findings.append(self.closing(isOrderly: outcome.failure == nil))

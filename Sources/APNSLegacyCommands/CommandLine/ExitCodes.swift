@@ -6,7 +6,7 @@ extension ExitStatus {
         switch self {
         case .success: "success"
         case .someRefused: "some notifications, payloads or lines were rejected, invalid or left out"
-        case .checkFailed: "a check found something that fails"
+        case .checkFailed: "a check found a problem"
         case .usage: "the command line is wrong"
         case .dataError: "the input, the journal or a database is damaged or has the wrong format"
         case .noInput: "an input file does not exist or cannot be read"
@@ -18,7 +18,7 @@ extension ExitStatus {
         case .tryAgain: "not finished, or another process holds a file (run the command again)"
         case .notPermitted: "TLS failed or the certificate is not permitted"
         case .configuration: "a certificate, a key or the configuration is not usable"
-        case .brake: "more rows than --max-fraction would be deleted (nothing was changed)"
+        case .limitExceeded: "more rows than --max-fraction would be deleted (nothing was changed)"
         }
     }
 

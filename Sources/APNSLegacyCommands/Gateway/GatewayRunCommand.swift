@@ -71,7 +71,7 @@ struct GatewayRunCommand: GatewaySubcommand {
             let unsettledCount = try await watchdog.whileRunning {
                 try await gateway.run(requests: requests) { change in
                     if case .ready(let addresses) = change { console.print(Self.ports(addresses)) }
-                    status.tell(change)
+                    status.report(change)
                 }
             }
             result = .success(unsettledCount)

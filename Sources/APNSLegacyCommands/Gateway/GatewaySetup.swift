@@ -263,7 +263,7 @@ struct GatewaySetup {
         if self.client.ignoresRejections {
             [
                 "# Many clients of this kind never read an error response, and lose what they write after one.",
-                "# With ignore, nothing is lost, but the provider learns of no rejection. If yours reads error",
+                "# With ignore, nothing is lost, but rejections are not reported to the provider. If it reads error",
                 "# responses (rpush, ApnsPHP), set report.", "rejections: ignore",
             ]
         } else {
@@ -291,7 +291,7 @@ struct GatewaySetup {
             "Check it, now and after each change:\n  "
                 + (self.isOfSystem ? "runuser -u \(Self.systemAccount) -- " : "") + check,
             "Start it:\n  \(start)",
-            "Send a test, if possible to a device of yours:\n"
+            "Send a test, if possible to your own device:\n"
                 + "  apns-legacy gateway test --config \(self.configurationPath) --token TOKEN",
         ]
         var there: [String] = []

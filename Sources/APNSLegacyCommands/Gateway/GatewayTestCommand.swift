@@ -21,7 +21,7 @@ struct GatewayTestCommand: GatewaySubcommand {
               apns-legacy gateway test --config gateway.yaml
               apns-legacy gateway test --config gateway.yaml --token TOKEN
 
-            Connects like an old provider, with the certificate that gateway init created beside the configuration, \
+            Connects like an old provider, with the certificate that gateway init created next to the configuration, \
             and expects the gateway's certificate to be for Apple's host name and issued by authority.pem there. \
             Without --token, it sends to a token that no device has: if the service refuses that token, everything up \
             to the service works.
@@ -208,7 +208,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         }
         throw CommandFailure(
             .usage,
-            "no provider certificate beside \(self.file.config); name one with --certificate, and --key or "
+            "no provider certificate next to \(self.file.config); name one with --certificate, and --key or "
                 + "--passphrase-file if it needs them"
         )
     }
@@ -220,7 +220,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         if let authority = target.authority { return authority }
         throw CommandFailure(
             .usage,
-            "no \(GatewaySetup.authorityName) beside \(self.file.config); name the authority of the gateway's "
+            "no \(GatewaySetup.authorityName) next to \(self.file.config); name the authority of the gateway's "
                 + "certificate with --trust"
         )
     }

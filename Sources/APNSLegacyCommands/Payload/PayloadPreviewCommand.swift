@@ -74,7 +74,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         var lines = [alert?.title, alert?.subtitle, alert?.body].compactMap(\.self).map { "  " + Self.shown($0) }
         for key in alert?.missingKeys ?? [] { lines.append("There is no text for \(key.printable()).") }
         if case .number(let badge)? = aps?["badge"] {
-            lines.append(badge.integer == 0 ? "The badge is taken off." : "The badge is \(badge.text).")
+            lines.append(badge.integer == 0 ? "The badge is removed." : "The badge is \(badge.text).")
         }
         if let sound = aps?["sound"] {
             let name = sound.string ?? sound["name"]?.string ?? "default"

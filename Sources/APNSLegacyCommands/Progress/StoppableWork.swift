@@ -23,7 +23,7 @@ extension CommandEnvironment {
         let (console, exit) = (self.console, self.exit)
         let reacting = Task {
             for await signal in signals {
-                stops.note(signal.rawValue)
+                stops.receive(signal.rawValue)
                 guard stops.count > 1 else {
                     console.briefly { $0.say(reaction) }
                     continue

@@ -45,7 +45,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         try self.validateOther()
         guard self.other.exec == nil else { return try self.validateHook() }
         guard self.target.table != nil, self.target.tokenColumn != nil else {
-            throw ValidationError("missing --table or --token-column, which say where the tokens are")
+            throw ValidationError("missing --table or --token-column, which name the location of the tokens")
         }
         guard self.registration != nil else {
             throw ValidationError(
@@ -84,7 +84,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
 
     private func validateHook() throws {
         guard self.change.grace == nil else {
-            throw ValidationError("--grace does not work with --exec, which knows no registration")
+            throw ValidationError("--grace does not work with --exec, which has no registration times")
         }
         let table = [self.target.table, self.target.tokenColumn, self.target.topicColumn, self.change.activeColumn]
         guard table.allSatisfy({ $0 == nil }), self.target.registeredColumn == nil, self.target.createdColumn == nil
@@ -109,12 +109,12 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
 
     /// The row counts of a table, for a metrics file.
     private static func samples(_ report: TokenTableReport) -> [GatewayMetrics.Sample] {
-        var isBrake = false
-        if case .brake = report.ending { isBrake = true }
+        var isLimitExceeded = false
+        if case .limitExceeded = report.ending { isLimitExceeded = true }
         return [
             GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
             GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
-            GatewayMetrics.Sample(name: "apns_legacy_purge_brake_tripped", value: isBrake ? 1 : 0),
+            GatewayMetrics.Sample(name: "apns_legacy_purge_limit_exceeded", value: isLimitExceeded ? 1 : 0),
         ]
     }
 
@@ -168,7 +168,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
                 .noInput: "a file does not exist",
                 .tryAgain: "the database was locked or --exec failed (run the command again)",
             ],
-            .cannotCreate, .ioError, .brake
+            .cannotCreate, .ioError, .limitExceeded
         ))
         """
 }

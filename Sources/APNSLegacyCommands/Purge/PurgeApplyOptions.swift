@@ -106,7 +106,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
             "number",
-            "The most rows or tokens of a batch. (default: 2000; with --sql: 500; with --exec: 1000)"
+            "The maximum rows or tokens of a batch. (default: 2000; with --sql: 500; with --exec: 1000)"
         )
     )
     var batch: Int?
@@ -120,7 +120,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     )
     var metricsFile: String?
 
-    @Flag(name: .shortAndLong, help: "Print nothing if all went well.")
+    @Flag(name: .shortAndLong, help: "Print nothing on success.")
     var quiet = false
 
     func validate() throws {
@@ -151,7 +151,7 @@ struct OtherDatabaseOptions: ParsableArguments, Sendable {
     )
     var sqlFile: String?
 
-    @Option(help: .value("form", "How the table spells tokens. (default: hex)"))
+    @Option(help: .value("form", "The format of tokens in the table. (default: hex)"))
     var tokenSpelling: TokenLiteral?
 
     @Option(help: .value("kind", "How the table stores times; ansi needs it. (default: timestamp)"))

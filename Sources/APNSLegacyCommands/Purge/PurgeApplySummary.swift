@@ -51,7 +51,7 @@ struct PurgeApplySummary {
             switch report.ending {
             case .done, .grown, .interrupted, .stopped: "\(report.prunedCount.grouped) \(self.verb)"
             case .dryRun: "\(report.dueCount.grouped) would be \(self.verb) (dry run)"
-            case .brake: "nothing changed, \(report.dueCount.grouped) over the limit"
+            case .limitExceeded: "nothing changed, \(report.dueCount.grouped) over the limit"
             }
         let kept = report.ending == .dryRun ? report.matchedCount - report.dueCount : keptCount
         return "purge apply: \(self.table): \(report.rowCount.grouped) rows, \(report.matchedCount.grouped) dead, "
@@ -61,7 +61,7 @@ struct PurgeApplySummary {
     }
 
     /// Why nothing was changed, and how to continue.
-    var brakeSentence: String {
+    var limitSentence: String {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
         return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) eligible rows (\(share) %) would be "
@@ -70,7 +70,7 @@ struct PurgeApplySummary {
     }
 
     /// Why some eligible rows were not changed.
-    var grownSentence: String {
+    var incompleteSentence: String {
         "more rows became eligible during the run than --max-fraction allows; run again for the rest"
     }
 
@@ -139,7 +139,7 @@ struct PurgeApplySummary {
         switch self.report.ending {
         case .done: "done"
         case .dryRun: "dryRun"
-        case .brake: "brake"
+        case .limitExceeded: "limitExceeded"
         case .grown: "grown"
         case .interrupted: "interrupted"
         case .stopped: "stopped"

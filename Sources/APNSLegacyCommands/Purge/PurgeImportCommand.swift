@@ -128,7 +128,7 @@ struct PurgeImportCommand: PurgeSubcommand {
             return snapshot
         }
         defer { display.end() }
-        let reaction = "Stopping: what was read is put on the list; a second signal stops at once."
+        let reaction = "Stopping: entries read so far are added to the list; a second signal stops at once."
         return try await environment.stoppable(Self.words, reaction) { stops in
             var importing = importing
             return try importing.read(input, into: list, onProblem: badLines.add) { line in

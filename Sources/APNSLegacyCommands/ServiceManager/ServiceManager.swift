@@ -51,7 +51,7 @@ final class ServiceManager: Sendable {
     private static let (retryDelay, retryCountMax) = (Duration.milliseconds(50), 1800)
 
     /// Reports a state without waiting.
-    func tell(_ state: State) {
+    func report(_ state: State) {
         guard let socket else { return }
         guard state != .watchdog else {
             self.sendUnsent(socket)

@@ -35,7 +35,7 @@ final class Watchdog: Sendable {
         }
         guard isDue, let first = self.loops.first else { return }
         EventLoopFuture.andAllSucceed(self.loops.map { $0.submit {} }, on: first).whenSuccess {
-            if self.isWorking() { self.manager.tell(.watchdog) }
+            if self.isWorking() { self.manager.report(.watchdog) }
             self.hasRound.withLockedValue { $0 = false }
         }
     }

@@ -125,9 +125,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
-                manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
+                manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
-                manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)

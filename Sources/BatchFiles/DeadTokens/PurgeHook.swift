@@ -95,7 +95,7 @@ package struct PurgeHook {
             ) { await self.watch($0.processIdentifier.value) }
             return (result.closureResult, result.terminationStatus)
         } catch {
-            throw PurgeHookError(description: "Cannot run /bin/sh: \(error).")
+            throw PurgeHookError(description: "cannot run /bin/sh: \(error)")
         }
     }
 
@@ -128,9 +128,9 @@ package struct PurgeHook {
         timer.setEventHandler { continuation.yield(.deadline) }
         timer.schedule(deadline: deadline)
         timer.activate()
-        self.signals.whenNoted { continuation.yield(.signal) }
+        self.signals.setHandler { continuation.yield(.signal) }
         defer {
-            self.signals.whenNoted {}
+            self.signals.setHandler {}
             timer.cancel()
         }
         // A signal may have come before this was set.
@@ -179,14 +179,14 @@ package struct PurgeHook {
         do throws(Errno) {
             file = try FileDescriptor.unnamed(in: folder)
         } catch {
-            throw BatchFileError(.uncreatable, "Cannot make a file in \(folder) for a batch: \(error).")
+            throw BatchFileError(.uncreatable, "cannot create a file in \(folder) for a batch: \(error)")
         }
         do {
             try file.writeAll(page.lazy.flatMap { Array($0.json.utf8) + [UInt8(ascii: "\n")] })
             try file.seek(offset: 0, from: .start)
         } catch {
             try? file.close()
-            throw BatchFileError(.unwritable, "Cannot write a batch in \(folder): \(error).")
+            throw BatchFileError(.unwritable, "cannot write a batch in \(folder): \(error)")
         }
         return file
     }

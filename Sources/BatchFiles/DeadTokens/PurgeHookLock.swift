@@ -28,18 +28,18 @@ package final class PurgeHookLock {
             case .held(let holder):
                 throw BatchFileError(
                     .inUse,
-                    "Another run\(holder.map { " (process \($0))" } ?? "") hands this list to a command, or that "
-                        + "command is still at work. Run again when it has ended."
+                    "another run\(holder.map { " (process \($0))" } ?? "") passes this list to a command, or that "
+                        + "command is still running; run again when it has ended"
                 )
             case .system(.open, let code):
                 throw BatchFileError(
                     .uncreatable,
-                    "Cannot make \(lockPath): \(Errno(rawValue: code))."
+                    "cannot create \(lockPath): \(Errno(rawValue: code)); check the permissions of its folder"
                 )
             case .system(let action, let code):
                 throw BatchFileError(
                     .unwritable,
-                    "Cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code))."
+                    "cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code)); check its permissions"
                 )
             }
         }

@@ -339,13 +339,13 @@ package struct PurgeImport {
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
         let outcome = fields[.outcome].flatMap { DeliveryOutcome.Kind(name: $0) }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
-        if let text = fields[.reason] { return self.takes(PushReason(text: text)) ? nil : text }
+        if let text = fields[.reason] { return self.meansDead(PushReason(text: text)) ? nil : text }
         guard outcome == .rejected else { return nil }
         // The binary service reports this status where the HTTP/2 service reports BadDeviceToken.
         guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
             return "rejected for another reason"
         }
-        return self.takes(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
+        return self.meansDead(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
     }
 
     /// There is no default: with the current time, a token that registered again after its failure would be pruned.
@@ -359,7 +359,7 @@ package struct PurgeImport {
     }
 
     /// Whether this reason means that a token is dead; with the first two, the service also reports the time.
-    private func takes(_ reason: PushReason) -> Bool {
+    private func meansDead(_ reason: PushReason) -> Bool {
         switch reason {
         case .unregistered, .expiredToken: true
         case .badDeviceToken: self.includesBadDeviceTokens

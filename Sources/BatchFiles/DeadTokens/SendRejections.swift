@@ -37,7 +37,7 @@ package final class SendRejections: @unchecked Sendable {
         do throws(Errno) {
             self.file = try FileDescriptor.unnamed(in: self.folder)
         } catch {
-            throw BatchFileError(.uncreatable, "Cannot write in \(self.folder): \(error).")
+            throw BatchFileError(.uncreatable, "cannot create a file in \(self.folder): \(error)")
         }
     }
 
@@ -115,7 +115,7 @@ package final class SendRejections: @unchecked Sendable {
                     try unsafe self.file.read(fromAbsoluteOffset: offset, into: $0)
                 }
             } catch {
-                throw BatchFileError(.unwritable, "Cannot keep the rejected tokens in \(self.folder): \(error).")
+                throw BatchFileError(.unwritable, "cannot store the rejected tokens in \(self.folder): \(error)")
             }
             var first = 0
             // A token that is cut off at the end of the block is read with the next one.

@@ -21,7 +21,7 @@ package final class StopSignals: Sendable {
     package init() {}
 
     /// Records a signal.
-    package func note(_ signal: CInt) {
+    package func receive(_ signal: CInt) {
         let onSignal = self.state.withLockedValue { state in
             state.count += 1
             state.last = signal
@@ -31,5 +31,5 @@ package final class StopSignals: Sendable {
     }
 
     /// Sets what to do when a signal is received; it replaces the previous action.
-    func whenNoted(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
+    func setHandler(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
 }

@@ -173,7 +173,7 @@ package final class SendJournal {
     package func synchronize() throws { try self.file.synchronize() }
 
     /// Records that the tokens of this many rejections are on the purge list or do not belong there.
-    package func noteListed(_ count: UInt64) throws {
+    package func recordListed(_ count: UInt64) throws {
         try self.append("listed \(count)\n")
         try self.synchronize()
     }

@@ -11,7 +11,7 @@ package final class OutputFile {
     private let isOwned: Bool
     private let operations: FileOperations
     /// Whether it is a regular file, which can be truncated, unlike a terminal, a pipe or a device.
-    package let isCut: Bool
+    package let isTruncatable: Bool
 
     /// The number of bytes in the file.
     package private(set) var byteCount: UInt64 = 0
@@ -41,30 +41,31 @@ package final class OutputFile {
         self.operations = operations
         guard self.isOwned else {
             self.descriptor = standardOutput
-            self.isCut = false
+            self.isTruncatable = false
             return
         }
         let isPipe = Self.isPipe(path)
         let descriptor = isPipe ? Self.openPipe(path) : unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         self.descriptor = descriptor
         var status = stat()
-        self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        self.isTruncatable =
+            unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
             let isUnread = isPipe && errno == ENXIO
             let reason = isUnread ? "no process reads this pipe; start the reader first" : "\(Errno(rawValue: errno))"
             throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
         }
-        guard !self.isCut || !self.isDatabase else {
+        guard !self.isTruncatable || !self.isDatabase else {
             throw BatchFileError(
                 .uncreatable,
                 "\(path) is an SQLite database and is not overwritten; choose another file"
             )
         }
         // A file that another process writes must not be truncated.
-        if self.isCut, (try? operations.lock(self.file)) == false { throw self.inUse }
+        if self.isTruncatable, (try? operations.lock(self.file)) == false { throw self.inUse }
         if !isKept { try self.truncate(to: 0) }
         self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
-        if isKept, self.isCut { try self.synchronizeFolder() }
+        if isKept, self.isTruncatable { try self.synchronizeFolder() }
     }
 
     private static func isPipe(_ path: String) -> Bool {
@@ -110,7 +111,7 @@ package final class OutputFile {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let failure = self.failure("write")
-                if self.isCut { try? self.truncate(to: start) }
+                if self.isTruncatable { try? self.truncate(to: start) }
                 throw failure
             }
             self.byteCount += UInt64(count)
@@ -123,7 +124,7 @@ package final class OutputFile {
 
     /// Truncates the file.
     package func truncate(to byteCount: UInt64) throws {
-        guard self.isCut else { return }
+        guard self.isTruncatable else { return }
         guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
             lseek(self.descriptor, 0, SEEK_END) >= 0
         else { throw self.failure("truncate") }

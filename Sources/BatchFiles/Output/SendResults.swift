@@ -94,7 +94,7 @@ package struct SendResults: ~Copyable {
             if journal != nil { try file?.truncate(to: past.resultByteCount) }
         }
         self.hasFile = file != nil
-        self.isCounted = file?.isCut ?? false
+        self.isCounted = file?.isTruncatable ?? false
         self.hasJournal = journal != nil
         self.resultByteCount = past.resultByteCount
         self.files = SendFiles(results: file, journal: journal)

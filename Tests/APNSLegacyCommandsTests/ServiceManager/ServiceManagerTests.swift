@@ -18,9 +18,9 @@ import Testing
         let name = kind == "path" ? folder.path + "/notify" : "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        manager.tell(.ready(status: "Listening\nhere"))
+        manager.report(.ready(status: "Listening\nhere"))
         #expect(socket.read() == "READY=1\nSTATUS=Listening here\n")
-        manager.tell(.reloading(status: "Reading"))
+        manager.report(.reloading(status: "Reading"))
         let words = try #require(socket.read()).split { $0.isNewline }
         #expect(words.first == "RELOADING=1" && words.last == "STATUS=Reading" && words.count == 3)
         let time = try #require(words[1].wholeMatch(of: #/MONOTONIC_USEC=(\d+)/#)?.1)
@@ -28,9 +28,9 @@ import Testing
         let now = NIODeadline.now().uptimeNanoseconds / 1000
         let age = try #require(UInt64(time)).distance(to: now)
         #expect((0..<60_000_000).contains(age))
-        manager.tell(.stopping(status: "Ending", durationMax: .milliseconds(31_500)))
+        manager.report(.stopping(status: "Ending", durationMax: .milliseconds(31_500)))
         #expect(socket.read() == "STOPPING=1\nEXTEND_TIMEOUT_USEC=31500000\nSTATUS=Ending\n")
-        manager.tell(.watchdog)
+        manager.report(.watchdog)
         #expect(socket.read() == "WATCHDOG=1\n")
         #expect(socket.read() == nil)
     }
@@ -39,31 +39,31 @@ import Testing
     func `without a usable socket nothing is sent, and nothing fails`(_ variables: [String: String]) {
         let manager = ServiceManager(variables.merging(["WATCHDOG_USEC": "1000000"]) { old, _ in old })
         #expect(manager.watchdogTimeout == nil)
-        manager.tell(.ready(status: ""))
+        manager.report(.ready(status: ""))
     }
 
     @Test func `a socket that is not read, does not exist or has too long a name blocks nothing`() throws {
         let folder = try TemporaryFolder()
         let name = folder.path + "/notify"
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        manager.tell(.ready(status: "nobody is there yet"))
+        manager.report(.ready(status: "nobody is there yet"))
         var socket: NotifySocket? = try NotifySocket(name)
-        for _ in 0..<10_000 { manager.tell(.watchdog) }
+        for _ in 0..<10_000 { manager.report(.watchdog) }
         #expect(socket?.read() == "WATCHDOG=1\n")
         socket = nil
-        manager.tell(.watchdog)
-        ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).tell(.watchdog)
+        manager.report(.watchdog)
+        ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).report(.watchdog)
     }
 
     @Test func `if the service manager is busy, the last state is sent later`() async throws {
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        for _ in 0..<10_000 { manager.tell(.watchdog) }
-        manager.tell(.reloading(status: "before"))
-        manager.tell(.ready(status: "last"))
+        for _ in 0..<10_000 { manager.report(.watchdog) }
+        manager.report(.reloading(status: "before"))
+        manager.report(.ready(status: "last"))
         #expect(try await socket.next("READY=1") == "READY=1\nSTATUS=last\n")
-        manager.tell(.watchdog)
+        manager.report(.watchdog)
         #expect(socket.read() == "WATCHDOG=1\n")
     }
 

@@ -42,7 +42,7 @@ import Testing
             entries.spare((first + 80)..<(first + 120))
             if run == 1 { entries.append("complete") }
             try journal.append(entries.take())
-            try journal.noteListed(1)
+            try journal.recordListed(1)
         }
         self.whole = self.folder.bytes("journal")
         self.past = try self.folder.journal().past

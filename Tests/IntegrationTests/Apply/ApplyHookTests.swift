@@ -61,7 +61,7 @@ import Testing
         program.send(SIGKILL)
         _ = try await program.end()
         let third = try await self.scene.run(["--exec", "cat"])
-        #expect(third.code == 75 && third.error.contains("still at work"), "\(third)")
+        #expect(third.code == 75 && third.error.contains("still running"), "\(third)")
         kill(-hook, SIGKILL)
         let deadline = ContinuousClock.now + .seconds(10)
         var last = try await self.scene.run(["--exec", "cat", "--quiet"])

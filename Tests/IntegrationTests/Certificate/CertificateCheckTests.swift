@@ -12,9 +12,9 @@ import Testing
     private static func makeScene() async throws -> CertificateScene {
         let scene = try CertificateScene()
         try scene.write("passphrase", "x\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made("new server --name gateway.example --output @server \(self.issuing)")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create("new server --name gateway.example --output @server \(self.issuing)")
+        try await scene.create(
             """
             new client --topic com.example.app --environment production --days 40 --output @provider \(self.issuing)
             --p12 modern --passphrase-file @passphrase
@@ -65,7 +65,7 @@ import Testing
 
     @Test func `all certificates of a bundle are checked`() async throws {
         let scene = try await Self.makeScene()
-        try await scene.made("new authority --key-type ec --output @short --days 40 --name Short")
+        try await scene.create("new authority --key-type ec --output @short --days 40 --name Short")
         try scene.write("bundle.pem", try scene.read("authority.pem") + scene.read("short.pem"))
         try await Self.expect(scene, "@bundle.pem", 0, "2 certificates of authorities; the first of them to end has 39")
         let later = Int64(time(nil)) + 60 + 41 * 86_400
@@ -154,12 +154,12 @@ import Testing
         try await Self.expect(scene, "@server.pem --topic a.b", 2, "it names no topic")
         try await Self.expect(scene, "@server.pem --name other.example", 2, "it is for gateway.example; issue one")
         try await Self.expect(scene, "@provider.pem --name gateway.example", 2, "not for the host")
-        try await scene.made("new authority --key-type ec --output @other --name Other")
+        try await scene.create("new authority --key-type ec --output @other --name Other")
         try await Self.expect(scene, "@provider.pem --trust @other.pem", 2, "its issuer is CN=apns-legacy authority")
         try scene.write("broken.pem", try scene.read("provider.pem") + scene.read("other.pem"))
         try await Self.expect(scene, "@broken.pem", 2, "whose certificate belongs into the file")
         // Another authority with the same name is a different authority.
-        try await scene.made("new authority --key-type ec --output @twin")
+        try await scene.create("new authority --key-type ec --output @twin")
         try scene.write("twin-chain.pem", try scene.read("provider.pem") + scene.read("twin.pem"))
         try await Self.expect(scene, "@twin-chain.pem", 2, "none of its other certificates has issued its own")
         let unusable = try await scene.run("check @provider.pem --trust @passphrase")

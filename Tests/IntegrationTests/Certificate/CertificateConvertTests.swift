@@ -10,8 +10,8 @@ import Testing
     private static func makeFiles(_ scene: CertificateScene) async throws {
         try scene.write("old", "old secret\n".utf8)
         try scene.write("new", "new secret\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create(
             """
             new client --topic com.example.app --authority @authority.pem --authority-key @authority.key.pem
             --output @provider
@@ -28,11 +28,11 @@ import Testing
     @Test func `every format converts to every other, and openssl reads it`() async throws {
         let scene = try CertificateScene()
         try await Self.makeFiles(scene)
-        try await scene.made("convert @old.p12 @modern.p12 --passphrase-file @old --output-passphrase-file @new")
-        try await scene.made("convert @modern.p12 @legacy.p12 --form legacy --passphrase-file @new")
-        try await scene.made("convert @legacy.p12 @plain.pem --passphrase-file @new")
-        try await scene.made("convert @plain.pem @locked.pem --form pem --output-passphrase-file @old")
-        try await scene.made("convert @locked.pem @again.p12 --passphrase-file @old")
+        try await scene.create("convert @old.p12 @modern.p12 --passphrase-file @old --output-passphrase-file @new")
+        try await scene.create("convert @modern.p12 @legacy.p12 --form legacy --passphrase-file @new")
+        try await scene.create("convert @legacy.p12 @plain.pem --passphrase-file @new")
+        try await scene.create("convert @plain.pem @locked.pem --form pem --output-passphrase-file @old")
+        try await scene.create("convert @locked.pem @again.p12 --passphrase-file @old")
         // Without -legacy, OpenSSL 3 reads modern files and Triple DES.
         for (name, passphrase) in [("modern.p12", "new"), ("legacy.p12", "new"), ("again.p12", "old")] {
             let pem = try await scene.openssl("pkcs12 -in @\(name) -passin file:\(scene.path(passphrase)) -nodes")
@@ -62,10 +62,10 @@ import Testing
     @Test func `old programs read the legacy format`() async throws {
         let scene = try CertificateScene()
         try await Self.makeFiles(scene)
-        try await scene.made("convert @old.p12 @new.p12 --form legacy --passphrase-file @old")
+        try await scene.create("convert @old.p12 @new.p12 --form legacy --passphrase-file @old")
         let shown = try await scene.run("show @new.p12 --passphrase-file @old")
         #expect(shown.output.contains("certificates 3DES") && shown.output.contains("checksum SHA1"), "\(shown)")
-        #expect(shown.output.contains("Read by: programs of before 2018, and those of today"))
+        #expect(shown.output.contains("Read by: programs from before 2018, and current ones"))
         guard FileManager.default.isExecutableFile(atPath: "/usr/bin/keytool") else { return }
         let listed = try await Program.run(
             "/usr/bin/keytool",

@@ -7,21 +7,21 @@ import Testing
 /// Goal: OpenSSL accepts the certificates of `certificate new` for their purpose, and nothing is overwritten.
 @Suite(.timeLimit(.minutes(1))) struct CertificateNewTests {
     private static func folder(_ scene: CertificateScene) async throws {
-        try await scene.made("new authority --key-type ec --output @authority")
+        try await scene.create("new authority --key-type ec --output @authority")
     }
 
     @Test func `the files verify with openssl, and only their owner reads the keys`() async throws {
         let scene = try CertificateScene()
         try scene.write("passphrase", "secret\n".utf8)
-        let made = try await scene.made("new authority --output @authority")
+        let made = try await scene.create("new authority --output @authority")
         #expect(made.output.contains("\(scene.path("authority.key.pem")): its private key; keep it secret\n"))
-        try await scene.made(
+        try await scene.create(
             """
             new server --key-type ec --name gateway.example --name ::1 --apple-names --authority @authority.pem
             --authority-key @authority.key.pem --output @server
             """
         )
-        try await scene.made(
+        try await scene.create(
             """
             new client --topic com.example.app --topic com.example.app.voip --team TEAM123456 --environment
             sandbox --days 100 --authority @authority.pem --authority-key @authority.key.pem --p12 legacy --p12
@@ -62,7 +62,7 @@ import Testing
 
     @Test func `each stored key is different`() async throws {
         let scene = try CertificateScene()
-        for name in ["a", "b", "c", "d", "e"] { try await scene.made("new authority --output @\(name)") }
+        for name in ["a", "b", "c", "d", "e"] { try await scene.create("new authority --output @\(name)") }
         let keys = try ["a", "b", "c", "d", "e"].map { try scene.read($0 + ".key.pem") }
         #expect(Set(keys).count == 5)
     }
@@ -100,7 +100,7 @@ import Testing
             #expect(run.code == 64, "\(words): \(run)")
         }
         // A provider certificate is not an authority.
-        try await scene.made(
+        try await scene.create(
             """
             new client --key-type ec --topic a.b --authority @authority.pem --authority-key @authority.key.pem
             --output @provider

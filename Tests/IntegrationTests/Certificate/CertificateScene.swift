@@ -32,7 +32,7 @@ final class CertificateScene: Sendable {
         get throws { try FileManager.default.contentsOfDirectory(atPath: self.folder.path).sorted() }
     }
 
-    /// Runs `apns-legacy certificate` in this process, with arguments in the notation of ``made(_:)``.
+    /// Runs `apns-legacy certificate` in this process, with arguments in the notation of ``create(_:)``.
     func run(_ line: String, now: Int64? = nil) async throws -> CommandRun {
         try await CommandRun(["certificate"] + self.words(line)) { environment in
             // A little later than the creation, so that the remaining time is not a whole number of days.
@@ -45,7 +45,7 @@ final class CertificateScene: Sendable {
     ///
     /// Arguments are separated by spaces; a name that starts with @ is a file in the folder, and ~ stands for a space.
     @discardableResult
-    func made(_ line: String) async throws -> CommandRun {
+    func create(_ line: String) async throws -> CommandRun {
         let run = try await CommandRun(["certificate"] + self.words(line))
         guard run.code == 0 else { throw Child.Failure(description: "\(line) ended with \(run.code): \(run.error)") }
         return run

@@ -114,7 +114,7 @@ import Testing
         let request = try await scene.run("show @push.csr")
         #expect(request.output.contains("Also in it: CERTIFICATE REQUEST, from which"), "\(request)")
         let key = try await scene.run("show @push.key")
-        #expect(key.output.contains("without a certificate; is it a .p8 key of Apple's?"))
+        #expect(key.output.contains("without a certificate; is it an Apple .p8 key?"))
         for form in ["-certpbe PBE-SHA1-RC2-40 -keypbe PBE-SHA1-3DES -macalg SHA1 -legacy", ""] {
             let words = ["pkcs12", "-export", "-in", path, "-inkey", scene.path("push.key"), "-passout", "pass:x"]
             let options = form.split(separator: " ").map(String.init)
@@ -157,8 +157,8 @@ import Testing
     @Test func `no flipped bit crashes the process`() async throws {
         let scene = try CertificateScene()
         try scene.write("passphrase", "x\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create(
             """
             new client --key-type ec --topic a.b --authority @authority.pem --authority-key @authority.key.pem
             --output @p --p12 legacy --passphrase-file @passphrase

@@ -15,7 +15,7 @@ import TokenStore
     }
 
     @Test func `list shows the entries of a time range in order, separated by tabs`() async throws {
-        try self.scene.bury([2, 1])
+        try self.scene.addDead([2, 1])
         let line = "2023-11-14T22:13:20Z\tproduction\tcom.example.app\t\(SendScene.token(1))\tfeedback\n"
         let all = try await self.scene.purge("list")
         #expect(all.ending.code == 0 && all.output.hasPrefix(line) && all.output.split(separator: "\n").count == 2)
@@ -28,8 +28,8 @@ import TokenStore
     }
 
     @Test func `import reads the CSV, JSON lines and text of export`() async throws {
-        try self.scene.bury([1, 2])
-        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+        try self.scene.addDead([1, 2])
+        try self.scene.addDead([3], environment: .sandbox, topic: "org.example")
         let before = try await self.scene.purge("export", ["--format", "csv"]).output
         for format in ["csv", "jsonl"] {
             let path = self.scene.path("list." + format)
@@ -139,14 +139,14 @@ import TokenStore
             let run = try await self.scene.run(["purge"] + arguments)
             #expect(run.ending.code == 64, "\(arguments) \(run)")
         }
-        try self.scene.bury([1])
+        try self.scene.addDead([1])
         let run = try await self.scene.purge("export", ["--output", self.scene.purgeList])
         #expect(run.ending.code == 64 && run.error.contains("is the purge list"))
         #expect(try await self.scene.purge("check").output == "ok\n")
     }
 
     @Test func `forget removes tokens that registered later, and no older failure adds them again`() async throws {
-        try self.scene.bury([1, 2, 3])
+        try self.scene.addDead([1, 2, 3])
         let path = try self.scene.write(
             "registered",
             "\(SendScene.token(1)),1700000001\n\(SendScene.token(2))\nzz\n\(SendScene.token(9)),2024-01-01\n"
@@ -185,7 +185,7 @@ import TokenStore
     }
 
     @Test func `stats counts by topic, environment and source, and expire removes old entries`() async throws {
-        try self.scene.bury([1, 2])
+        try self.scene.addDead([1, 2])
         let text = try await self.scene.purge("stats")
         #expect(text.ending.code == 0 && text.output.hasPrefix("2 tokens\n"))
         #expect(text.output.contains("2 com.example.app, production, from feedback, failed 2023-11-14T22:13:20Z"))
@@ -203,7 +203,7 @@ import TokenStore
             return try self.scene.write("tokens\(number)", tokens.joined())
         }
         let scene = self.scene
-        try scene.bury([0])
+        try scene.addDead([0])
         try await withThrowingTaskGroup(of: SendScene.Run.self) { group in
             for file in files {
                 group.addTask {

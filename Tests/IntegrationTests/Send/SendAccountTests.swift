@@ -12,7 +12,7 @@ import Testing
     static let bad: Set<Int> = [1, 2, 3001, 3002, TestEffort.count(3501, long: 5001), count]
 
     /// How the gateway reports a rejection and ends the connection.
-    struct Manner: CustomTestStringConvertible, Sendable {
+    struct RejectionMode: CustomTestStringConvertible, Sendable {
         var milliseconds: Int
         var ending: FaultReport.Ending
 
@@ -22,19 +22,19 @@ import Testing
         static let all =
             TestEffort.isLong
             ? [0, 50, 200, 1000].flatMap { milliseconds in
-                [FaultReport.Ending.orderly, .reset].map { Manner(milliseconds: milliseconds, ending: $0) }
-            } : [Manner(milliseconds: 0, ending: .orderly), Manner(milliseconds: 200, ending: .reset)]
+                [FaultReport.Ending.orderly, .reset].map { RejectionMode(milliseconds: milliseconds, ending: $0) }
+            } : [RejectionMode(milliseconds: 0, ending: .orderly), RejectionMode(milliseconds: 200, ending: .reset)]
     }
 
     static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
 
     static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0)) }.joined() }
 
-    @Test(arguments: Manner.all)
-    func `six bad ones of thousands are named, and the others are processed once`(_ manner: Manner) async throws {
+    @Test(arguments: RejectionMode.all)
+    func `six bad ones of thousands are named, and the others are processed once`(_ mode: RejectionMode) async throws {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
-        let report = FaultReport(delay: .milliseconds(manner.milliseconds), ending: manner.ending)
+        let report = FaultReport(delay: .milliseconds(mode.milliseconds), ending: mode.ending)
         let faults = [Fault(at: .always, .errorResponse, report: report)]
         try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
             let run = try await scene.send(

@@ -45,8 +45,8 @@ import Testing
     }
 
     @Test func `tokens on the list are not sent`() async throws {
-        try self.scene.bury([2, 4], environment: .sandbox)
-        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+        try self.scene.addDead([2, 4], environment: .sandbox)
+        try self.scene.addDead([3], environment: .sandbox, topic: "org.example")
         let (scene, arguments) = (self.scene, try self.arguments([1, 2, 3, 4]))
         try await Self.withService { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
@@ -60,7 +60,7 @@ import Testing
 
     @Test func `rejected tokens are added if requested, dead ones with the service's time`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let plain = try self.arguments([1, 1_000_000, 50, 60])
         try await Self.withService { simulator in
             #expect(try await scene.send(plain, port: simulator.pushPort).ending.code == 1)
@@ -99,7 +99,7 @@ import Testing
 
     @Test func `imported results keep the service's time`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let arguments = try self.arguments([1, 50], ["--purge-rejected"])
         let results = try await Self.withService { simulator in
             try await scene.send(arguments, port: simulator.pushPort).output
@@ -116,7 +116,7 @@ import Testing
 
     @Test func `a token is not sent again after its rejection`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let ends = try SendExitTests.pipe()
         let arguments = ["-"] + (try self.arguments([])).dropFirst()
         try await Self.withService { simulator in

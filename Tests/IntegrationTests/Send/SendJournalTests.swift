@@ -69,11 +69,11 @@ import Testing
 
     @Test(arguments: [["at-least-once", "1"], ["at-least-once", "3"], ["at-most-once", "1"]])
     func `despite kills at random times, nothing is lost and no duplicate is unflagged`(
-        _ manner: [String]
+        _ options: [String]
     ) async throws {
-        let isOnce = manner[0] == "at-most-once"
+        let isOnce = options[0] == "at-most-once"
         let killCountMin = TestEffort.count(3, long: 20)
-        var random = SplitMix64(seed: UInt64(manner[1].utf8.first ?? 0) + (isOnce ? 10 : 0))
+        var random = SplitMix64(seed: UInt64(options[1].utf8.first ?? 0) + (isOnce ? 10 : 0))
         var killCount = 0
         var round = 0
         while killCount < killCountMin {
@@ -87,7 +87,7 @@ import Testing
                     scene,
                     [
                         scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal",
-                        scene.path("journal"), "--delivery", manner[0], "--connections", manner[1], "--window", "200",
+                        scene.path("journal"), "--delivery", options[0], "--connections", options[1], "--window", "200",
                         "--summary", "json",
                     ],
                     at: simulator,
@@ -104,7 +104,7 @@ import Testing
             killCount += count
             try #require(round <= 20, "\(killCount) kills in \(round) rounds")
         }
-        print("\(killCount) kills in \(round) batches, \(manner)")
+        print("\(killCount) kills in \(round) batches, \(options)")
     }
 
     static func check(_ scene: SendScene, _ simulator: Simulator, _ last: SendScene.Run, isOnce: Bool) throws {

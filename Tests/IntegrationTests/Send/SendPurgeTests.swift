@@ -19,9 +19,9 @@ import Testing
     private var options: [String] { ["--purge-list", self.scene.purgeList, "--purge-environment", "production"] }
 
     @Test func `tokens on the list are not sent, which results, summary and exit code show`() async throws {
-        try self.scene.bury([2, 4])
-        try self.scene.bury([1], environment: .sandbox)
-        try self.scene.bury([3], topic: "org.example")
+        try self.scene.addDead([2, 4])
+        try self.scene.addDead([1], environment: .sandbox)
+        try self.scene.addDead([3], topic: "org.example")
         let path = try self.scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         let scene = self.scene
         let arguments = [path, "--results", "-", "--summary", "json"] + self.options
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func `the topic may differ from the certificate's, and a dry run counts dead tokens`() async throws {
-        try self.scene.bury([2], topic: "org.example")
+        try self.scene.addDead([2], topic: "org.example")
         let path = try self.scene.write("batch.jsonl", (1...3).map { SendScene.line($0) }.joined())
         let arguments = ["send", path, "--dry-run", "--topic", "org.example"] + self.options
         let run = try await self.scene.run(arguments)
@@ -49,7 +49,7 @@ import Testing
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let batch = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let arguments = [
             batch, "--purge-rejected", "--journal", scene.path("journal"), "--results", scene.path("results.jsonl"),
         ]
@@ -118,7 +118,7 @@ import Testing
     @Test func `a list that is locked at the end causes exit code 75, with the remedy`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let other = try DatabaseQueue(path: scene.purgeList, configuration: configuration)
@@ -145,7 +145,7 @@ import Testing
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let options = self.options
         try await SendScene.withGateway { simulator in
             let plain = try await scene.send([path] + options, port: simulator.gatewayPort)
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(.enabled(if: !SendMemoryTests.isSanitized)) func `a long list uses little memory`() async throws {
-        try self.scene.bury([])
+        try self.scene.addDead([])
         let list = try PurgeList(path: self.scene.purgeList)
         let count = TestEffort.count(20_000, long: 300_000)
         try list.record(
@@ -233,7 +233,7 @@ import Testing
             let ending = try await child.end()
             #expect(ending.code == 0, "\(ending) \(scene.read("err"))")
             #expect(residentKiBMax > 0 && residentKiBMax <= 64 << 10)
-            print("\(count) lines beside a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
+            print("\(count) lines with a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
         }
     }
 }
