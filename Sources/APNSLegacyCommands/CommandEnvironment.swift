@@ -136,6 +136,7 @@ extension ApnsLegacyCommand {
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         do {
             if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
+            if let problem = try CommandLineScan.emptyValue(in: words) { throw problem }
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
                 var environment = environment
@@ -157,7 +158,7 @@ extension ApnsLegacyCommand {
             if code.isSuccess {
                 let text = try Self.text(message, words, environment)
                 environment.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
-                return code.rawValue
+                return environment.console.withPrintFailure(.success).rawValue
             }
             let problem = try error as? UsageError ?? UsageError(words, message: message, CommandDescription.program())
             var console = environment.console
@@ -175,7 +176,7 @@ extension ApnsLegacyCommand {
     private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
         if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
         if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
-            return CompletionScript(text).text
+            return CompletionScript(text, try CommandDescription.program()).text
         }
         guard text.hasPrefix("OVERVIEW: ") else { return text }
         var scan = CommandLineScan(try CommandDescription.program())
@@ -185,15 +186,18 @@ extension ApnsLegacyCommand {
 
     /// `apns-legacy help COMMAND`.
     private static func help(_ words: [String], in environment: CommandEnvironment) throws -> Int32 {
-        let words = words.filter { $0 != "-h" && $0 != "--help" }
-        if words == ["exit-codes"] {
+        let words = words.filter { $0 != "-h" && $0 != "--help" && $0 != "help" }
+        if words == CommandLineScan.helpTopics {
             environment.console.print(String(ExitStatus.table.dropLast()))
-            return ExitStatus.success.rawValue
+            return environment.console.withPrintFailure(.success).rawValue
         }
-        var scan = CommandLineScan(try CommandDescription.program(), topics: ["exit-codes"])
+        var scan = CommandLineScan(try CommandDescription.program(), topics: CommandLineScan.helpTopics)
         if let problem = scan.problem(in: words) { throw UsageError(command: "help", text: problem) }
+        if let extra = words.dropFirst(scan.path.count).first {
+            throw UsageError(command: "help", text: "unexpected argument \(UsageError.quoted(extra))")
+        }
         environment.console.print(String(HelpText(scan.command, words: scan.path).text.dropLast()))
-        return ExitStatus.success.rawValue
+        return environment.console.withPrintFailure(.success).rawValue
     }
 }
 
@@ -207,17 +211,25 @@ extension ConsoleCommand {
         } catch {
             let failure = CommandFailure(error)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
-            environment.summary.set("error", failure.description)
             status = failure.status
         }
-        guard self.reporting.summary == .json else { return status }
-        do {
-            try environment.console.write(environment.summary.json(command: Self.words, status) + "\n")
-        } catch {
-            let failure = CommandFailure(error)
-            environment.console.say("apns-legacy \(Self.words): \(failure)")
-            status = status.worse(failure.status)
+        if let text = environment.console.lastError, status.isFailure { environment.summary.set("error", text) }
+        if self.reporting.summary == .json {
+            environment.console.print(environment.summary.json(command: Self.words, status))
         }
-        return status
+        return environment.console.withPrintFailure(status)
+    }
+}
+
+extension Console {
+    /// Reports that results are missing.
+    ///
+    /// - Parameter status: the exit code apart from that.
+    /// - Returns: the exit code.
+    fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
+        guard let error = self.takePrintFailure() else { return status }
+        let failure = CommandFailure(error)
+        self.say("apns-legacy\(self.command.isEmpty ? "" : " \(self.command)"): \(failure)")
+        return status.worse(failure.status)
     }
 }

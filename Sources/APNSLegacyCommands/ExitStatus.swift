@@ -68,6 +68,9 @@ extension ExitStatus {
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
+    /// Whether the command failed, as opposed to a command that found something wrong.
+    var isFailure: Bool { self.rawValue >= ExitStatus.usage.rawValue }
+
     /// The worse of two: what you must fix takes precedence over what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [

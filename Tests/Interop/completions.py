@@ -162,6 +162,13 @@ expect("apns-legacy purge apply --sql ", "ansi", "mysql", "postgresql")
 expect("apns-legacy payload check --transport ", "binary", "http2", "voip")
 expect("apns-legacy certificate new authority --key-type ", "rsa", "ec")
 expect("apns-legacy send --host ", without=files)
+expect("apns-legacy help ", "send", "gateway", "exit-codes", without=files)
+expect("apns-legacy help gateway ", "run", "check", without=["send"])
+expect("apns-legacy help gateway ch", "check", without=["run"])
+expect("apns-legacy help certificate new ", "authority", without=["show"])
+expect("apns-legacy help send ", without=["send", *files])
+if SHELL == "zsh":
+    expect("apns-legacy send --transport=h", "http2")
 if SHELL != "bash":
     # Each shell quotes it differently.
     expect("apns-legacy send --certificate=pu")

@@ -15,6 +15,9 @@ import Testing
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("hlep", #"apns-legacy: unknown command "hlep"; did you mean "help"?"#),
+            ("exit-codes", #"apns-legacy: unknown command "exit-codes"; did you mean "help exit-codes"?"#),
+            ("help send extra", #"apns-legacy help: unexpected argument "extra""#),
             ("version", #"apns-legacy: unknown command "version"; did you mean "--version"?"#),
             ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
@@ -81,6 +84,13 @@ import Testing
                     + "expected a number and ms, s, m, h, d or w, such as 30s"
             ),
             ("send a --host", "apns-legacy send: --host needs a value: --host <name>"),
+            ("send --results= a", "apns-legacy send: --results needs a value: --results <file>"),
+            ("purge list --purge-list= a", "apns-legacy purge list: --purge-list needs a value: --purge-list <file>"),
+            (
+                "send --metrics-file= --dry-run a",
+                "apns-legacy send: --metrics-file needs a value: --metrics-file <file.prom>"
+            ),
+            ("send --window -1 a", "apns-legacy send: --window is -1; it must not be negative"),
             ("send --dry-run=yes a", #"apns-legacy send: --dry-run takes no value; remove "=yes""#),
             (
                 "send",
