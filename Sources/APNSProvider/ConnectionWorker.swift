@@ -28,7 +28,7 @@ package struct WorkerEnding: Sendable {
     /// Whether unsettled notifications remained when it stopped.
     package var hasLeftSomething: Bool
 
-    /// Makes an ending.
+    /// Creates an ending.
     ///
     /// - Parameters:
     ///   - ending: why it ended.
