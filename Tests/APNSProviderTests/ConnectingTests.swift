@@ -73,10 +73,15 @@ struct ConnectingTests {
         }
     }
 
-    @Test func `a gateway that closes every connection without a response is reported as rejecting`() async throws {
+    @Test(arguments: [1, 2, 10], [1, 3])
+    func `a gateway that closes every connection without a response is reported as rejecting`(
+        count: Int,
+        connections: Int
+    ) async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .closeAfterHandshake } }) { gateway in
-            let source = CountedSource(10)
-            let sender = try BatchSender(Sending.configuration(port: gateway.port))
+            let source = CountedSource(count)
+            let configuration = try Sending.configuration(port: gateway.port) { $0.connectionCount = connections }
+            let sender = try BatchSender(configuration)
             let error = await #expect(throws: ProviderError.self) { try await sender.run(source) }
             #expect(error?.kind == .closedWithoutAnswer)
             #expect(error?.description.contains("for its app and environment") == true)

@@ -99,7 +99,7 @@ struct FeedbackRun {
             // Drains run one at a time, so the whole change is from this one.
             let change = sink.takeChange()
             self.onOutcome(outcome, change)
-            self.report(outcome, change)
+            self.report(outcome, change, clients.first { $0.scope == outcome.scope }?.configuration.tls)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
             // A daemon that is stopped has no drain whose exit code it could report.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
@@ -145,11 +145,11 @@ struct FeedbackRun {
 
     // MARK: Reporting
 
-    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
+    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {
         let name = "\(outcome.scope)"
         for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
-            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure, tls))")
         }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port

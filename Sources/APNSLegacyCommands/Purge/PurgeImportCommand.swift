@@ -69,7 +69,10 @@ struct PurgeImportCommand: PurgeSubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
+    func validate() throws {
+        _ = try ColumnNames<PurgeColumn>(parsing: self.column)
+        try TopicCheck.check(self.topic)
+    }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)

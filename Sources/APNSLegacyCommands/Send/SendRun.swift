@@ -263,7 +263,12 @@ struct SendRun {
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 var failure: CommandFailure?
-                do { try await sender.run(source) } catch { failure = CommandFailure(error) }
+                do throws(ProviderError) {
+                    try await sender.run(source)
+                } catch {
+                    failure = CommandFailure(error)
+                    source.settleUngiven(error.reason)
+                }
                 return .sending(failure, files: source.finish().map { CommandFailure($0) })
             }
             group.addTask {
