@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import ArgumentParser
+import BatchFiles
 import FoundationEssentials
 package import GatewayService
 import Glibc
 package import Logging
-package import UnixSignals
 
 /// All that a command has from the process that it runs in, so that a test can run it within its own.
 package struct CommandEnvironment: Sendable {
@@ -13,8 +13,12 @@ package struct CommandEnvironment: Sendable {
     package var console: Console
     /// The time, in seconds since 1970.
     package var now: @Sendable () -> Int64 = { Int64(time(nil)) }
-    /// The signals of some kinds that come from now on; without an end.
-    package var signals: @Sendable ([UnixSignal]) async -> AsyncStream<UnixSignal> = { _ in AsyncStream { _ in } }
+    /// Passes signals of some kinds to a function, in place of the one before, besides those that ask to stop.
+    package var receiveSignals: @Sendable ([CInt], @escaping @Sendable (CInt) -> Void) -> Void = { _, _ in }
+    /// Has the signals that ask to stop do what they do by default.
+    package var resetSignals: @Sendable () -> Void = {}
+    /// Counts the requests to stop the command.
+    var stops = StopSignals()
     /// Makes what takes log messages, by a label.
     package var logHandler: @Sendable (String) -> any LogHandler = { _ in SwiftLogNoOpLogHandler() }
     /// Makes what counts; called by a command that serves counts.
@@ -49,10 +53,12 @@ package struct CommandEnvironment: Sendable {
         commit: String,
         metrics: @escaping @Sendable () -> GatewayMetrics
     ) -> CommandEnvironment {
+        ProcessSignals.begin()
         // A reader of the results that goes away is an error to report, not a reason to vanish.
         signal(SIGPIPE, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
-        environment.signals = { await Self.trap($0) }
+        environment.receiveSignals = { ProcessSignals.receive($0, $1) }
+        environment.resetSignals = { ProcessSignals.end() }
         environment.logHandler = { StreamLogHandler.standardError(label: $0) }
         environment.metrics = metrics
         environment.commit = commit
@@ -63,16 +69,6 @@ package struct CommandEnvironment: Sendable {
         environment.requireConnections = { try ProcessResources.require(connectionCount: $0) }
         environment.exit = { _exit($0) }
         return environment
-    }
-
-    /// From now on, the signals do nothing but come here.
-    private static func trap(_ kinds: [UnixSignal]) async -> AsyncStream<UnixSignal> {
-        let signals = await UnixSignalsSequence(trapping: kinds)
-        let (stream, continuation) = AsyncStream.makeStream(of: UnixSignal.self)
-        // Ends with the stream, which gives the sequence a type that others can have, too.
-        let task = Task { for await signal in signals { continuation.yield(signal) } }
-        continuation.onTermination = { _ in task.cancel() }
-        return stream
     }
 
     /// Prints what a command did for people; with `--summary json` there is only the summary.
@@ -89,6 +85,7 @@ package struct CommandEnvironment: Sendable {
     fileprivate func prepared(for words: String, _ options: ReportingOptions) -> CommandEnvironment {
         var environment = self
         environment.summary = CommandSummary()
+        environment.stops = StopSignals()
         environment.summaryForm = options.summary
         environment.console.command = words
         environment.console.messageForm = options.logFormat
@@ -107,6 +104,21 @@ package struct CommandEnvironment: Sendable {
     }
 }
 
+/// How a command ends at a signal that comes before it has begun.
+package struct EarlyStop: Sendable {
+    /// What is reported.
+    package var text: String
+    package var status = ExitStatus.tryAgain
+
+    /// Says that nothing was done yet, such as `anything was sent`.
+    static func before(_ text: String) -> EarlyStop {
+        EarlyStop(text: "stopped by a signal before \(text); run the same command again")
+    }
+
+    /// Says that a server was not ready yet.
+    static let server = EarlyStop(text: "stopped by a signal before it was ready", status: .success)
+}
+
 /// A command that has everything from an environment, and is done with an exit code.
 package protocol ConsoleCommand: ParsableCommand {
     /// The words that name it, as in `purge apply`.
@@ -114,6 +126,9 @@ package protocol ConsoleCommand: ParsableCommand {
 
     /// What it writes for programs.
     var reporting: ReportingOptions { get }
+
+    /// How it ends at a signal before it has begun; `nil` if signals do what they do by default.
+    var earlyStop: EarlyStop? { get }
 
     /// Runs the command.
     ///
@@ -124,6 +139,7 @@ package protocol ConsoleCommand: ParsableCommand {
 
 extension ConsoleCommand {
     package static var words: String { Self.configuration.commandName ?? "" }
+    package var earlyStop: EarlyStop? { nil }
 }
 
 extension ApnsLegacyCommand {
@@ -201,23 +217,50 @@ extension ConsoleCommand {
     /// Runs the command, reports why it failed, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
         let environment = environment.prepared(for: Self.words, self.reporting)
+        self.beginSignals(in: environment)
         var status: ExitStatus
         do {
             status = try await self.run(in: environment)
+            environment.endSignals(status)
         } catch {
             let failure = CommandFailure(error)
+            environment.endSignals(failure.status)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
             environment.summary.set("error", failure.description)
             status = failure.status
         }
-        guard self.reporting.summary == .json else { return status }
+        return environment.writeSummary(status)
+    }
+
+    /// Ends the process at a signal that comes before the command listens.
+    private func beginSignals(in environment: CommandEnvironment) {
+        guard let stop = self.earlyStop else { return environment.resetSignals() }
+        let words = Self.words
+        environment.receiveSignals([]) { _ in
+            environment.console.briefly { console in
+                console.say("apns-legacy \(words): \(stop.text)")
+                if stop.status != .success { environment.summary.set("error", stop.text) }
+                _ = environment.writeSummary(stop.status)
+            }
+            environment.exit(stop.status.rawValue)
+        }
+    }
+}
+
+extension CommandEnvironment {
+    /// Prints the summary for programs.
+    ///
+    /// - Parameter status: the exit code of the command.
+    /// - Returns: the exit code of the process.
+    fileprivate func writeSummary(_ status: ExitStatus) -> ExitStatus {
+        guard self.summaryForm == .json else { return status }
         do {
-            try environment.console.write(environment.summary.json(command: Self.words, status) + "\n")
+            try self.console.write(self.summary.json(command: self.console.command, status) + "\n")
+            return status
         } catch {
             let failure = CommandFailure(error)
-            environment.console.say("apns-legacy \(Self.words): \(failure)")
-            status = status.worse(failure.status)
+            self.console.say("apns-legacy \(self.console.command): \(failure)")
+            return status.worse(failure.status)
         }
-        return status
     }
 }

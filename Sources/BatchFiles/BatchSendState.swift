@@ -53,7 +53,7 @@ package struct BatchSendState: ~Copyable {
     ///
     /// - Parameters:
     ///   - input: the batch.
-    ///   - reader: makes lines of it.
+    ///   - batch: its beginning, and what makes lines of it.
     ///   - results: take the outcomes.
     ///   - policy: whether what may have been written by an earlier run is sent again.
     ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
@@ -65,7 +65,7 @@ package struct BatchSendState: ~Copyable {
     ///   - onBadLine: is called for each line that cannot be read.
     package init(
         input: SendInput,
-        reader: consuming BatchReader,
+        batch: consuming OpenedBatch,
         results: consuming SendResults,
         policy: DeliveryPolicy,
         suppressesRejectedTokens: Bool,
@@ -79,7 +79,7 @@ package struct BatchSendState: ~Copyable {
         let resendsDoubted = policy == .atLeastOnce
         self.reader = SendReader(
             input,
-            reader,
+            batch,
             past: results.past,
             sendsDoubted: resendsDoubted,
             isDead: isDead
@@ -211,6 +211,7 @@ package struct BatchSendState: ~Copyable {
     ///
     /// - Returns: whether more may come.
     mutating func skipLines() -> Bool {
+        if self.input.isAbandoned { self.isEnded = true }
         while true {
             switch self.findLine() {
             case .found: self.sentCount += 1

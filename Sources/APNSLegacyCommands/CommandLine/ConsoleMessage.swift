@@ -73,7 +73,8 @@ package struct ConsoleMessage: Sendable, Equatable {
         for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
             let rest = String(line.dropFirst(prefix.count))
             self = Self(line: rest, command: "-")
-            if self.level == .info { self.level = .error }
+            // An invalid line for which the run failed is an error, too.
+            if self.level == .info || self.line != nil, !rest.contains(": warning: ") { self.level = .error }
             return
         }
         for prefix in ["Warning: ", "warning: "] where line.hasPrefix(prefix) {
@@ -81,7 +82,10 @@ package struct ConsoleMessage: Sendable, Equatable {
             return
         }
         self.init(line)
-        if line.contains(": warning: ") || Self.warningBeginnings.contains(where: line.hasPrefix) {
+        // What has a line is wrong there.
+        if self.line != nil || [": warning: ", " more invalid line"].contains(where: { line.contains($0) })
+            || Self.warningBeginnings.contains(where: line.hasPrefix)
+        {
             self.level = .warning
         }
     }

@@ -30,6 +30,8 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .before("anything was changed") }
+
     /// Makes a command to be parsed.
     public init() {}
 
