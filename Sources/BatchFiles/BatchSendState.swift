@@ -11,6 +11,7 @@ import Glibc
 /// event loops, so it never blocks: a ``SendReader`` reads the lines, and ``SendFiles`` writes the results.
 package struct BatchSendState: ~Copyable {
     private let input: SendInput
+    private let hasContent: Bool
     /// Where lines come from.
     let reader: SendReader
     private var block: SendBlock?
@@ -76,6 +77,7 @@ package struct BatchSendState: ~Copyable {
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
+        self.hasContent = batch.readByteCount > 0
         let resendsDoubted = policy == .atLeastOnce
         self.reader = SendReader(
             input,
@@ -103,7 +105,8 @@ package struct BatchSendState: ~Copyable {
             fraction: self.input.byteCountTotal.map { total in
                 total == 0 ? 1 : min(1, Double(position.byteCount) / Double(total))
             },
-            openCount: self.sentCount - self.settledCount
+            openCount: self.sentCount - self.settledCount,
+            hasContent: self.hasContent
         )
     }
 

@@ -46,7 +46,8 @@ extension CommandEnvironment {
     ) async throws -> Value {
         let requests = self.stopRequests()
         let working = Task { try await work() }
-        let listening = Task {
+        // Until the process ends: to report the end may take long, too.
+        Task {
             for await number in requests {
                 guard number == 1 else {
                     self.endSoon("apns-legacy \(words): \(reaction.last)", reaction.endDuration)
@@ -56,7 +57,6 @@ extension CommandEnvironment {
                 reaction.onFirst()
             }
         }
-        defer { listening.cancel() }
         return try await working.value
     }
 

@@ -23,10 +23,10 @@ extension SendRun {
         _ failure: CommandFailure?,
         pastCount: UInt64
     ) -> ExitStatus {
+        let hasOutcome = source.progress.sentCount > 0 || summary.outcomeCounts.total > pastCount
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
-            let hasOutcome = source.progress.sentCount > 0 || summary.outcomeCounts.total > pastCount
             // The same would happen again, and the error says what to do about it.
             if !hasOutcome, Self.permanent.contains(failure.status) { return failure.status }
         }
@@ -36,7 +36,7 @@ extension SendRun {
             return .success
         }
         if self.command.delivery.dryRun { return self.reportDryRun(summary, source, failure) }
-        self.say(summary.text)
+        if failure == nil || hasOutcome { self.say(summary.text) }
         self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
@@ -47,7 +47,7 @@ extension SendRun {
 
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
     private func sayNothingToSend(_ progress: SendProgress) {
-        let what = progress.lineCount == 0 ? "is empty" : "has no notifications"
+        let what = progress.hasContent ? "has no notifications" : "is empty"
         self.say("Warning: \(self.inputName) \(what): nothing to send")
     }
 

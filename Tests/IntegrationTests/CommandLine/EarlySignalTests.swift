@@ -3,6 +3,7 @@
 import Foundation
 import TestSupport
 import Testing
+import TokenStore
 
 /// Goal: a signal that comes before a command has begun ends it with a line and a summary.
 @Suite(.timeLimit(.minutes(1))) struct EarlySignalTests {

@@ -68,14 +68,17 @@ import Testing
     @Test func `timeout, which signals the process and its group, is one request`() async throws {
         let path = try self.writeBatch()
         let scene = self.scene
-        let pace = TransferPace(byteCount: 4096, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(50))
         try await SendScene.withGateway(faults: [Fault(at: .always, .slowReading(pace))]) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let words = ["send"] + scene.endpoint(simulator.gatewayPort)
-            let arguments = ["2", try Child.program] + words + [path, "--window", "500", "--summary", "json"]
+            let arguments = ["2", try Child.program] + words + [path, "--window", "100", "--summary", "json"]
             let ending = try await Child(arguments, streams, program: "/usr/bin/timeout").end()
             let summary = try SummaryObject.last(of: scene.read("out"))
-            #expect(ending.code == 124 && summary.accepted == summary.total && summary.interrupted, "\(ending)")
+            #expect(
+                ending.code == 124 && summary.accepted == summary.total && summary.interrupted,
+                "\(ending) \(summary)"
+            )
             #expect(simulator.statistics.processedCount == summary.accepted)
             #expect(!scene.read("err").contains("Stopped at once"), "\(scene.read("err"))")
         }
