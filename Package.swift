@@ -375,7 +375,7 @@ let package = Package(
             name: "BatchFiles",
             dependencies: [
                 "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
-                "TokenStore",
+                "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

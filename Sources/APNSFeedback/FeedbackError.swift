@@ -47,6 +47,16 @@ public enum FeedbackError: Error {
         default: self = .unavailable(endpoint, underlying: error)
         }
     }
+
+    /// The server speaks another protocol.
+    init(_ found: ForeignProtocol, _ endpoint: Endpoint) {
+        let failure = ConnectionFailure(
+            .wrongProtocol,
+            "\(RemoteRole.feedbackService.name(endpoint)) \(found.predicate)",
+            advice: "check the port, for the feedback service usually 2196"
+        )
+        self = .notPermitted(endpoint, underlying: failure)
+    }
 }
 
 extension FeedbackError: CustomStringConvertible {

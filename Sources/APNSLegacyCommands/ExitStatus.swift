@@ -100,13 +100,25 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
+    /// Makes the exit code and the line for a list that was not read.
+    ///
+    /// - Parameters:
+    ///   - error: why.
+    ///   - tls: names the files of this side.
+    init(_ error: FeedbackError, _ tls: TLSConfiguration?) {
+        self.init(error)
+        switch error {
+        case .notPermitted(let endpoint, let error as TLSError), .unavailable(let endpoint, let error as TLSError):
+            let remote = RemoteRole.feedbackService.name(endpoint)
+            let names = tls.map { TLSErrorNames(remote: remote, $0) } ?? TLSErrorNames(remote: remote)
+            self.description = Self.text(ConnectionFailure(error, names))
+        default: break
+        }
+    }
+
     /// The line for an error, with the option to use where that is known.
     private static func text(_ error: any Error) -> String {
         switch error {
-        case FeedbackError.notPermitted(let endpoint, let error as TLSError),
-            FeedbackError.unavailable(let endpoint, let error as TLSError):
-            let names = TLSErrorNames(remote: RemoteRole.feedbackService.name(endpoint))
-            return Self.text(ConnectionFailure(error, names))
         case let error as ProviderError:
             switch error.kind {
             case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
@@ -123,6 +135,8 @@ struct CommandFailure: Error, CustomStringConvertible {
             case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
             case .certificateRequired: "add --certificate FILE and --key FILE"
             case .tlsVersion: "an old server needs --tls-min 1.0"
+            case .wrongProtocol where failure.advice == ConnectionFailure.http2Advice:
+                "add --transport http2, or connect to the port of the gateway, usually 2195"
             case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
             default: failure.advice
             }

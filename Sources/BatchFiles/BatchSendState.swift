@@ -303,6 +303,7 @@ package struct BatchSendState: ~Copyable {
         _ id: UnsafeRawBufferPointer,
         _ outcome: DeliveryOutcome.Kind,
         attempts: Int,
+        isDuplicate: Bool = false,
         reason: String? = nil
     ) {
         unsafe self.results.write(
@@ -312,10 +313,34 @@ package struct BatchSendState: ~Copyable {
             outcome,
             status: nil,
             attempts: attempts,
-            isDuplicate: false,
+            isDuplicate: isDuplicate,
             reason: reason
         )
     }
+
+    /// Reports lines that were read as unsent, if no line was given to a connection: then none could be opened.
+    ///
+    /// Otherwise the results would not contain the lines of a small batch that could not be sent.
+    ///
+    /// - Parameter reason: why no connection could be opened.
+    mutating func settleUngiven(_ reason: DeliveryOutcome.Reason) {
+        guard self.lastGivenLine == 0, !self.input.isAbandoned else { return }
+        let text = DeliveryOutcome.unsent(reason).reasonText
+        for _ in 0..<Self.ungivenCountMax {
+            guard case .found(let block) = self.findLine() else { return }
+            unsafe block.withEntry(at: self.blockIndex) { entry, _, id in
+                let isInDoubt = self.results.isInDoubt(entry.line)
+                self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: !isInDoubt)
+                unsafe self.settleHere(entry, id, .unsent, attempts: 0, isDuplicate: isInDoubt, reason: text)
+            }
+            self.sentCount += 1
+            self.settledCount += 1
+            self.blockIndex += 1
+        }
+    }
+
+    /// The most lines that are reported as unsent although no connection took them: as many as over HTTP/2.
+    private static let ungivenCountMax = 64
 
     // MARK: Taking
 

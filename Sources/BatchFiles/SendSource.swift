@@ -2,6 +2,7 @@
 
 package import APNSProvider
 package import APNSSession
+package import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
 
@@ -108,6 +109,15 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         self.lock.lock()
         defer { self.unlock() }
         return self.batchState.skipLines()
+    }
+
+    /// Reports lines that were read as unsent, if no connection could be opened for them.
+    ///
+    /// - Parameter reason: why.
+    package func settleUngiven(_ reason: DeliveryOutcome.Reason) {
+        self.lock.lock()
+        defer { self.unlock() }
+        self.batchState.settleUngiven(reason)
     }
 
     /// How far the batch is.

@@ -31,8 +31,11 @@ package enum ForeignProtocol: Sendable {
         } else if head.count >= 9, head[0] == 0, head[3] == 4, head[5...8].allSatisfy({ $0 == 0 }) {
             // A server of HTTP/2 begins with a SETTINGS frame on stream 0 (RFC 9113, 3.4 and 6.5).
             self = .http2
-        } else if head.count >= 6, (0x30...0x90).contains(head[0]), head[4] == 0, (1...100).contains(head[5]) {
-            // A feedback tuple: a time between 1995 and 2046, and the length of a device token.
+        } else if head.count == Self.byteCountMax, (0x30...0x90).contains(head[0]), head[4] == 0,
+            (1...100).contains(head[5])
+        {
+            // A feedback tuple: a time between 1995 and 2046, and the length of a device token. It is longer than an
+            // error response, so a damaged one of those is not mistaken for it.
             self = .feedback
         } else {
             return nil

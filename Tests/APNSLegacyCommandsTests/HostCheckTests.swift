@@ -31,12 +31,17 @@ import Testing
         #expect(production?.contains("--transport http2 --environment production") == true)
         let sandbox = Self.failure("gateway.sandbox.push.apple.com", .gateway, address)
         #expect(sandbox?.contains("--transport http2 --environment sandbox") == true)
-        #expect(Self.failure("feedback.push.apple.com", .feedback, address)?.contains("2021-03-31") == true)
+        for host in ["feedback.push.apple.com", "feedback.push.apple.com."] {
+            #expect(Self.failure(host, .feedback, address)?.contains("2021-03-31") == true)
+        }
+        #expect(Self.failure("GATEWAY.push.apple.com.", .gateway, address)?.contains("2021-03-31") == true)
     }
 
     @Test func `Apple's HTTP/2 service is right for HTTP/2 only`() {
         #expect(Self.failure("api.push.apple.com", .http2, nil) == nil)
-        #expect(Self.failure("api.push.apple.com", .gateway, nil)?.hasSuffix("add --transport http2") == true)
+        for host in ["api.push.apple.com", "api.push.apple.com."] {
+            #expect(Self.failure(host, .gateway, nil)?.hasSuffix("add --transport http2") == true)
+        }
         #expect(Self.failure("gateway.example.com", .gateway, nil) == nil)
     }
 
@@ -44,6 +49,8 @@ import Testing
         ("localhost:2195", "use --host localhost --port 2195"), ("[::1]", "use --host ::1"),
         ("[::1]:2195", "use --host ::1 --port 2195"), ("https://a.example/x", "use --host a.example"),
         ("tls://a.example:1", "use --host a.example --port 1"), ("a b", "is not a host name"), ("", "is empty"),
+        ("a.example:", "ends with a colon, and the port is missing; use --host a.example --port NUMBER"),
+        ("[::1]:", "ends with a colon, and the port is missing; use --host ::1 --port NUMBER"),
     ])
     func `a host that is written with more than its name is answered with the right options`(
         host: String,

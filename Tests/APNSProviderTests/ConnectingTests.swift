@@ -73,10 +73,15 @@ struct ConnectingTests {
         }
     }
 
-    @Test func `a gateway that closes every connection without an answer is reported as refusing`() async throws {
+    @Test(arguments: [1, 2, 10], [1, 3])
+    func `a gateway that closes every connection without an answer is reported as refusing`(
+        count: Int,
+        connections: Int
+    ) async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .closeAfterHandshake } }) { gateway in
-            let source = CountedSource(10)
-            let sender = try BatchSender(Sending.configuration(port: gateway.port))
+            let source = CountedSource(count)
+            let configuration = try Sending.configuration(port: gateway.port) { $0.connectionCount = connections }
+            let sender = try BatchSender(configuration)
             let error = await #expect(throws: ProviderError.self) { try await sender.run(source) }
             #expect(error?.kind == .closedWithoutAnswer)
             #expect(error?.description.contains("for its app and environment") == true)
@@ -240,6 +245,16 @@ enum Sockets {
     }
 
     static func count(to port: Int) -> Int { self.descriptors(to: port).count }
+
+    /// The descriptors with their TCP states, for the message of a failed expectation.
+    static func list(to port: Int) -> [String] {
+        self.descriptors(to: port).map { descriptor in
+            var info = tcp_info()
+            var length = socklen_t(MemoryLayout<tcp_info>.size)
+            let result = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length)
+            return "descriptor \(descriptor), state \(result == 0 ? Int(info.tcpi_state) : -1)"
+        }
+    }
 
     static func keepalive(to port: Int) -> Keepalive? {
         guard let descriptor = self.descriptors(to: port).first else { return nil }

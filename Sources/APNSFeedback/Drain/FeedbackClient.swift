@@ -184,6 +184,7 @@ public struct FeedbackClient: Sendable {
         outcome.add(result)
         if let failure { throw failure }
         guard ending.ending != nil || !Task.isCancelled else { throw FeedbackError.stopped }
+        if let found = ending.foreignProtocol { throw FeedbackError(found, self.configuration.endpoint) }
         switch ending.ending?.cause {
         case .refused: throw FeedbackError.refused(self.configuration.endpoint)
         case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof

@@ -368,13 +368,7 @@ struct NewClientCommand: ConsoleCommand {
 
     func validate() throws {
         guard !self.topics.isEmpty else { throw ValidationError("no app; use --topic BUNDLE-ID, once for each") }
-        for topic in self.topics {
-            guard PushServerConfiguration.isTopic(topic) else {
-                throw ValidationError(
-                    "invalid --topic \(topic.printable()); expected a bundle identifier such as com.example.app"
-                )
-            }
-        }
+        for topic in self.topics { try TopicCheck.check(topic) }
         guard Set(self.topics).count == self.topics.count else {
             throw ValidationError("a --topic is repeated; use each once")
         }

@@ -64,7 +64,7 @@ struct UsageError: Error, Equatable {
         "duration": "a number and ms, s, m, h, d or w, such as 30s",
         "age": "a number and s, m, h, d or w, such as 30d",
         "time": "a time such as 2025-01-31T12:00:00Z, an age such as 30d, or now",
-        "token": "hexadecimal or base64",
+        "token": "hexadecimal or base64", "bundle-id": "a bundle identifier such as com.example.app",
         "rate": "a number, a slash and a duration, such as 20/1m", "fraction": "a number from 0 to 1",
     ]
 
@@ -135,7 +135,10 @@ struct CommandLineScan {
                 guard self.command.option(word) == nil else { return nil }
                 guard let name = self.command.defaultSubcommand,
                     let next = self.command.commands.first(where: { $0.commandName == name })
-                else { return self.unknownOption(word) }
+                else {
+                    // Before a command, -v may be an option of that command.
+                    return (words.count == 1 ? self.versionMistake(word) : nil) ?? self.unknownOption(word)
+                }
                 self.enter(next)
             } else {
                 return self.unknownCommand(word)
@@ -151,7 +154,15 @@ struct CommandLineScan {
 
     // MARK: Commands
 
+    /// The message about a word that asks for the version in another way than this program.
+    private func versionMistake(_ word: String) -> String? {
+        guard self.path.isEmpty, ["version", "-v", "-V", "-version"].contains(word) else { return nil }
+        let kind = word.hasPrefix("-") ? "option" : "command"
+        return "unknown \(kind) \(UsageError.quoted(word)); did you mean \"--version\"?"
+    }
+
     private func unknownCommand(_ word: String) -> String {
+        if let mistake = self.versionMistake(word) { return mistake }
         let what = "unknown command \(UsageError.quoted(word))"
         if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
             return "\(what); did you mean \"\(near)\"?"

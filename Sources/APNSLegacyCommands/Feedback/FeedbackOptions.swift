@@ -76,6 +76,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         guard self.key.isEmpty || self.key.count == self.certificate.count else {
             throw ValidationError("--key must be repeated as often as --certificate, or not used")
         }
+        try TopicCheck.check(self.topic)
         guard self.topic == nil || self.certificate.count == 1 else {
             throw ValidationError("--topic works with one --certificate only")
         }
@@ -89,6 +90,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     /// The files of the certificates, with their keys.
     func files() throws -> [(certificate: String, key: String?)] {
         try HostCheck.checkText(self.host)
+        if let trust = self.trust { try IdentityFiles.checkTrust(trust) }
         // A proxy resolves the name by itself.
         if let host = self.host, self.connection.proxy == nil {
             try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)

@@ -99,7 +99,7 @@ struct FeedbackRun {
             // There is one drain at a time, so all of the change is its own.
             let change = sink.takeChange()
             self.onOutcome(outcome, change)
-            self.report(outcome, change)
+            self.report(outcome, change, clients.first { $0.scope == outcome.scope }?.configuration.tls)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
             // A daemon that is stopped has no drain to report an exit code for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
@@ -111,9 +111,9 @@ struct FeedbackRun {
             endDuration: Self.endDuration
         )
         try await self.environment.stoppable("feedback", reaction) {
-            do {
-                try await poller.run()
-            } catch  where Task.isCancelled {
+            // The second signal cancels it, and each list says how far it was read.
+            do { try await poller.run() } catch is CancellationError {}
+            if self.environment.stops.count > 1 {
                 self.console.say("Stopped at once: what was read is in the spool; the next run continues.")
             }
         }
@@ -135,11 +135,11 @@ struct FeedbackRun {
 
     // MARK: Reporting
 
-    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
+    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {
         let name = "\(outcome.scope)"
         for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
-            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure, tls))")
         }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port

@@ -189,8 +189,8 @@ struct GatewayTestCommand: GatewaySubcommand {
 
     private func identity(in folder: String) throws -> TLSIdentity {
         if let certificate {
-            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-            return try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+            return try IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
+                .load()
         }
         for form in ProviderFile.allCases where form.isIdentity {
             let path = folder + form.name
@@ -214,7 +214,10 @@ struct GatewayTestCommand: GatewaySubcommand {
     }
 
     private func trustFile(in folder: String, _ target: ResolvedConfiguration.TestTarget) throws -> String {
-        if let trust { return trust }
+        if let trust {
+            try IdentityFiles.checkTrust(trust)
+            return trust
+        }
         let own = folder + GatewaySetup.authorityName
         if FileManager.default.fileExists(atPath: own) { return own }
         if let authority = target.authority { return authority }
@@ -346,8 +349,12 @@ struct GatewayTestFinding {
                     + "providers connect to \(name). Issue a certificate for that name."
             )
         case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled,
-            .tlsVersion, .other:
+        case .wrongProtocol:
+            self.init(
+                .unavailable,
+                "Wrong port: \(connection.detail). Name the gateway's port with --port; usually it is 2195."
+            )
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .stalled, .tlsVersion, .other:
             self.init(.unavailable, "Could not connect: \(connection)")
         default:
             if let refusal {
@@ -359,7 +366,7 @@ struct GatewayTestFinding {
                     .tryAgain,
                     "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error "
                         + "response. Either it cannot reach the service, or the service refuses its credentials. The "
-                        + "reason is in its log."
+                        + "reason is in its log. Check also that the port is for sending, not feedback."
                 )
             }
         }

@@ -3,9 +3,7 @@
 import APNSProvider
 import APNSWire
 import ArgumentParser
-import Glibc
 import OpenSSLTLS
-import SystemPackage
 
 /// How to connect; the same for every command.
 struct ConnectionOptions: ParsableArguments, Sendable {
@@ -29,10 +27,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 
     /// How to speak TLS; without a file of authorities, with those of the system.
     func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
-        if let trust, unsafe access(trust, R_OK) != 0 {
-            let reason = "\(Errno(rawValue: errno))"
-            throw CommandFailure(.configuration, "cannot read --trust \(trust): \(reason); check the path")
-        }
+        if let trust { try IdentityFiles.checkTrust(trust) }
         var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
         configuration.minimumVersion = try self.tlsVersion
         return configuration

@@ -42,6 +42,9 @@ enum HostCheck {
         if host.isEmpty { throw CommandFailure(.usage, "--host is empty; give a host name or an IP address") }
         if host.first == "[" || host.count(where: { $0 == ":" }) == 1 {
             let options = Self.options(host)
+            if host.last == ":" {
+                throw wrong("ends with a colon, and the port is missing; use \(options) --port NUMBER")
+            }
             throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
         }
         if host.contains("/") || host.contains(where: \.isWhitespace) {
@@ -79,7 +82,9 @@ enum HostCheck {
         _ purpose: Purpose,
         addresses: (String) -> [SocketAddress] = Self.addresses
     ) throws(CommandFailure) {
-        let host = endpoint.host.lowercased()
+        let name = endpoint.host.lowercased()
+        // A final period only marks a name as complete.
+        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
         let environment = host.contains("sandbox") || host.contains("development") ? "sandbox" : "production"
         if Self.http2Hosts.contains(host), purpose != .http2 {
             throw CommandFailure(

@@ -71,7 +71,10 @@ struct PurgeImportCommand: PurgeSubcommand {
 
     package var earlyStop: EarlyStop? { .before("anything was imported") }
 
-    func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
+    func validate() throws {
+        _ = try ColumnNames<PurgeColumn>(parsing: self.column)
+        try TopicCheck.check(self.topic)
+    }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)

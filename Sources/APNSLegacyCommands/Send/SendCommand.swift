@@ -190,6 +190,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     var command = 1
 
     func validate() throws {
+        try TopicCheck.check(self.topic)
         guard (self.input == nil) != (self.tokens == nil) else {
             throw ValidationError(
                 "nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or --alert TEXT"

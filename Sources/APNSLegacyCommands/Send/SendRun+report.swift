@@ -23,12 +23,14 @@ extension SendRun {
         _ failure: CommandFailure?,
         pastCount: UInt64
     ) -> ExitStatus {
-        let hasOutcome = source.progress.sentCount > 0 || summary.outcomeCounts.total > pastCount
+        let counts = summary.outcomeCounts
+        let hasOutcome = counts.total > pastCount
+        let isUnsent = counts.total - counts[.unsent] <= pastCount && counts.possibleDuplicateCount == 0
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
             // The same would happen again, and the error says what to do about it.
-            if !hasOutcome, Self.permanent.contains(failure.status) { return failure.status }
+            if isUnsent, summary.readyCount ?? 0 == 0, Self.permanent.contains(failure.status) { return failure.status }
         }
         if failure == nil, source.progress.hasReadAll, source.progress.sentCount == 0, summary.outcomeCounts.total == 0
         {

@@ -264,14 +264,15 @@ struct SendRun {
         let sender = try tls.map { try self.sender($0) }
         return try await self.environment.stoppable("send", reaction) {
             var failure: CommandFailure?
-            do {
-                if let sender {
+            if let sender {
+                do throws(ProviderError) {
                     try await sender.run(source)
-                } else {
-                    try await self.environment.blocking { source.readThrough() }
+                } catch {
+                    failure = CommandFailure(error)
+                    source.settleUngiven(error.reason)
                 }
-            } catch {
-                failure = CommandFailure(error)
+            } else {
+                try await self.environment.blocking { source.readThrough() }
             }
             return (failure, files: source.finish().map { CommandFailure($0) })
         }

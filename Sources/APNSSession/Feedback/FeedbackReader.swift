@@ -63,6 +63,12 @@ public struct FeedbackReader: Sendable {
     /// The number of complete tuples so far.
     public var tupleCount: UInt64 { self.scanner.tupleCount }
 
+    /// Whether the first bytes of the connection are not a tuple.
+    package var isMalformedAtStart: Bool {
+        if case .closing(.malformed(offset: 0, _)) = self.state { return true }
+        return false
+    }
+
     /// The first step.
     ///
     /// - Returns: a step to wait.

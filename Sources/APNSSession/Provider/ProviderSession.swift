@@ -130,6 +130,11 @@ extension ProviderSession {
     /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
     public var hasLeftSomething: Bool { self.leftCount > 0 }
 
+    /// Whether the gateway closed at least so many connections as settle one notification, and never answered.
+    package var isUnanswered: Bool {
+        !self.hasProof && !self.hasAnswered && self.silentCount >= self.limits.silentAttemptCountMax
+    }
+
     /// Updates whether more notifications are available.
     ///
     /// After ``ProviderSupply/ended``, later updates are ignored.

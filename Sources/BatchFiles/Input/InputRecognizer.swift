@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import OpenSSLTLS
+
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {
     /// One JSON value, or other text that need not consist of lines of a batch.
@@ -12,21 +14,7 @@ package enum InputExpectation: Hashable, Sendable {
 ///
 /// A file that is not a batch would otherwise produce an error for each line, none of which describes the mistake.
 enum UnexpectedContent: Hashable {
-    case utf16(byteOrder: String)
-    case utf32
-    case der
-    case pem
-    case xml
-    case html
-    case binaryPropertyList
-    case zip
-    case compressed(by: String, tool: String)
-    case doubleGzip
-    case executable
-    case sqlite
-    case pdf
-    case image
-    case binary
+    case file(FileContent)
     case prettyPrintedJSON
     case jsonArray(BatchFormat?)
     case jsonLinesInsteadOfTokens
@@ -59,77 +47,19 @@ enum UnexpectedContent: Hashable {
     ///   - expectation: what the command expects.
     init?(_ bytes: UnsafeRawBufferPointer, expecting expectation: InputExpectation) {
         let prefix = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.prefixByteCount))
-        if let binary = unsafe Self.binary(prefix) {
-            self = binary
+        if let content = unsafe FileContent(beginning: Array(prefix)) {
+            self = .file(content)
             return
         }
         let (text, isWhole) = unsafe Self.firstLine(prefix)
-        if let markup = unsafe Self.markup(text) {
-            self = markup
+        if let content = unsafe FileContent(firstLine: Array(text)) {
+            self = .file(content)
             return
         }
         guard case .lines(let format) = expectation, let content = unsafe Self.json(text, isWhole, format) else {
             return nil
         }
         self = content
-    }
-
-    // MARK: Signatures
-
-    private static func binary(_ bytes: UnsafeRawBufferPointer) -> Self? {
-        if let content = unsafe self.unicode(bytes) { return content }
-        let signatures: [(StaticString, Self)] = [
-            ("PK\u{3}\u{4}", .zip), ("\u{7F}ELF", .executable), ("SQLite format 3", .sqlite), ("%PDF-", .pdf),
-            ("bplist0", .binaryPropertyList),
-        ]
-        for (signature, content) in signatures where unsafe bytes.starts(with: signature.bytes) { return content }
-        let binarySignatures: [([UInt8], Self)] = [
-            (GzipDecoder.magic, .doubleGzip),
-            ([0x28, 0xB5, 0x2F, 0xFD], .compressed(by: "Zstandard", tool: "zstdcat")),
-            ([0xFD, 0x37, 0x7A, 0x58, 0x5A], .compressed(by: "xz", tool: "xzcat")), ([0xFF, 0xD8, 0xFF], .image),
-            ([0x89, 0x50, 0x4E, 0x47], .image),
-        ]
-        for (signature, content) in binarySignatures where unsafe bytes.starts(with: signature) { return content }
-        if unsafe self.isBzip2(bytes) { return .compressed(by: "bzip2", tool: "bzcat") }
-        if unsafe self.isDER(bytes) { return .der }
-        // Text has none of these. Only the first line counts, since the lines before another one may be sent already.
-        let line = unsafe bytes.prefix { $0 != 0x0A }
-        let isControl = { (byte: UInt8) in byte < 0x09 || (0x0E..<0x20).contains(byte) && byte != 0x1B }
-        return unsafe line.contains(0) || line.count(where: isControl) >= self.controlCountMin ? .binary : nil
-    }
-
-    /// One control character may be a slip in text.
-    private static let controlCountMin = 3
-
-    /// UTF-16 and UTF-32, by their byte order mark or by the zero bytes of ASCII characters.
-    private static func unicode(_ bytes: UnsafeRawBufferPointer) -> Self? {
-        if unsafe bytes.starts(with: [0xFF, 0xFE, 0, 0]) || bytes.starts(with: [0, 0, 0xFE, 0xFF]) { return .utf32 }
-        if unsafe bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
-            return .utf16(byteOrder: "")
-        }
-        guard bytes.count >= 8 else { return nil }
-        let isASCII = { (byte: UInt8) in (0x20..<0x7F).contains(byte) }
-        for first in [0, 1] {
-            let isText = stride(from: 0, to: 8, by: 2).allSatisfy { index in
-                unsafe isASCII(bytes[index + first]) && bytes[index + 1 - first] == 0
-            }
-            if isText { return .utf16(byteOrder: first == 0 ? "LE" : "BE") }
-        }
-        return nil
-    }
-
-    /// The header of bzip2, and that of its first block: a token in base64 may begin as the first header does.
-    private static func isBzip2(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count >= 10, unsafe bytes.starts(with: "BZh".utf8) else { return false }
-        return unsafe (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(bytes[3])
-            && bytes.dropFirst(4).starts(with: "1AY&SY".utf8)
-    }
-
-    /// A certificate, a key or a .p12: a sequence of ASN.1 that says its length, and contains an integer or a sequence.
-    private static func isDER(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count >= 4, unsafe bytes[0] == 0x30, unsafe (0x80...0x84).contains(bytes[1]) else { return false }
-        let content = unsafe 2 + Int(bytes[1] & 0x0F)
-        return unsafe content < bytes.count && (bytes[content] == 0x02 || bytes[content] == 0x30)
     }
 
     // MARK: Text
@@ -153,19 +83,6 @@ enum UnexpectedContent: Hashable {
         }
     }
 
-    private static func markup(_ line: UnsafeRawBufferPointer) -> Self? {
-        if unsafe line.starts(with: "-----BEGIN ".utf8) { return .pem }
-        guard unsafe line.first == UInt8(ascii: "<") else { return nil }
-        let name = unsafe line.dropFirst().prefix(9).map { $0 | 0x20 }
-        if name.starts(with: "!doctype ".utf8) || name.starts(with: "html".utf8) { return .html }
-        if let first = unsafe line.dropFirst().first, first == UInt8(ascii: "?") || first == UInt8(ascii: "!") {
-            return .xml
-        }
-        // A token may stand in angle brackets, but has no letter after f.
-        let letters = name.prefix { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
-        return letters.contains { $0 > UInt8(ascii: "f") } ? .xml : nil
-    }
-
     private static func json(_ line: UnsafeRawBufferPointer, _ isWhole: Bool, _ format: BatchFormat?) -> Self? {
         guard format != .csv, let first = unsafe line.first, let last = unsafe line.last else { return nil }
         if first == UInt8(ascii: "[") { return .jsonArray(format) }
@@ -183,22 +100,7 @@ enum UnexpectedContent: Hashable {
     /// - Returns: a part of an error.
     func advice(file name: String?) -> String {
         switch self {
-        case .utf16(let order):
-            "UTF-16 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
-        case .utf32: "UTF-32 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
-        case .der: "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"
-        case .pem: "a certificate or key (PEM), expected a batch; did you mean --certificate?"
-        case .xml: "XML, expected a batch; convert it to JSON lines or CSV"
-        case .html: "an HTML page, expected a batch; check where the file came from"
-        case .binaryPropertyList: "a binary property list, expected a batch; convert it to JSON lines or CSV"
-        case .zip: "a ZIP archive or spreadsheet, expected text; unpack it, or export the sheet as CSV"
-        case .compressed(let format, let tool): "\(format) data, expected text or gzip; \(Self.convert(name, tool))"
-        case .doubleGzip: "gzip data inside gzip data; \(Self.convert(name, "zcat"))"
-        case .executable: "an executable program, expected a batch"
-        case .sqlite: "an SQLite database, expected a batch; export the table as CSV: sqlite3 -header -csv"
-        case .pdf: "a PDF document, expected a batch"
-        case .image: "an image, expected a batch"
-        case .binary: "binary data, expected a batch of text lines"
+        case .file(let content): "\(content.name)\(Self.advice(content, file: name))"
         case .prettyPrintedJSON:
             "JSON over several lines, expected one object per line; \(Self.convert(name, "jq -c .", to: "jsonl"))"
         case .jsonArray(.tokens):
@@ -207,6 +109,24 @@ enum UnexpectedContent: Hashable {
             "a JSON array, expected one object per line; \(Self.convert(name, "jq -c '.[]'", to: "jsonl"))"
         case .jsonLinesInsteadOfTokens:
             "JSON lines, expected one token per line; \(Self.convert(name, "jq -r .token", to: "tokens"))"
+        }
+    }
+
+    /// What follows the name of a kind of content.
+    private static func advice(_ content: FileContent, file name: String?) -> String {
+        switch content {
+        case .utf16(let order): ", expected UTF-8; \(self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
+        case .utf32: ", expected UTF-8; \(self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
+        case .credentials: ", expected a batch; did you mean --certificate?"
+        case .xml, .binaryPropertyList: ", expected a batch; convert it to JSON lines or CSV"
+        case .htmlPage: ", expected a batch; check where the file came from"
+        case .zip: ", expected text; unpack it, or export the sheet as CSV"
+        // A batch may be compressed once.
+        case .compressed("gzip", let tool): " inside gzip data; \(self.convert(name, tool))"
+        case .compressed(_, let tool): ", expected text or gzip; \(self.convert(name, tool))"
+        case .sqlite: ", expected a batch; export the table as CSV: sqlite3 -header -csv"
+        case .binary: ", expected a batch of text lines"
+        default: ", expected a batch"
         }
     }
 
@@ -236,11 +156,5 @@ enum UnexpectedContent: Hashable {
             (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "/._-+,@".utf8.contains(byte)
                 || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
         }
-    }
-}
-
-extension StaticString {
-    fileprivate var bytes: UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(start: self.utf8Start, count: self.utf8CodeUnitCount)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 package import APNSWire
 import Glibc
 
@@ -219,7 +220,7 @@ package struct SendResults: ~Copyable {
         self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // A line that was certainly not written is not in doubt in the next run.
-            if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
+            if outcome == .unsent, !isDuplicate, line <= self.recordedThrough { self.entries.spare(line..<(line + 1)) }
             return unsafe self.writeProvisionally(
                 line: line,
                 id: id,
@@ -295,7 +296,8 @@ package struct SendResults: ~Copyable {
         reason: String?
     ) {
         guard self.hasFile else { return }
-        var writer = BatchResultWriter(capacity: 1024 + id.count)
+        let reasonByteCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
+        var writer = BatchResultWriter(capacity: 1024 + id.count + reasonByteCount)
         _ = unsafe writer.append(
             lineNumber: Int(line),
             id: id,

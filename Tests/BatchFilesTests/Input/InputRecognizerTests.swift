@@ -52,8 +52,8 @@ import Testing
         (Array("{\"payload\": {\n".utf8), "JSON over several lines"),
         (der, "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"),
         (Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8), "a certificate or key (PEM)"),
-        (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "XML, expected a batch"),
-        (Array("<plist version=\"1.0\">\n".utf8), "XML"), (Array("<tokens>\n".utf8), "XML"),
+        (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "an XML file, expected a batch"),
+        (Array("<plist version=\"1.0\">\n".utf8), "an XML file"), (Array("<tokens>\n".utf8), "an XML file"),
         (Array("<!DOCTYPE html>\n".utf8), "an HTML page"), (Array("<HTML>\n".utf8), "an HTML page"),
         (Array("bplist00".utf8) + [0xD1, 1, 2], "a binary property list"),
         (
@@ -73,6 +73,7 @@ import Testing
             "Zstandard data, expected text or gzip; convert it: zstdcat batch.json"
         ),
         (Array("BZh91AY&SY".utf8), "bzip2 data"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4], "xz data"),
+        ([0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2] + Array(repeating: 0, count: 8), "a Java keystore, expected a batch"),
         (Array("abc\0def\n".utf8), "binary data, expected a batch of text lines"),
         (Array("a\u{1}b\u{2}c\u{3}\n".utf8), "binary data"),
         (gzip(gzip(Array("{}\n".utf8))), "gzip data inside gzip data"),

@@ -15,6 +15,8 @@ import Testing
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("version", #"apns-legacy: unknown command "version"; did you mean "--version"?"#),
+            ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
         ]
     ) func `a misspelled command is answered with the nearest one`(_ words: String, _ line: String) async throws {
@@ -45,6 +47,9 @@ import Testing
                 #"apns-legacy purge: unknown option "--purge-list" before the command; "#
                     + #"did you mean "purge list --purge-list"?"#
             ),
+            ("-v", #"apns-legacy: unknown option "-v"; did you mean "--version"?"#),
+            ("-V", #"apns-legacy: unknown option "-V"; did you mean "--version"?"#),
+            ("-v send", #"apns-legacy: unknown option "-v" before the command; did you mean "send -v"?"#),
             ("send -x b.jsonl", #"apns-legacy send: unknown option "-x"; see "apns-legacy send --help""#),
             ("gateway --conf a", #"apns-legacy gateway run: unknown option "--conf"; did you mean "--config"?"#),
             (
@@ -81,6 +86,21 @@ import Testing
                 "send",
                 "apns-legacy send: nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or "
                     + "--alert TEXT"
+            ),
+            (
+                "send a --topic com.\u{1B}example --transport http2",
+                #"apns-legacy send: invalid value "com.<U+1B>example" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
+            ),
+            (
+                "feedback --host a --certificate b --purge-list c --topic com.\u{7F}",
+                #"apns-legacy feedback: invalid value "com.<U+7F>" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
+            ),
+            (
+                "purge import --purge-list a --topic com.example/app b",
+                #"apns-legacy purge import: invalid value "com.example/app" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
             ),
             (
                 "purge list",

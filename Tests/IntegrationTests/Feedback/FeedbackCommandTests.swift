@@ -50,6 +50,23 @@ import Testing
         #expect(try scene.knownTopics() == ["com.example.app"])
     }
 
+    @Test func `an HTTP/2 port is named, and nothing of it stays in the spool`() async throws {
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.run(scene.feedback(simulator.pushPort))
+            #expect(run.ending.code == 77)
+            #expect(
+                run.error
+                    == "apns-legacy feedback: com.example.app (production): feedback service "
+                    + "localhost:\(simulator.pushPort) speaks HTTP/2; check the port, for the feedback service usually "
+                    + "2196\n"
+            )
+        }
+        let files = try FileManager.default.contentsOfDirectory(atPath: scene.purgeList + ".spool")
+        #expect(files.filter { !$0.hasSuffix(".lock") }.isEmpty)
+        #expect(try scene.knownTopics().isEmpty)
+    }
+
     @Test func `a future timestamp does not override a registration after the drain`() async throws {
         let (scene, store) = (self.scene, ForgetfulStore())
         store.add([FeedbackTuple(token: try DeviceToken(SendScene.token(1)), failedAt: .max)])
@@ -235,7 +252,7 @@ import Testing
                     "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
                     "--certificate", scene.path("nameless.pem"), "--purge-list", scene.purgeList, "--topic", topic,
                 ])
-                #expect(run.ending.code == 64 && run.error.contains("add --topic BUNDLE-ID"), "\(run.error)")
+                #expect(run.ending.code == 64 && run.error.contains(" for --topic; expected a bundle"), "\(run.error)")
             }
             #expect(store.taken.isEmpty && scene.spooled().isEmpty)
         }

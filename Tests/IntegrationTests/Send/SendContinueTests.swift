@@ -222,14 +222,13 @@ import Testing
         let scene = self.scene
         let results = scene.path("results.jsonl")
         let arguments = try self.writeBatch(.jsonLines) + ["--results", results, "--window", "300"]
-        // The first connection is so slow that a drain would take minutes, and the next ones are not.
-        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
-        let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]
+        // On the first connection, nothing has an outcome from this one on.
+        let faults = [Fault(at: .token(prefix: SendScene.token(200)), .ignore, occurrenceCountMax: 1)]
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
-            try await eventually("some arrive") { simulator.statistics.processedCount > 0 }
+            try await eventually("some arrive") { simulator.statistics.processedCount == 199 }
             child.send(SIGINT)
             try await eventually("the signal is reported") { scene.read("err").contains("Stopping: ") }
             child.sendAnother(SIGINT)

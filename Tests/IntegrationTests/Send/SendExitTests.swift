@@ -2,6 +2,7 @@
 
 import APNSSimulator
 import APNSTestKit
+import APNSWire
 import Foundation
 import NIOCore
 import NIOPosix
@@ -105,6 +106,81 @@ import Testing
         }
     }
 
+    @Test(arguments: ["binary", "http2"], [false, true])
+    func `69 without a connection leaves each line in the results, and the next run sends it`(
+        transport: String,
+        hasJournal: Bool
+    ) async throws {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        let command =
+            [scene.path("good.jsonl"), "--transport", transport, "--give-up-after", "2", "--results", results]
+            + (hasJournal ? ["--journal", scene.path("journal")] : [])
+        let run = try await scene.send(command + ["--host", "gateway.invalid"], port: 1)
+        #expect(run.ending.code == 69 && run.error.contains("3 notifications"), "\(run.error)")
+        #expect(run.error.contains("3 unsent (safe to send again)"), "\(run.error)")
+        let lines = try scene.results()
+        #expect(lines.map(\.line) == [1, 2, 3] && lines.allSatisfy { $0.outcome == "unsent" && $0.attempts == 0 })
+        #expect(lines.allSatisfy { $0.reason?.contains("gateway.invalid cannot be resolved") == true }, "\(lines)")
+        try await SendScene.withGateway { simulator in
+            let port = transport == "http2" ? simulator.pushPort : simulator.gatewayPort
+            let again = try await scene.send(command, port: port)
+            #expect(again.ending.code == 0, "\(again.error)")
+            #expect(try scene.results().map(\.outcome) == ["accepted", "accepted", "accepted"])
+            for device in 1...3 { #expect(try simulator.count(device) == 1) }
+        }
+    }
+
+    @Test(arguments: ["binary", "http2"])
+    func `69 in a large batch does not read all of it, and continues at the first line`(transport: String) async throws
+    {
+        let path = try self.scene.write("large.jsonl", (1...10_000).map { SendScene.line($0) }.joined())
+        let run = try await self.scene.send(
+            [path, "--transport", transport, "--give-up-after", "2", "--results", self.scene.path("results.jsonl")],
+            port: try ReservedPort().number
+        )
+        #expect(run.ending.code == 69 && run.error.contains("before the first line of"), "\(run.error)")
+        let lines = try self.scene.results()
+        #expect(lines.map(\.line) == Array(1...64) && lines.allSatisfy { $0.outcome == "unsent" })
+    }
+
+    @Test(arguments: [1, 3]) func `77 names the protocol of a wrong port, and nothing may have arrived`(
+        connections: Int
+    ) async throws {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        try await SendScene.withGateway { simulator in
+            // The feedback list is not empty, so the service sends a tuple.
+            let device = try DeviceToken(SendScene.token(2))
+            simulator.remove(device)
+            _ = try await scene.send([scene.path("good.jsonl")], port: simulator.gatewayPort)
+            #expect(!simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
+            var ports = [
+                (simulator.pushPort, "speaks HTTP/2; add --transport http2, or connect to the port of the gateway")
+            ]
+            // Only one connection gets the list.
+            if connections == 1 {
+                ports.append((simulator.feedbackPort, "sends feedback tuples; connect to the port of the gateway"))
+            }
+            for (port, text) in ports {
+                let command = [scene.path("good.jsonl"), "--results", results, "--connections", "\(connections)"]
+                let run = try await scene.send(command, port: port)
+                #expect(run.ending.code == 77 && run.error.contains(text), "\(run.error)")
+                #expect(run.error.split(separator: "\n").count == 1, "\(run.error)")
+                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.possibleDuplicate != true })
+            }
+        }
+    }
+
+    @Test func `77 names the feedback port also for a batch of one line and an empty list`() async throws {
+        let path = try self.scene.write("one.jsonl", SendScene.line(1))
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send([path], port: simulator.feedbackPort)
+            #expect(run.ending.code == 77 && run.error.contains("is for sending, not feedback"), "\(run.error)")
+        }
+    }
+
     @Test func `66 says that the input cannot be read`() async throws {
         for path in [self.scene.path("absent.jsonl"), self.scene.folder] {
             let run = try await self.scene.send([path], port: 1)
@@ -129,8 +205,9 @@ import Testing
         let run = try await self.scene.send([self.scene.path("good.jsonl"), "--results", "-"], port: 1)
         #expect(run.ending.code == 69 && run.ending.seconds < 30, "\(run.ending) \(run.error)")
         #expect(run.error.contains("connection to localhost:1 refused; is the gateway running there?"))
-        // Nothing is read before there is a connection.
-        #expect(try run.lines.isEmpty && run.error.contains("Stopped early, "))
+        #expect(
+            try run.lines.map(\.outcome) == ["unsent", "unsent", "unsent"] && run.error.contains("Stopped early, ")
+        )
         let quick = try await self.scene.send([self.scene.path("good.jsonl"), "--give-up-after", "2"], port: 1)
         #expect(quick.ending.code == 69 && quick.ending.seconds < run.ending.seconds)
     }

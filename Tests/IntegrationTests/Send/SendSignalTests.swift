@@ -22,12 +22,13 @@ import Testing
     /// Runs until the gateway has taken some, and then does something with the program.
     func interrupt(
         pace: TransferPace?,
+        faults: [Fault] = [],
         _ arguments: [String],
         _ act: @escaping @Sendable (Child) async throws -> Void
     ) async throws -> SendScene.Run {
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        let faults = pace.map { [Fault(at: .always, .slowReading($0))] } ?? []
+        let faults = faults + (pace.map { [Fault(at: .always, .slowReading($0))] } ?? [])
         return try await SendScene.withGateway(
             faults: faults,
             change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
@@ -65,12 +66,13 @@ import Testing
 
     @Test func `the second signal stops at once and still reports`() async throws {
         let path = try self.writeBatch()
-        // So slow that a drain would take minutes.
-        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
+        // From this one on, nothing has an outcome.
+        let silent = Fault(at: .token(prefix: SendScene.token(50)), .ignore)
         let scene = self.scene
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
-            pace: pace,
+            pace: nil,
+            faults: [silent],
             [path, "--results", scene.path("results.jsonl"), "--summary", "json"]
         ) { child in
             start.withLockedValue { $0 = .now }
