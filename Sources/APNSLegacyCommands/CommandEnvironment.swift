@@ -7,9 +7,9 @@ package import GatewayService
 import Glibc
 package import Logging
 
-/// All that a command has from the process that it runs in, so that a test can run it within its own.
+/// Everything that a command gets from its process, so that tests can run commands in their own process.
 package struct CommandEnvironment: Sendable {
-    /// Its input, results and messages.
+    /// Input, results and messages.
     package var console: Console
     /// The time, in seconds since 1970.
     package var now: @Sendable () -> Int64 = { Int64(time(nil)) }
@@ -21,33 +21,33 @@ package struct CommandEnvironment: Sendable {
     var stops = StopSignals()
     /// Makes what takes log messages, by a label.
     package var logHandler: @Sendable (String) -> any LogHandler = { _ in SwiftLogNoOpLogHandler() }
-    /// Makes what counts; called by a command that serves counts.
+    /// Creates the metrics; called by a command that serves metrics.
     package var metrics: @Sendable () -> GatewayMetrics = { GatewayMetrics() }
     /// The environment variables.
     package var variables: [String: String] = [:]
     /// Checks whether a command that opens this number of connections can start.
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
-    /// What the command did, for `--summary json`.
+    /// The result of the command, for `--summary json`.
     package var summary = CommandSummary()
-    /// The form of the summary.
+    /// The format of the summary.
     package var summaryForm = ReportForm.text
     /// The commit that the program was built from.
     package var commit = "unknown"
-    /// The command line, the name of the program first.
+    /// The command line, starting with the name of the program.
     package var commandLine = ["apns-legacy"]
     /// When progress is shown.
     package var progressTiming = ProgressTiming()
-    /// Ends the process with an exit code, where a command cannot come to its end.
+    /// Exits the process, for a command that cannot return.
     package var exit: @Sendable (Int32) -> Void = { _ in }
 
-    /// The least that a command runs in: without signals, logs and variables.
+    /// Creates a minimal environment: without signals, logs and variables.
     package init(console: Console) { self.console = console }
 
-    /// That of this process.
+    /// The environment of this process.
     ///
     /// - Parameters:
     ///   - commit: the commit that the program was built from.
-    ///   - metrics: makes what counts, and installs it.
+    ///   - metrics: creates and installs the metrics.
     /// - Returns: the environment.
     package static func process(
         commit: String,
@@ -76,7 +76,7 @@ package struct CommandEnvironment: Sendable {
         if self.summaryForm == .text { try self.console.write(text) }
     }
 
-    /// Prints lines that nobody needs to read; with `--summary json` there is only the summary.
+    /// Prints informational lines; with `--summary json`, only the summary is printed.
     func reportLine(_ line: String) {
         if self.summaryForm == .text { self.console.print(line) }
     }
@@ -121,10 +121,10 @@ package struct EarlyStop: Sendable {
 
 /// A command that has everything from an environment, and is done with an exit code.
 package protocol ConsoleCommand: ParsableCommand {
-    /// The words that name it, as in `purge apply`.
+    /// Its name, such as `purge apply`.
     static var words: String { get }
 
-    /// What it writes for programs.
+    /// Its output for programs.
     var reporting: ReportingOptions { get }
 
     /// How it ends at a signal before it has begun; `nil` if signals do what they do by default.
@@ -133,7 +133,7 @@ package protocol ConsoleCommand: ParsableCommand {
     /// Runs the command.
     ///
     /// - Returns: the exit code.
-    /// - Throws: any error, which stands for its exit code and is reported.
+    /// - Throws: any error; it determines the exit code and is reported.
     func run(in environment: CommandEnvironment) async throws -> ExitStatus
 }
 
@@ -143,11 +143,11 @@ extension ConsoleCommand {
 }
 
 extension ApnsLegacyCommand {
-    /// Runs the command that words name.
+    /// Runs the command that a command line names.
     ///
     /// - Parameters:
     ///   - words: the command line without the name of the program.
-    ///   - environment: what the command has from the process.
+    ///   - environment: the input and output of the command.
     /// - Returns: the exit code.
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         do {
@@ -158,7 +158,7 @@ extension ApnsLegacyCommand {
                 environment.commandLine = Array(environment.commandLine.prefix(1)) + words
                 return await command.status(in: environment).rawValue
             }
-            // A command of commands, which shows its help.
+            // A command with subcommands, which prints its help.
             try command.run()
             return ExitStatus.success.rawValue
         } catch {
@@ -166,7 +166,7 @@ extension ApnsLegacyCommand {
         }
     }
 
-    /// Prints what was asked for instead of a command, or says what is wrong with the command line.
+    /// Prints the requested help, or reports what is wrong with the command line.
     private static func end(_ error: any Error, _ words: [String], _ environment: CommandEnvironment) -> Int32 {
         let (code, message) = (Self.exitCode(for: error), Self.message(for: error))
         do {
@@ -187,7 +187,7 @@ extension ApnsLegacyCommand {
         return ExitStatus.usage.rawValue
     }
 
-    /// What is printed for `--help`, `--version` and completion scripts.
+    /// The output of `--help`, `--version` and completion scripts.
     private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
         if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
         if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
@@ -214,7 +214,7 @@ extension ApnsLegacyCommand {
 }
 
 extension ConsoleCommand {
-    /// Runs the command, reports why it failed, and prints the summary for programs.
+    /// Runs the command, reports an error, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
         let environment = environment.prepared(for: Self.words, self.reporting)
         self.beginSignals(in: environment)

@@ -89,7 +89,7 @@ extension BatchSender {
     ///
     /// - Parameters:
     ///   - configuration: where and how.
-    ///   - options: what a batch needs beside that.
+    ///   - options: additional options for a batch.
     ///   - monitor: follows the connections.
     ///   - logger: gets debug messages.
     /// - Throws: as without a monitor.

@@ -131,7 +131,7 @@ extension ErrorResponse {
 }
 
 extension ErrorResponse.Status {
-    /// The name of the code, as in `invalid token`; `nil` for a code that nobody documented.
+    /// The name of the code, as in `invalid token`; `nil` for an undocumented code.
     public var name: String? { self.staticName?.description }
 
     /// ``name`` without an allocation.

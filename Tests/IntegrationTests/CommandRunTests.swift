@@ -4,9 +4,9 @@ import APNSLegacyCommands
 import Foundation
 import Testing
 
-/// Commands that run within this process, each with a console of its own.
+/// Commands that run within this process, each with its own console.
 @Suite(.timeLimit(.minutes(1))) struct CommandRunTests {
-    @Test func `a command reads, prints and says by its console, and returns its exit code`() async throws {
+    @Test func `a command uses its console for input, output and messages, and returns its exit code`() async throws {
         let scene = try SendScene()
         let input = open(try scene.write("tokens", "\(SendScene.token(1))\nxyz\n"), O_RDONLY | O_CLOEXEC)
         defer { close(input) }
@@ -20,7 +20,7 @@ import Testing
         #expect(stats.code == 0 && stats.output.hasPrefix("1 token\n") && stats.error.isEmpty, "\(stats)")
     }
 
-    @Test func `help is printed, a wrong word and a failure are said`() async throws {
+    @Test func `help is printed, and an unknown word and a failure are reported`() async throws {
         let scene = try SendScene()
         let help = try await CommandRun(["purge", "--help"])
         #expect(help.code == 0 && help.output.hasPrefix("Keep a list of dead tokens") && help.error.isEmpty, "\(help)")
@@ -34,7 +34,7 @@ import Testing
 
     @Test func `the time is that of the environment`() async throws {
         let scene = try SendScene()
-        try scene.bury([1])
+        try scene.addDead([1])
         func expire(now: Int64) async throws -> String {
             let words = ["purge", "expire", "--purge-list", scene.purgeList, "--older-than", "1d"]
             return try await CommandRun(words) { $0.now = { now } }.output

@@ -37,7 +37,7 @@ public struct FeedbackConfiguration: Sendable {
     /// That is 7 million tokens of 32 bytes. What was read until then is delivered.
     public var byteCountMax = FeedbackConfiguration.byteCountMaxDefault
 
-    /// Is given the number of bytes of each read, on an event loop; by default nothing is.
+    /// Called with the number of bytes of each read, on an event loop; by default not set.
     package var onRead: (@Sendable (Int) -> Void)?
 
     /// The default of ``byteCountMax``.

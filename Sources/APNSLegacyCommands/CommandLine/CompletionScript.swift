@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A script that completes command lines in a shell, with what the argument parser's script does not do.
+/// A shell completion script, with additions to the script that the argument parser generates.
 struct CompletionScript {
     private let generated: String
 
@@ -17,7 +17,7 @@ struct CompletionScript {
 
         """
 
-    /// The same for a value behind `=`, which readline separates from its option.
+    /// The same for a value after `=`, which readline separates from its option.
     private static let bashWordsWithValues = """
             local cur="${2}"
             local prev="${3}"

@@ -4,18 +4,18 @@ import APNSPayload
 import APNSWire
 import BatchFiles
 
-/// What is wrong with a command line, in one line.
+/// A problem with a command line, in one line.
 struct UsageError: Error, Equatable {
-    /// The words of the command that was meant, such as `purge apply`; empty for the program.
+    /// The name of the intended command, such as `purge apply`; empty for the program.
     var command: String
     /// What is wrong, and what to do.
     var text: String
 
-    /// Finds what is wrong with a command line that the argument parser refused.
+    /// Finds the problem in a command line that the argument parser rejected.
     ///
     /// - Parameters:
     ///   - words: the command line without the name of the program.
-    ///   - message: what the argument parser says.
+    ///   - message: the message of the argument parser.
     ///   - program: the description of the program.
     init(_ words: [String], message: String, _ program: CommandDescription) {
         var scan = CommandLineScan(program)
@@ -25,14 +25,14 @@ struct UsageError: Error, Equatable {
     }
 
     /// - Parameters:
-    ///   - command: the words of the command.
+    ///   - command: the name of the command.
     ///   - text: what is wrong, and what to do.
     init(command: String, text: String) {
         self.command = command
         self.text = text
     }
 
-    /// What the argument parser says, in the words of this program.
+    /// The message of the argument parser, reworded.
     private static func text(of message: String, _ command: String, _ description: CommandDescription) -> String {
         let line = message.split(whereSeparator: \.isNewline).joined(separator: " ")
         if let missing = line.wholeMatch(of: /Missing expected argument '(.+)'/) {
@@ -58,7 +58,7 @@ struct UsageError: Error, Equatable {
     /// The command that shows the help of a command.
     static func help(_ command: String) -> String { "apns-legacy \(command.isEmpty ? "" : command + " ")--help" }
 
-    /// What a value may be.
+    /// The expected form of values.
     private static let expectations = [
         "number": "a number", "bytes": "a number of bytes", "days": "a number of days", "port": "a number",
         "duration": "a number and ms, s, m, h, d or w, such as 30s",
@@ -68,7 +68,7 @@ struct UsageError: Error, Equatable {
         "rate": "a number, a slash and a duration, such as 20/1m", "fraction": "a number from 0 to 1",
     ]
 
-    /// Longer words are cut.
+    /// Longer words are truncated.
     private static let wordCharacterCountMax = 64
 
     /// A word of the command line as errors show it, in quotation marks.
@@ -86,11 +86,11 @@ struct UsageError: Error, Equatable {
 
     /// The message about an invalid value of an option.
     static func invalid(_ value: String, for name: String, valueName: String?, _ values: [String]?) -> String {
-        // A device token is private, also a misspelled one.
+        // A device token is private, even if it is misspelled.
         let isPrivate = valueName == "token"
         let what = isPrivate ? "invalid value for \(name)" : "invalid value \(Self.quoted(value)) for \(name)"
         if let values {
-            // Of numbers, none is nearer than another.
+            // No number is a likely correction of another.
             let isNumber = value.allSatisfy { $0.isNumber || $0 == "." }
             if !isNumber, let near = NearestName.find(value, in: values) {
                 return "\(what); did you mean \"\(near)\"?"
@@ -104,14 +104,14 @@ struct UsageError: Error, Equatable {
     }
 }
 
-/// Reads a command line word by word, and finds the first that the program does not know.
+/// Reads a command line word by word, and finds the first unknown word.
 struct CommandLineScan {
-    /// The words of the command that the line names.
+    /// The words of the command found so far.
     private(set) var path: [String] = []
-    /// That command.
+    /// The command found so far.
     private(set) var command: CommandDescription
     private let program: CommandDescription
-    /// Further words that stand for a command, such as topics of the help.
+    /// Other words allowed in place of a command, such as help topics.
     private let topics: [String]
 
     init(_ program: CommandDescription, topics: [String] = []) {
@@ -167,7 +167,7 @@ struct CommandLineScan {
         if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
             return "\(what); did you mean \"\(near)\"?"
         }
-        // A command of another one is meant, such as apply without purge before it.
+        // The word is a subcommand of another command, such as apply without purge.
         if let other = self.program.all().first(where: { $0.command.commandName == word }) {
             return "\(what); did you mean \"\(other.words.joined(separator: " "))\"?"
         }
@@ -221,14 +221,14 @@ struct CommandLineScan {
         return UsageError.invalid(value, for: name, valueName: option.valueName, values)
     }
 
-    /// Whether a word is several short flags in one, such as `-qv`.
+    /// Whether a word combines several short flags, such as `-qv`.
     private func isCluster(_ word: String) -> Bool {
         guard !word.hasPrefix("--") else { return false }
         return word.dropFirst().allSatisfy { self.command.option("-\($0)")?.kind == .flag }
     }
 
     private func unexpected(_ word: String) -> String {
-        // What an option would begin with may have been left out.
+        // The hyphens of an option may be missing.
         if self.command.option("--\(word)") != nil {
             return "unexpected argument \(UsageError.quoted(word)); did you mean \"--\(word)\"?"
         }

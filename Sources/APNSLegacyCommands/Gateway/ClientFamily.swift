@@ -48,7 +48,7 @@ enum ProviderFile: CaseIterable {
     }
 }
 
-/// The language of an old provider, which decides the format of its certificate and the next steps.
+/// The language of an old provider, which determines the format of its certificate and the next steps.
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     case php, java, ruby, python, node, go, dotnet, c, other
 
@@ -64,7 +64,7 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// Whether many of its clients never read an error response, and lose what they write after a rejection.
+    /// Whether many clients in this language ignore error responses, and lose what they write after a rejection.
     var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
 
     /// Two steps for a newcomer: how to trust the gateway, and where the certificate goes.

@@ -16,7 +16,7 @@ struct PurgeApplyRun {
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onReport: is given the report of a table.
+    ///   - onReport: called with the report of a table.
     init(
         _ command: PurgeApplyCommand,
         _ environment: CommandEnvironment,
@@ -51,7 +51,7 @@ struct PurgeApplyRun {
         let start = ContinuousClock.now
         let report = try await self.run(application, list)
         self.onReport(report)
-        if report.matchedCount == 0 { try self.warnOfScope(list) }
+        if report.matchedCount == 0 { try self.warnAboutScope(list) }
         let summary = PurgeApplySummary(
             report: report,
             table: application.table,
@@ -67,11 +67,11 @@ struct PurgeApplyRun {
             guard report.refusedCount > 0 else { return .success }
             self.console.say("apns-legacy purge apply: \(summary.refusedSentence)")
             return .someRefused
-        case .brake:
-            self.console.say("apns-legacy purge apply: \(summary.brakeSentence)")
-            return .brake
+        case .limitExceeded:
+            self.console.say("apns-legacy purge apply: \(summary.limitSentence)")
+            return .limitExceeded
         case .grown:
-            self.console.say("apns-legacy purge apply: \(summary.grownSentence)")
+            self.console.say("apns-legacy purge apply: \(summary.incompleteSentence)")
             return .tryAgain
         case .interrupted:
             self.console.say(summary.interruptedSentence)
@@ -80,7 +80,7 @@ struct PurgeApplyRun {
         }
     }
 
-    /// Prunes, until all is done or a signal comes.
+    /// Prunes until everything is done or a signal arrives.
     private func run(_ application: TokenTableApplication, _ list: PurgeList) async throws -> TokenTableReport {
         let progress = NIOLockedValueBox(TokenTableProgress())
         let display = self.display { progress.withLockedValue { Self.snapshot($0) } }
@@ -130,8 +130,8 @@ struct PurgeApplyRun {
         return snapshot
     }
 
-    /// Warns if the list has no tokens for the options, so that a wrong option does not look like a clean table.
-    private func warnOfScope(_ list: PurgeList) throws {
+    /// Warns if the list has no tokens for the options; otherwise, a wrong option would look like a clean table.
+    private func warnAboutScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.command.rules, try list.knownScopes())
         let isMeant =
             if case .one(let topic) = rules.topic {
@@ -172,7 +172,7 @@ struct PurgeApplyRun {
             )
         }
         if self.command.rules.registration == .ignored {
-            self.console.say("Warning: devices that registered after the failure are pruned too.")
+            self.console.say("Warning: devices that registered after the failure are also pruned.")
         }
     }
 
@@ -191,7 +191,7 @@ struct PurgeApplyRun {
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
         self.warn()
         let isDryRun = self.command.change.dryRun
-        // Opened, and thus emptied, only after the rules were checked.
+        // Opening the file empties it, so the rules are checked first.
         var file: OutputFile?
         func open(_ path: String) throws -> OutputFile {
             let opened = try file ?? OutputFile(path: path)
@@ -208,7 +208,7 @@ struct PurgeApplyRun {
             try open(path).append(text)
         }
         if !isDryRun, let path = self.command.other.sqlFile { try open(path).synchronize() }
-        if counts.tokenCount + counts.skippedCount == 0 { try self.warnOfScope(list) }
+        if counts.tokenCount + counts.skippedCount == 0 { try self.warnAboutScope(list) }
         let summary = OtherDatabaseSummary(
             tokenCount: counts.tokenCount,
             batchCount: counts.batchCount,
@@ -217,7 +217,7 @@ struct PurgeApplyRun {
         )
         self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        // Standard output has the statements.
+        // Standard output contains the statements.
         if self.command.other.sqlFile == nil, !isDryRun {
             self.console.say(summary.text)
         } else {
@@ -264,7 +264,7 @@ struct PurgeApplyRun {
             self.report(hook, isQuiet: false)
             return .tryAgain
         }
-        if hook.tokenCount == 0 { try self.warnOfScope(list) }
+        if hook.tokenCount == 0 { try self.warnAboutScope(list) }
         self.report(hook, isQuiet: self.command.change.quiet)
         return .success
     }

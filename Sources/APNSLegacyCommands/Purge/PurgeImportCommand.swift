@@ -6,7 +6,7 @@ import BatchFiles
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// `apns-legacy purge import`: puts on the list what others know.
+/// `apns-legacy purge import`: adds dead tokens from other sources.
 struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
@@ -114,7 +114,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
     }
 
-    /// Reads the input, until its end or a signal.
+    /// Reads the input until its end or a signal.
     private func read(
         _ input: SendInput,
         into list: PurgeList,
@@ -168,7 +168,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         return ([parts.joined(separator: ", ")] + skipped).map { $0 + "\n" }.joined()
     }
 
-    /// Whether a reason looks like one, and not like a token or what breaks a terminal.
+    /// Whether a text looks like a reason, and not like a token or text with control characters.
     private static func isPlain(_ reason: String) -> Bool {
         (1...32).contains(reason.utf8.count) && reason.allSatisfy { $0.isASCII && ($0.isLetter || $0 == " ") }
     }

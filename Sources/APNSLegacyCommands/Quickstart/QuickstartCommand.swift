@@ -60,7 +60,7 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
 
 /// One run of the quick start.
 struct QuickstartRun {
-    /// One line of the results file, as far as it is shown.
+    /// The shown part of a line of the results file.
     private struct Result: Decodable {
         var line: Int
         var id: String?

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// What the program says of a command line that it does not understand: one line, with what to do.
+/// The errors for invalid command lines: one line, with what to do.
 @Suite(.timeLimit(.minutes(2))) struct UsageErrorTests {
     @Test(
         arguments: [
@@ -19,7 +19,7 @@ import Testing
             ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
         ]
-    ) func `a misspelled command is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled command gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -57,7 +57,7 @@ import Testing
                 #"apns-legacy send: unexpected argument "host"; did you mean "--host"?"#
             ),
         ]
-    ) func `a misspelled option is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled option gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -111,7 +111,7 @@ import Testing
                 #"apns-legacy purge import: missing argument <input>; see "apns-legacy purge import --help""#
             ),
         ]
-    ) func `a wrong value is answered with what is expected`(_ words: String, _ line: String) async throws {
+    ) func `the error for an invalid value names the expected form`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func `usage errors are JSON too where messages are`() async throws {
+    @Test func `with messages in JSON, usage errors are JSON, too`() async throws {
         for words in [["send", "--cert", "a", "--log-format", "json"], ["send", "--log-format=json", "--cert", "a"]] {
             let run = try await CommandRun(words)
             #expect(run.code == 64 && run.output.isEmpty)
