@@ -19,7 +19,7 @@ package struct CommandEnvironment: Sendable {
     package var resetSignals: @Sendable () -> Void = {}
     /// Counts the requests to stop the command.
     var stops = StopSignals()
-    /// Makes what takes log messages, by a label.
+    /// Creates the log handler for a label.
     package var logHandler: @Sendable (String) -> any LogHandler = { _ in SwiftLogNoOpLogHandler() }
     /// Creates the metrics; called by a command that serves metrics.
     package var metrics: @Sendable () -> GatewayMetrics = { GatewayMetrics() }
@@ -54,7 +54,7 @@ package struct CommandEnvironment: Sendable {
         metrics: @escaping @Sendable () -> GatewayMetrics
     ) -> CommandEnvironment {
         ProcessSignals.begin()
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
+        // If the reader of the results goes away, that is an error to report, not a reason to die silently.
         signal(SIGPIPE, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
         environment.receiveSignals = { ProcessSignals.receive($0, $1) }
@@ -71,7 +71,7 @@ package struct CommandEnvironment: Sendable {
         return environment
     }
 
-    /// Prints what a command did for people; with `--summary json` there is only the summary.
+    /// Prints results as text; with `--summary json`, only the summary is printed.
     func report(_ text: String) throws {
         if self.summaryForm == .text { try self.console.write(text) }
     }
@@ -119,7 +119,7 @@ package struct EarlyStop: Sendable {
     static let server = EarlyStop(text: "stopped by a signal before it was ready", status: .success)
 }
 
-/// A command that has everything from an environment, and is done with an exit code.
+/// A command that gets everything from an environment, and returns an exit code.
 package protocol ConsoleCommand: ParsableCommand {
     /// Its name, such as `purge apply`.
     static var words: String { get }

@@ -168,7 +168,7 @@ package struct Console: Sendable {
         return unsafe poll(&descriptor, 1, 0) == 0
     }
 
-    /// Makes the name of the program red where a line reports an error on a terminal.
+    /// Makes the program name red in an error line on a terminal.
     private func colored(_ line: String) -> String {
         let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"
         guard self.hasColors, self.isTerminal, line.hasPrefix(name) else { return line }

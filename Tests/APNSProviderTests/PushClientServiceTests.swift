@@ -70,7 +70,12 @@ struct PushClientServiceTests {
                 return
             }
             #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
-            await #expect(throws: ProviderError.self) { try await running }
+            do {
+                try await running
+                Issue.record("The client did not report the failure.")
+            } catch {
+                #expect(error is ProviderError)
+            }
         }
     }
 

@@ -10,7 +10,7 @@ import Testing
     /// The numbers of requests that signals at these times are.
     private static func numbers(_ milliseconds: [Int]) -> [Int?] {
         let stops = StopSignals()
-        return milliseconds.map { stops.note(15, at: Self.start + .milliseconds($0)) }
+        return milliseconds.map { stops.receive(15, at: Self.start + .milliseconds($0)) }
     }
 
     @Test func `signals that come together are one request`() {
@@ -25,7 +25,7 @@ import Testing
     @Test func `the count is that of requests`() {
         let stops = StopSignals()
         #expect(stops.count == 0)
-        for time in [0, 3, 600] { stops.note(2, at: Self.start + .milliseconds(time)) }
+        for time in [0, 3, 600] { stops.receive(2, at: Self.start + .milliseconds(time)) }
         #expect(stops.count == 2)
     }
 }

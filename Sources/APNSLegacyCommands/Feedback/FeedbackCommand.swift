@@ -99,7 +99,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
         return .before("the service was asked")
     }
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// Checks the options before any file is read.

@@ -68,7 +68,7 @@ struct GatewayRunCommand: GatewaySubcommand {
         environment.receiveSignals([SIGTERM, SIGINT, SIGHUP]) { [stops = environment.stops] signal in
             if signal == SIGHUP {
                 continuation.yield(.reload)
-            } else if stops.note(signal) != nil {
+            } else if stops.receive(signal) != nil {
                 continuation.yield(.end)
             }
         }

@@ -26,7 +26,7 @@ extension CommandEnvironment {
     func stopRequests(_ kinds: [CInt] = [SIGINT, SIGTERM]) -> AsyncStream<Int> {
         let (requests, continuation) = AsyncStream.makeStream(of: Int.self)
         self.receiveSignals(kinds) { [stops] signal in
-            if let number = stops.note(signal) { continuation.yield(number) }
+            if let number = stops.receive(signal) { continuation.yield(number) }
         }
         return requests
     }
@@ -88,7 +88,7 @@ extension CommandEnvironment {
     func endSignals(_ status: ExitStatus) {
         self.receiveSignals([]) { [stops, exit] signal in
             // The first signal may be the one that ended the command.
-            if let number = stops.note(signal), number > 1 { exit(status.rawValue) }
+            if let number = stops.receive(signal), number > 1 { exit(status.rawValue) }
         }
     }
 }

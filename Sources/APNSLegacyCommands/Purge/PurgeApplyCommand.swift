@@ -32,7 +32,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
 
     package var earlyStop: EarlyStop? { .before("anything was changed") }
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// Checks the combination of options.

@@ -229,7 +229,7 @@ struct PurgeApplyRun {
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
         if lock != nil {
-            let requests = self.environment.stopRequests(Self.heededSignals)
+            let requests = self.environment.stopRequests(Self.stopSignals)
             Task {
                 for await number in requests {
                     let isFirst = number == 1
@@ -269,8 +269,8 @@ struct PurgeApplyRun {
         return .success
     }
 
-    /// The signals that stop the command first, without those that are ignored, as under `nohup`.
-    private static var heededSignals: [CInt] { [SIGINT, SIGTERM, SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
+    /// The signals that stop the command, except for those that are ignored, such as under `nohup`.
+    private static var stopSignals: [CInt] { [SIGINT, SIGTERM, SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
 
     private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(

@@ -134,14 +134,14 @@ struct PurgeImportCommand: PurgeSubcommand {
         }
         defer { display.end() }
         let reaction = StopReaction(
-            first: "Stopping: what was read is put on the list; a second signal stops at once.",
+            first: "Stopping: entries read so far are added to the list; a second signal stops at once.",
             last: "stopped at once; run the same command again"
         )
         return try await environment.stoppable(Self.words, reaction) { [stops = environment.stops] in
             try await environment.blocking {
                 var importing = importing
                 return try importing.read(input, into: list, onProblem: badLines.add) { line in
-                    // Not for each line, since that would cost as much as reading it.
+                    // Checking at each line would cost as much as reading it.
                     guard line.isMultiple(of: 256) else { return true }
                     lineCount.withLockedValue { $0 = UInt64(line) }
                     return stops.count == 0

@@ -48,7 +48,7 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
 
     package var earlyStop: EarlyStop? { self.stay ? .server : nil }
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {

@@ -41,7 +41,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
 
     package var earlyStop: EarlyStop? { .before("anything was sent") }
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// Checks what can be checked before anything is read.

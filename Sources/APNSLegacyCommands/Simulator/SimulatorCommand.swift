@@ -119,16 +119,16 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let manager = ServiceManager(environment.variables)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
-                // Before the line is printed, after which a signal may come.
+                // Comes before the line is printed, since a signal may follow it.
                 let stops = environment.stopRequests()
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
-                manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
+                manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
-                manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)

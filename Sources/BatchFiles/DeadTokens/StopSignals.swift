@@ -33,7 +33,7 @@ package final class StopSignals: Sendable {
     ///   - now: when it came.
     /// - Returns: the number of requests including this one; `nil` if the signal belongs to the first one.
     @discardableResult
-    package func note(_ signal: CInt, at now: ContinuousClock.Instant = .now) -> Int? {
+    package func receive(_ signal: CInt, at now: ContinuousClock.Instant = .now) -> Int? {
         let (count, onSignal) = self.state.withLockedValue { state -> (Int?, @Sendable () -> Void) in
             let firstTime = state.firstTime ?? now
             guard state.count == 0 || now - firstTime >= Self.joinedDuration else { return (nil, {}) }
@@ -46,6 +46,6 @@ package final class StopSignals: Sendable {
         return count
     }
 
-    /// What to do at a request, in place of what was to be done before.
-    func whenNoted(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
+    /// Sets what is called at a request.
+    func setHandler(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
 }

@@ -62,7 +62,7 @@ import Testing
         #expect(failed.level == .error && failed.line == 3 && failed.text == text)
     }
 
-    @Test func `JSON is one line, whatever the text has`() {
+    @Test func `JSON is one line for any text`() {
         var message = ConsoleMessage("a \"text\"\n\u{1B}[31m", .notice)
         message.fields = [("push.connection.id", "1\n2")]
         let json = message.json(command: "send")

@@ -54,7 +54,7 @@ import Testing
         #expect(Self.line([(0, exact)]).plainText.contains(" of \(total.grouped)"))
     }
 
-    @Test func `the rate is that of the last seconds`() {
+    @Test func `the rate is measured over the last seconds`() {
         let slow = (0...60).map { (seconds: $0, snapshot: Self.snapshot(UInt64($0 * 10))) }
         let quick = (61...65).map { (seconds: $0, snapshot: Self.snapshot(UInt64(600 + ($0 - 60) * 1000))) }
         #expect(Self.line(slow).plainText.contains(" 10/s"))

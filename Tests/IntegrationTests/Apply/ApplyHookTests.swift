@@ -57,7 +57,7 @@ import Testing
         #expect(!screen.contains("10 tokens\n") && screen.contains("stopped the command in batch 2"), "\(screen)")
     }
 
-    @Test func `a second signal ends a hook that does not mind the first`() async throws {
+    @Test func `a second signal ends a hook that ignores the first`() async throws {
         let (program, hook) = try await self.start(self.hook("trap '' TERM INT; "))
         program.send(SIGTERM)
         // Two that come at once are one request.

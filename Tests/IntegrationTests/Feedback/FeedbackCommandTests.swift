@@ -352,7 +352,7 @@ import Testing
         #expect(screen.contains("\ncom.example.app (production): 3 dead tokens") && !screen.contains("bytes read"))
     }
 
-    @Test func `75 names the process that drains already, and it goes on undisturbed`() async throws {
+    @Test func `a concurrent drain exits with 75 and names the first process, which continues`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let streams = Child.Streams(error: scene.path("first"))
