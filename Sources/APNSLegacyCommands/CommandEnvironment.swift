@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import ArgumentParser
+import BatchFiles
 import FoundationEssentials
 package import GatewayService
 import Glibc
 package import Logging
-package import UnixSignals
 
 /// Everything that a command gets from its process, so that tests can run commands in their own process.
 package struct CommandEnvironment: Sendable {
@@ -13,8 +13,12 @@ package struct CommandEnvironment: Sendable {
     package var console: Console
     /// The time, in seconds since 1970.
     package var now: @Sendable () -> Int64 = { Int64(time(nil)) }
-    /// The signals of some kinds that arrive from now on, as an endless stream.
-    package var signals: @Sendable ([UnixSignal]) async -> AsyncStream<UnixSignal> = { _ in AsyncStream { _ in } }
+    /// Passes signals of some kinds to a function, in place of the one before, besides those that ask to stop.
+    package var receiveSignals: @Sendable ([CInt], @escaping @Sendable (CInt) -> Void) -> Void = { _, _ in }
+    /// Has the signals that ask to stop do what they do by default.
+    package var resetSignals: @Sendable () -> Void = {}
+    /// Counts the requests to stop the command.
+    var stops = StopSignals()
     /// Creates the log handler for a label.
     package var logHandler: @Sendable (String) -> any LogHandler = { _ in SwiftLogNoOpLogHandler() }
     /// Creates the metrics; called by a command that serves metrics.
@@ -49,10 +53,12 @@ package struct CommandEnvironment: Sendable {
         commit: String,
         metrics: @escaping @Sendable () -> GatewayMetrics
     ) -> CommandEnvironment {
+        ProcessSignals.begin()
         // If the reader of the results goes away, that is an error to report, not a reason to die silently.
         signal(SIGPIPE, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
-        environment.signals = { await Self.trap($0) }
+        environment.receiveSignals = { ProcessSignals.receive($0, $1) }
+        environment.resetSignals = { ProcessSignals.end() }
         environment.logHandler = { StreamLogHandler.standardError(label: $0) }
         environment.metrics = metrics
         environment.commit = commit
@@ -63,16 +69,6 @@ package struct CommandEnvironment: Sendable {
         environment.requireConnections = { try ProcessResources.require(connectionCount: $0) }
         environment.exit = { _exit($0) }
         return environment
-    }
-
-    /// Redirects the signals to a stream.
-    private static func trap(_ kinds: [UnixSignal]) async -> AsyncStream<UnixSignal> {
-        let signals = await UnixSignalsSequence(trapping: kinds)
-        let (stream, continuation) = AsyncStream.makeStream(of: UnixSignal.self)
-        // The task ends with the stream; the stream has a type that tests can create, too.
-        let task = Task { for await signal in signals { continuation.yield(signal) } }
-        continuation.onTermination = { _ in task.cancel() }
-        return stream
     }
 
     /// Prints results as text; with `--summary json`, only the summary is printed.
@@ -89,6 +85,7 @@ package struct CommandEnvironment: Sendable {
     fileprivate func prepared(for words: String, _ options: ReportingOptions) -> CommandEnvironment {
         var environment = self
         environment.summary = CommandSummary()
+        environment.stops = StopSignals()
         environment.summaryForm = options.summary
         environment.console.command = words
         environment.console.messageForm = options.logFormat
@@ -107,6 +104,21 @@ package struct CommandEnvironment: Sendable {
     }
 }
 
+/// How a command ends at a signal that comes before it has begun.
+package struct EarlyStop: Sendable {
+    /// What is reported.
+    package var text: String
+    package var status = ExitStatus.tryAgain
+
+    /// Says that nothing was done yet, such as `anything was sent`.
+    static func before(_ text: String) -> EarlyStop {
+        EarlyStop(text: "stopped by a signal before \(text); run the same command again")
+    }
+
+    /// Says that a server was not ready yet.
+    static let server = EarlyStop(text: "stopped by a signal before it was ready", status: .success)
+}
+
 /// A command that gets everything from an environment, and returns an exit code.
 package protocol ConsoleCommand: ParsableCommand {
     /// Its name, such as `purge apply`.
@@ -114,6 +126,9 @@ package protocol ConsoleCommand: ParsableCommand {
 
     /// Its output for programs.
     var reporting: ReportingOptions { get }
+
+    /// How it ends at a signal before it has begun; `nil` if signals do what they do by default.
+    var earlyStop: EarlyStop? { get }
 
     /// Runs the command.
     ///
@@ -124,6 +139,7 @@ package protocol ConsoleCommand: ParsableCommand {
 
 extension ConsoleCommand {
     package static var words: String { Self.configuration.commandName ?? "" }
+    package var earlyStop: EarlyStop? { nil }
 }
 
 extension ApnsLegacyCommand {
@@ -205,19 +221,45 @@ extension ConsoleCommand {
     /// Runs the command, reports an error, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
         let environment = environment.prepared(for: Self.words, self.reporting)
+        self.beginSignals(in: environment)
         var status: ExitStatus
         do {
             status = try await self.run(in: environment)
+            environment.endSignals(status)
         } catch {
             let failure = CommandFailure(error)
+            environment.endSignals(failure.status)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
             status = failure.status
         }
-        if let text = environment.console.lastError, status.isFailure { environment.summary.set("error", text) }
-        if self.reporting.summary == .json {
-            environment.console.print(environment.summary.json(command: Self.words, status))
+        return environment.writeSummary(status)
+    }
+
+    /// Ends the process at a signal that comes before the command listens.
+    private func beginSignals(in environment: CommandEnvironment) {
+        guard let stop = self.earlyStop else { return environment.resetSignals() }
+        let words = Self.words
+        environment.receiveSignals([]) { _ in
+            environment.console.briefly { console in
+                console.say("apns-legacy \(words): \(stop.text)")
+                _ = environment.writeSummary(stop.status)
+            }
+            environment.exit(stop.status.rawValue)
         }
-        return environment.console.withPrintFailure(status)
+    }
+}
+
+extension CommandEnvironment {
+    /// Prints the summary for programs, and reports results that could not be written.
+    ///
+    /// - Parameter status: the exit code of the command.
+    /// - Returns: the exit code of the process.
+    fileprivate func writeSummary(_ status: ExitStatus) -> ExitStatus {
+        if let text = self.console.lastError, status.isFailure { self.summary.set("error", text) }
+        if self.summaryForm == .json {
+            self.console.print(self.summary.json(command: self.console.command, status))
+        }
+        return self.console.withPrintFailure(status)
     }
 }
 

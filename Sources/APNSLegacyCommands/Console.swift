@@ -190,6 +190,12 @@ package struct Console: Sendable {
 
     private static let briefDuration = DispatchTimeInterval.seconds(1)
 
+    /// Whether a message would wait, because nobody reads the ones before it.
+    var isUnread: Bool {
+        var descriptor = pollfd(fd: self.error, events: Int16(POLLOUT), revents: 0)
+        return unsafe poll(&descriptor, 1, 0) == 0
+    }
+
     /// Makes the program name red in an error line on a terminal.
     private func colored(_ line: String) -> String {
         let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"

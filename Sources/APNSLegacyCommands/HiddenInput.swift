@@ -94,6 +94,7 @@ final class HiddenInput {
             guard count > 0, unsafe read(self.signalInput, &number, 1) == 1 else { return }
             self.show()
             // With the old actions restored, this ends or stops the process.
+            ProcessSignals.change(SIG_UNBLOCK, [CInt(number)])
             raise(CInt(number))
             self.hide()
             didContinue()

@@ -11,7 +11,8 @@ import Glibc
 /// runs on event loops, so it never blocks: a ``SendReader`` reads the lines, and ``SendFiles`` writes the results.
 package struct BatchSendState: ~Copyable {
     private let input: SendInput
-    /// The source of lines.
+    private let hasContent: Bool
+    /// Where lines come from.
     let reader: SendReader
     private var block: SendBlock?
     /// The index of the next line of the block, and of the next problem among its invalid lines.
@@ -53,9 +54,9 @@ package struct BatchSendState: ~Copyable {
     ///
     /// - Parameters:
     ///   - input: the batch.
-    ///   - reader: reads lines from the input.
-    ///   - results: records the outcomes.
-    ///   - policy: whether lines that an earlier run may have written are sent again.
+    ///   - batch: its beginning, and what makes lines of it.
+    ///   - results: take the outcomes.
+    ///   - policy: whether what may have been written by an earlier run is sent again.
     ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
     ///   - isDead: returns whether a token is dead, so that its lines are not sent.
     ///   - onRejectedToken: called for each token that is rejected as invalid or dead, with the time of its death in
@@ -65,7 +66,7 @@ package struct BatchSendState: ~Copyable {
     ///   - onBadLine: called for each line that cannot be read.
     package init(
         input: SendInput,
-        reader: consuming BatchReader,
+        batch: consuming OpenedBatch,
         results: consuming SendResults,
         policy: DeliveryPolicy,
         suppressesRejectedTokens: Bool,
@@ -76,10 +77,11 @@ package struct BatchSendState: ~Copyable {
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
+        self.hasContent = batch.readByteCount > 0
         let resendsDoubted = policy == .atLeastOnce
         self.reader = SendReader(
             input,
-            reader,
+            batch,
             past: results.past,
             sendsDoubted: resendsDoubted,
             isDead: isDead
@@ -103,7 +105,8 @@ package struct BatchSendState: ~Copyable {
             fraction: self.input.byteCountTotal.map { total in
                 total == 0 ? 1 : min(1, Double(position.byteCount) / Double(total))
             },
-            openCount: self.sentCount - self.settledCount
+            openCount: self.sentCount - self.settledCount,
+            hasContent: self.hasContent
         )
     }
 
@@ -211,6 +214,7 @@ package struct BatchSendState: ~Copyable {
     ///
     /// - Returns: whether more lines may come.
     mutating func skipLines() -> Bool {
+        if self.input.isAbandoned { self.isEnded = true }
         while true {
             switch self.findLine() {
             case .found: self.sentCount += 1

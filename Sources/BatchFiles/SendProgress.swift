@@ -14,6 +14,8 @@ package struct SendProgress: Sendable {
     package var fraction: Double?
     /// The number of notifications that were given to a connection and have no outcome yet.
     package var openCount: UInt64
+    /// Whether the input has any bytes, after decompression.
+    package var hasContent = true
 }
 
 /// A position in a batch between two of its records.

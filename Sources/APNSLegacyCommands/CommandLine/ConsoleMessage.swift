@@ -80,7 +80,8 @@ package struct ConsoleMessage: Sendable, Equatable {
     package init(line: String, command: String) {
         if let text = Self.errorText(of: line, command: command) {
             self = Self(line: text, command: "-")
-            if self.level == .info { self.level = .error }
+            // An invalid line for which the run failed is an error, too.
+            if self.level == .info || self.line != nil, !text.contains(": warning: ") { self.level = .error }
             return
         }
         for prefix in ["Warning: ", "warning: "] where line.hasPrefix(prefix) {
@@ -88,7 +89,10 @@ package struct ConsoleMessage: Sendable, Equatable {
             return
         }
         self.init(line)
-        if line.contains(": warning: ") || Self.warningBeginnings.contains(where: line.hasPrefix) {
+        // What has a line is wrong there.
+        if self.line != nil || [": warning: ", " more invalid line"].contains(where: { line.contains($0) })
+            || Self.warningBeginnings.contains(where: line.hasPrefix)
+        {
             self.level = .warning
         }
     }

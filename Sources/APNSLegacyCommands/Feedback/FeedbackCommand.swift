@@ -94,6 +94,11 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? {
+        guard self.every == nil else { return .server }
+        return .before("the service was asked")
+    }
+
     /// Creates a command for the argument parser.
     public init() {}
 

@@ -3,10 +3,10 @@
 import APNSFeedback
 import APNSWire
 import BatchFiles
+import Dispatch
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
-import UnixSignals
 
 /// One run of `apns-legacy feedback`.
 struct FeedbackRun {
@@ -104,34 +104,24 @@ struct FeedbackRun {
             // A daemon that is stopped has no drain whose exit code it could report.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
-        // Set up before anything is read: an earlier signal would end the process without a summary.
-        let signals = await self.environment.signals([.sigint, .sigterm])
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                try await poller.run()
-                return true
+        let reaction = StopReaction(
+            first: "Stopping: a list that is being read is finished first; a second signal stops at once.",
+            onFirst: { poller.finish() },
+            last: "stopped at once; what was read is in the spool; run the same command again",
+            endDuration: Self.endDuration
+        )
+        try await self.environment.stoppable("feedback", reaction) {
+            // The second signal cancels it, and each list says how far it was read.
+            do { try await poller.run() } catch is CancellationError {}
+            if self.environment.stops.count > 1 {
+                self.console.say("Stopped at once: what was read is in the spool; the next run continues.")
             }
-            group.addTask {
-                var count = 0
-                for await _ in signals {
-                    count += 1
-                    guard count == 1 else {
-                        self.console.say("Stopping at once; what was read is in the spool, and the next run continues.")
-                        return true
-                    }
-                    self.console.say(
-                        "Stopping: a list that is being read is finished first; a second signal stops at once."
-                    )
-                    poller.finish()
-                }
-                return false
-            }
-            // A second signal also ends the current drain.
-            while let isOver = try await group.next(), !isOver {}
-            group.cancelAll()
         }
         return worst.withLockedValue { $0 }
     }
+
+    /// How long a drain may take to end at the second signal, which includes what was read being put on the list.
+    private static let endDuration = DispatchTimeInterval.seconds(5)
 
     private var silence: Duration { (self.command.silence ?? FeedbackCommand.silenceDefault).duration }
 

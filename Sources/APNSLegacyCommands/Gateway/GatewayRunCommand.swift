@@ -2,10 +2,11 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import GatewayService
+import Glibc
 import Logging
 import NIOCore
-import UnixSignals
 
 /// `apns-legacy gateway run`: accepts notifications in the binary protocol and delivers them over HTTP/2.
 struct GatewayRunCommand: GatewaySubcommand {
@@ -40,6 +41,8 @@ struct GatewayRunCommand: GatewaySubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .server }
+
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
         let configuration = try self.file.configuration(environment)
@@ -61,8 +64,14 @@ struct GatewayRunCommand: GatewaySubcommand {
             version: ApnsLegacyCommand.configuration.version,
             logger: logger
         ) { try self.file.configuration(environment) }
-        let signals = await environment.signals([.sigterm, .sigint, .sighup])
-        let requests = signals.map { $0 == .sighup ? Gateway.Request.reload : .end }
+        let (requests, continuation) = AsyncStream.makeStream(of: Gateway.Request.self)
+        environment.receiveSignals([SIGTERM, SIGINT, SIGHUP]) { [stops = environment.stops] signal in
+            if signal == SIGHUP {
+                continuation.yield(.reload)
+            } else if stops.receive(signal) != nil {
+                continuation.yield(.end)
+            }
+        }
         let result: Result<Int, any Error>
         do {
             let manager = ServiceManager(environment.variables)

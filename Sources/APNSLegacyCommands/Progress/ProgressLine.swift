@@ -109,11 +109,25 @@ struct ProgressLine: Sendable {
     private func countText(_ style: Style) -> String {
         var text = Self.text(self.snapshot.count, style.isCompact)
         if style.hasTotal, let total = self.snapshot.total {
-            let sign = if case .estimated = total { "~" } else { "" }
-            text += " of " + sign + Self.text(total.count, style.isCompact)
+            text += " of "
+            switch total {
+            case .exact(let count): text += Self.text(count, style.isCompact)
+            case .estimated(let count):
+                text += "~" + Self.text(Self.rounded(count, atLeast: self.snapshot.count), style.isCompact)
+            }
         }
         if let unit = self.snapshot.unit { text += " " + unit }
         return text
+    }
+
+    /// An estimate to three digits, which is not less than what is done.
+    private static func rounded(_ number: UInt64, atLeast countMin: UInt64) -> UInt64 {
+        var unit: UInt64 = 1
+        while number / unit >= 1000 { unit *= 10 }
+        let rest = number % unit
+        let floor = number - rest
+        if rest < unit - rest, floor >= countMin { return floor }
+        return rest == 0 ? number : floor.saturating(adding: unit)
     }
 
     private var secondsLeft: Double? {

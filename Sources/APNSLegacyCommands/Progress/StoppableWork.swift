@@ -2,44 +2,93 @@
 
 import BatchFiles
 import Dispatch
-import UnixSignals
+import Glibc
+
+/// How a command reacts to requests to stop: the first one asks it to end in order, the second one to end at once.
+struct StopReaction: Sendable {
+    /// What is reported at the first request; `nil` for nothing.
+    var first: String?
+    /// Begins to end the work in order.
+    var onFirst: @Sendable () -> Void = {}
+    /// What is reported if the process ends before the work does.
+    var last: String
+    /// How long the work may take to end after the second request.
+    var endDuration = DispatchTimeInterval.milliseconds(0)
+}
 
 extension CommandEnvironment {
-    /// Runs blocking work that signals can stop: the first asks it to finish early, the second ends the process.
+    /// How long work may take to end if it may be waiting for a reader of its messages.
+    private static let unreadEndDuration = DispatchTimeInterval.milliseconds(300)
+
+    /// The requests to stop that come from now on, by their numbers.
+    ///
+    /// - Parameter kinds: the signals that are requests.
+    func stopRequests(_ kinds: [CInt] = [SIGINT, SIGTERM]) -> AsyncStream<Int> {
+        let (requests, continuation) = AsyncStream.makeStream(of: Int.self)
+        self.receiveSignals(kinds) { [stops] signal in
+            if let number = stops.receive(signal) { continuation.yield(number) }
+        }
+        return requests
+    }
+
+    /// Runs work that signals can stop.
     ///
     /// - Parameters:
     ///   - words: the command, as in `purge apply`.
-    ///   - reaction: the message after the first signal.
-    ///   - work: receives the signals, and checks them from time to time.
+    ///   - reaction: what to report and to do.
+    ///   - work: is cancelled at the second request.
     /// - Returns: what the work returns.
     /// - Throws: what the work throws.
     func stoppable<Value: Sendable>(
         _ words: String,
-        _ reaction: String,
-        _ work: @escaping @Sendable (StopSignals) throws -> Value
+        _ reaction: StopReaction,
+        _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        let stops = StopSignals()
-        let signals = await self.signals([.sigint, .sigterm])
-        let (console, exit) = (self.console, self.exit)
-        let reacting = Task {
-            for await signal in signals {
-                stops.receive(signal.rawValue)
-                guard stops.count > 1 else {
-                    console.briefly { $0.say(reaction) }
-                    continue
+        let requests = self.stopRequests()
+        let working = Task { try await work() }
+        // Until the process ends: to report the end may take long, too.
+        Task {
+            for await number in requests {
+                guard number == 1 else {
+                    self.endSoon("apns-legacy \(words): \(reaction.last)", reaction.endDuration)
+                    return working.cancel()
                 }
-                console.briefly { console in
-                    console.endBar()
-                    console.say("apns-legacy \(words): stopped at once; run the same command again")
-                }
-                exit(ExitStatus.tryAgain.rawValue)
+                if let text = reaction.first { self.console.briefly { $0.say(text) } }
+                reaction.onFirst()
             }
         }
-        defer { reacting.cancel() }
-        return try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue(label: "apns-legacy.work").async {
-                continuation.resume(with: Result { try work(stops) })
+        return try await working.value
+    }
+
+    /// Runs work that blocks its thread, on a thread of its own.
+    func blocking<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue(label: "apns-legacy.work").async { continuation.resume(with: Result { try work() }) }
+        }
+    }
+
+    /// Ends the process if it has not ended by itself after a time.
+    private func endSoon(_ line: String, _ duration: DispatchTimeInterval) {
+        let isUnread = self.console.isUnread
+        // A queue of its own has a thread of its own, also where all others are held up.
+        DispatchQueue(label: "apns-legacy.end").asyncAfter(
+            deadline: .now() + (isUnread ? Self.unreadEndDuration : duration)
+        ) {
+            if !isUnread {
+                self.console.briefly { console in
+                    console.endBar()
+                    console.say(line)
+                }
             }
+            self.exit(ExitStatus.tryAgain.rawValue)
+        }
+    }
+
+    /// Decides what signals do once the command has its exit code: the process only has to print what it found.
+    func endSignals(_ status: ExitStatus) {
+        self.receiveSignals([]) { [stops, exit] signal in
+            // The first signal may be the one that ended the command.
+            if let number = stops.receive(signal), number > 1 { exit(status.rawValue) }
         }
     }
 }

@@ -30,6 +30,8 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .before("anything was changed") }
+
     /// Creates a command for the argument parser.
     public init() {}
 

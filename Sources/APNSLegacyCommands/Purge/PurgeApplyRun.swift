@@ -5,7 +5,6 @@ import BatchFiles
 import Glibc
 import NIOConcurrencyHelpers
 import TokenStore
-import UnixSignals
 
 /// One run of `apns-legacy purge apply`.
 struct PurgeApplyRun {
@@ -86,13 +85,18 @@ struct PurgeApplyRun {
         let progress = NIOLockedValueBox(TokenTableProgress())
         let display = self.display { progress.withLockedValue { Self.snapshot($0) } }
         defer { display?.end() }
-        let reaction = "Stopping after this batch of rows; a second signal stops at once."
-        return try await self.environment.stoppable("purge apply", reaction) { stops in
-            try application.run(list) { report in
-                self.warnOfZones(report)
-            } onProgress: { current in
-                progress.withLockedValue { $0 = current }
-                return stops.count == 0
+        let reaction = StopReaction(
+            first: "Stopping after this batch of rows; a second signal stops at once.",
+            last: "stopped at once; run the same command again"
+        )
+        return try await self.environment.stoppable("purge apply", reaction) { [stops = self.environment.stops] in
+            try await self.environment.blocking {
+                try application.run(list) { report in
+                    self.warnOfZones(report)
+                } onProgress: { current in
+                    progress.withLockedValue { $0 = current }
+                    return stops.count == 0
+                }
             }
         }
     }
@@ -224,24 +228,26 @@ struct PurgeApplyRun {
 
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
-        let stops = StopSignals()
-        let signals = await self.environment.signals(lock == nil ? [] : Self.stopSignals)
-        async let _: Void = {
-            for await signal in signals {
-                stops.receive(signal.rawValue)
-                let isFirst = stops.count == 1
-                self.console.say(
-                    isFirst
-                        ? "Stopping: the command gets the signal; a second signal kills it."
-                        : "Stopping at once: killing the command."
-                )
+        if lock != nil {
+            let requests = self.environment.stopRequests(Self.stopSignals)
+            Task {
+                for await number in requests {
+                    let isFirst = number == 1
+                    self.console.briefly { console in
+                        console.say(
+                            isFirst
+                                ? "Stopping: the command gets the signal; a second signal kills it."
+                                : "Stopping at once: killing the command."
+                        )
+                    }
+                }
             }
-        }()
+        }
         var hook = PurgeHook(
             command,
             deadline: self.command.other.execDeadline.map { .seconds($0.seconds) },
             lock: lock,
-            signals: stops
+            signals: self.environment.stops
         )
         let tokenCount = NIOLockedValueBox<UInt64>(0)
         let display = self.display("tokens", tokenCount)
@@ -264,13 +270,7 @@ struct PurgeApplyRun {
     }
 
     /// The signals that stop the command, except for those that are ignored, such as under `nohup`.
-    private static var stopSignals: [UnixSignal] {
-        [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
-            var action = sigaction()
-            unsafe sigaction(signal.rawValue, nil, &action)
-            return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) != 1
-        }
-    }
+    private static var stopSignals: [CInt] { [SIGINT, SIGTERM, SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
 
     private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(

@@ -69,6 +69,8 @@ struct PurgeImportCommand: PurgeSubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .before("anything was imported") }
+
     func validate() throws {
         _ = try ColumnNames<PurgeColumn>(parsing: self.column)
         try TopicCheck.check(self.topic)
@@ -131,14 +133,19 @@ struct PurgeImportCommand: PurgeSubcommand {
             return snapshot
         }
         defer { display.end() }
-        let reaction = "Stopping: entries read so far are added to the list; a second signal stops at once."
-        return try await environment.stoppable(Self.words, reaction) { stops in
-            var importing = importing
-            return try importing.read(input, into: list, onProblem: badLines.add) { line in
-                // Checking at each line would cost as much as reading it.
-                guard line.isMultiple(of: 256) else { return true }
-                lineCount.withLockedValue { $0 = UInt64(line) }
-                return stops.count == 0
+        let reaction = StopReaction(
+            first: "Stopping: entries read so far are added to the list; a second signal stops at once.",
+            last: "stopped at once; run the same command again"
+        )
+        return try await environment.stoppable(Self.words, reaction) { [stops = environment.stops] in
+            try await environment.blocking {
+                var importing = importing
+                return try importing.read(input, into: list, onProblem: badLines.add) { line in
+                    // Checking at each line would cost as much as reading it.
+                    guard line.isMultiple(of: 256) else { return true }
+                    lineCount.withLockedValue { $0 = UInt64(line) }
+                    return stops.count == 0
+                }
             }
         }
     }

@@ -13,7 +13,6 @@ import OpenSSLTLS
 import SimulatorService
 import TestCertificates
 import TokenStore
-import UnixSignals
 
 /// `apns-legacy quickstart`: sends a sample batch to an embedded simulator; needs no configuration and no network.
 public struct QuickstartCommand: ConsoleCommand, Sendable {
@@ -46,6 +45,8 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
 
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
+
+    package var earlyStop: EarlyStop? { self.stay ? .server : nil }
 
     /// Creates a command for the argument parser.
     public init() {}
@@ -109,10 +110,10 @@ struct QuickstartRun {
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             guard let control else { return try await self.run(batch, simulator, tls, logger) }
             try await control.withRunning(simulator, logger: logger) { port in
-                let signals = await self.environment.signals([.sigint, .sigterm])
+                let stops = self.environment.stopRequests()
                 try await self.run(batch, simulator, tls, logger)
                 self.print("\nTo see what arrived, open http://127.0.0.1:\(port)/ (Ctrl-C to stop).")
-                await SimulatorCommand.waitForEnd(signals, control)
+                await SimulatorCommand.waitForEnd(stops, control)
             }
         }
     }
@@ -157,7 +158,7 @@ struct QuickstartRun {
         )
         let batchState = BatchSendState(
             input: input,
-            reader: try BatchReader(format: .jsonLines, options: options),
+            batch: try OpenedBatch(input, BatchReader(format: .jsonLines, options: options)),
             results: results,
             policy: configuration.limits.policy,
             suppressesRejectedTokens: true,

@@ -39,6 +39,8 @@ public struct SendCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .before("anything was sent") }
+
     /// Creates a command for the argument parser.
     public init() {}
 

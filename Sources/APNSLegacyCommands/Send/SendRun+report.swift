@@ -14,33 +14,57 @@ extension SendRun {
     /// - Parameters:
     ///   - summary: the outcomes.
     ///   - source: the batch, of which everything that was taken has its outcome.
-    ///   - failure: why not everything was tried; `nil` where everything was.
+    ///   - failure: why not everything was tried; `nil` if everything was.
+    ///   - pastCount: the number of outcomes that earlier runs found.
     /// - Returns: the exit code.
-    /// - Throws: an error of the console.
     func report(
         _ summary: SendSummary,
         _ source: SendSource,
-        _ failure: CommandFailure?
-    ) throws -> ExitStatus {
+        _ failure: CommandFailure?,
+        pastCount: UInt64
+    ) -> ExitStatus {
+        let counts = summary.outcomeCounts
+        let hasOutcome = counts.total > pastCount
+        let isUnsent = counts.total - counts[.unsent] <= pastCount && counts.possibleDuplicateCount == 0
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
+            // The same would happen again, and the error says what to do about it.
+            if isUnsent, summary.readyCount ?? 0 == 0, Self.permanent.contains(failure.status) { return failure.status }
         }
-        if self.command.delivery.dryRun {
-            // An input that is refused as a whole has nothing to count.
-            if let failure, source.progress.sentCount == 0, summary.outcomeCounts.total == 0 { return failure.status }
-            let count = source.progress.sentCount.counted("notification")
-            let bad = summary.outcomeCounts[.invalid].counted("invalid line")
-            let dead = summary.outcomeCounts[.suppressed]
-            let remark = dead > 0 ? ", \(dead.counted("token")) on the purge list" : ""
-            self.say("\(count) ready to send, \(bad)\(remark). Nothing was sent.")
-            return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
+        if failure == nil, source.progress.hasReadAll, source.progress.sentCount == 0, summary.outcomeCounts.total == 0
+        {
+            self.sayNothingToSend(source.progress)
+            return .success
         }
-        self.say(summary.text)
-        let command = self.continueCommand
-        for line in self.stopReport(source.resumePoint, summary.outcomeCounts, command) { self.say(line) }
+        if self.command.delivery.dryRun { return self.reportDryRun(summary, source, failure) }
+        if failure == nil || hasOutcome { self.say(summary.text) }
+        self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
+    }
+
+    /// What another run with the same input and options fails with, too.
+    private static let permanent: Set<ExitStatus> = [.dataError, .notPermitted, .configuration]
+
+    /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
+    private func sayNothingToSend(_ progress: SendProgress) {
+        let what = progress.hasContent ? "has no notifications" : "is empty"
+        self.say("Warning: \(self.inputName) \(what): nothing to send")
+    }
+
+    private func reportDryRun(_ summary: SendSummary, _ source: SendSource, _ failure: CommandFailure?) -> ExitStatus {
+        let count = source.progress.sentCount.counted("notification")
+        let bad = summary.outcomeCounts[.invalid].counted("invalid line")
+        let dead = summary.outcomeCounts[.suppressed]
+        let remark = dead > 0 ? ", \(dead.counted("token")) on the purge list" : ""
+        self.say("\(count) ready to send, \(bad)\(remark). Nothing was sent.")
+        if let failure { return failure.status }
+        guard let point = source.resumePoint else {
+            return summary.outcomeCounts.total == 0 ? .success : .someRefused
+        }
+        self.console.say("Stopped early, \(self.place(point)); to check all of it, run the same command again.")
+        return .tryAgain
     }
 
     /// Why not everything was tried, without what was reported already.
@@ -54,49 +78,80 @@ extension SendRun {
 
     // MARK: Stopped early
 
-    /// What is left, and how to continue, in a line each; empty where nothing is left.
+    /// What a run that stopped early left, and how to continue.
+    private struct StopReport {
+        /// The first line to send again; `nil` if only notifications with an unknown outcome are left.
+        var line: UInt64?
+        /// The command that continues; `nil` if the input was a stream, which cannot be read again.
+        var command: String?
+        /// What is reported first.
+        var before: [String] = []
+        /// Where the run stopped, and how to continue; `nil` if nothing is left.
+        var closing: String?
+        /// What is reported last.
+        var after: [String] = []
+    }
+
+    private func report(_ report: StopReport) {
+        if let line = report.line { self.environment.summary.set("continueFromLine", line) }
+        if let command = report.command { self.environment.summary.set("continueCommand", command) }
+        for line in report.before { self.say(line) }
+        // With --quiet, too: the batch is not done.
+        if let closing = report.closing { self.console.say(closing) }
+        for line in report.after { self.say(line) }
+    }
+
     private func stopReport(
         _ point: ResumePoint?,
         _ counts: OutcomeCounts,
         _ command: ContinueCommand
-    ) -> [String] {
+    ) -> StopReport {
         let hasJournal = self.command.delivery.journal != nil
         let isResending = hasJournal && self.command.delivery.delivery == .atLeastOnce
-        var lines: [String] = []
-        if self.signalCount.withLockedValue({ $0 }) > 1, counts[.indeterminate] > 0 {
+        var report = StopReport(line: point.map { $0.isAtBeginning ? 1 : $0.position.nextLine })
+        if self.environment.stops.count > 1, counts[.indeterminate] > 0 {
             let count = counts[.indeterminate].counted("notification")
             let rest = isResending ? "the next run sends them again, as possible duplicates" : self.resultsPlace
-            lines.append("Stopped at once: \(count) may have arrived, the outcome is unknown; \(rest).")
+            report.before = ["Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest)."]
         }
         if hasJournal {
-            guard point != nil || isResending && counts[.indeterminate] > 0 else { return lines }
+            guard point != nil || isResending && counts[.indeterminate] > 0 else { return report }
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
-            return lines + ["Stopped early\(place); to continue: \(command.sameCommand)"] + self.passwordLines(command)
+            report.command = command.sameCommand
+            report.closing = "Stopped early\(place); to continue: \(command.sameCommand)"
+            report.after = self.passwordLines(command)
+            return report
         }
-        guard let point else { return lines }
-        lines += self.continueLines(point, command)
+        guard let point else { return report }
+        self.addContinuation(from: point, command, to: &report)
         let open = [(point.unsentCount, "unsent"), (point.indeterminateCount, "indeterminate")].filter { $0.0 > 0 }
         if !open.isEmpty, !point.isAtBeginning {
-            let counts = open.map { "\($0.0.grouped) \($0.1)" }.joined(separator: ", ")
-            lines.append("Not continued, up to line \(point.position.nextLine - 1): \(counts); \(self.resultsPlace).")
+            let counts = open.map { "\($0.0.counted("\($0.1) notification"))" }.joined(separator: " and ")
+            let line = point.position.nextLine - 1
+            report.after.insert("The command skips \(counts) up to line \(line); \(self.resultsPlace).", at: 0)
         }
-        return lines
+        return report
     }
 
     /// How a run without a journal continues.
-    private func continueLines(_ point: ResumePoint, _ command: ContinueCommand) -> [String] {
+    private func addContinuation(from point: ResumePoint, _ command: ContinueCommand, to report: inout StopReport) {
         let place = self.place(point)
-        guard !point.isAtBeginning else { return ["Stopped early, \(place); to start again, run the same command."] }
         let line = point.position.nextLine
-        // What a pipe gave is gone.
-        guard Self.isFile(self.inputPath) else {
-            return [
-                "Stopped early, \(place); to continue, send the same input again with --from-line \(line).",
-                "With a file as input, --journal FILE makes this automatic.",
-            ]
+        let isFile = Self.isFile(self.inputPath)
+        if point.isAtBeginning {
+            if isFile { report.command = command.sameCommand }
+            report.closing = "Stopped early, \(place); to start again, run the same command."
+        } else if isFile {
+            let rest = command.rest(from: line)
+            report.command = rest
+            report.closing = "Stopped early, \(place); to continue: \(rest)"
+            report.after =
+                self.passwordLines(command) + ["With --journal FILE, the same command continues where it stopped."]
+        } else {
+            report.closing =
+                "Stopped early, \(place); to continue, send the same input again with --from-line \(line)."
+            report.after = ["With a file as input, --journal FILE makes this automatic."]
         }
-        return ["Stopped early, \(place); to continue: \(command.rest(from: line))"] + self.passwordLines(command)
-            + ["With --journal FILE, the same command continues where it stopped."]
     }
 
     private func passwordLines(_ command: ContinueCommand) -> [String] {
@@ -104,10 +159,12 @@ extension SendRun {
     }
 
     private func place(_ point: ResumePoint) -> String {
-        let name = self.inputPath == "-" ? "standard input" : self.inputPath
-        return point.isAtBeginning
-            ? "before the first line of \(name)" : "after line \(point.position.nextLine - 1) of \(name)"
+        point.isAtBeginning
+            ? "before the first line of \(self.inputName)"
+            : "after line \(point.position.nextLine - 1) of \(self.inputName)"
     }
+
+    private var inputName: String { self.inputPath == "-" ? "standard input" : self.inputPath }
 
     /// Where the results are of what has no verified outcome.
     private var resultsPlace: String {

@@ -10,7 +10,6 @@ import Dispatch
 import Logging
 import NIOConcurrencyHelpers
 import OpenSSLTLS
-import UnixSignals
 
 /// One run of `apns-legacy send`.
 struct SendRun {
@@ -24,8 +23,6 @@ struct SendRun {
     let monitor = ConnectionMonitor()
     /// The failure to connect that was reported last.
     let lastFailure = NIOLockedValueBox<ConnectionFailure?>(nil)
-    /// How many signals asked this run to stop.
-    let signalCount = NIOLockedValueBox(0)
 
     /// - Parameters:
     ///   - command: the command line.
@@ -55,6 +52,8 @@ struct SendRun {
         // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
+        // An input that is refused as a whole leaves all files as they are.
+        let batch = try OpenedBatch(input, self.reader(payload, tls?.identity))
         let journal = try self.openJournal(input, payload)
         let firstLine = self.command.batch.fromLine
         let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: firstLine)
@@ -66,7 +65,7 @@ struct SendRun {
         let badLines = BadLines(of: input.name, advice: self.badLinesAdvice, self.say)
         let batchState = BatchSendState(
             input: input,
-            reader: try self.reader(payload, tls?.identity),
+            batch: batch,
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
@@ -100,11 +99,13 @@ struct SendRun {
         )
         summary.isResumed = journal != nil && past.settled.count > 0
         summary.hasPurgeList = purge != nil
-        summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
+        let isDryRun = self.command.delivery.dryRun
+        summary.isInterrupted = !progress.hasReadAll && (!isDryRun || self.environment.stops.count > 0)
+        if isDryRun { summary.readyCount = progress.sentCount }
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
         if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
-        let status = try self.report(summary, source, failure ?? ending)
+        let status = self.report(summary, source, failure ?? ending, pastCount: past.outcomeCounts.total)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
@@ -217,12 +218,6 @@ struct SendRun {
 
     // MARK: Sending
 
-    /// What came to its end.
-    private enum Part: Sendable {
-        case sending(CommandFailure?, files: CommandFailure?)
-        case other
-    }
-
     private func sendShowingProgress(
         _ source: SendSource,
         _ past: SendJournal.Past,
@@ -245,7 +240,6 @@ struct SendRun {
             }
         }
         defer { display?.end() }
-        if isDryRun { source.readThrough() }
         return try await self.send(source, isDryRun ? nil : tls)
     }
 
@@ -256,63 +250,31 @@ struct SendRun {
         _ source: SendSource,
         _ tls: TLSConfiguration?
     ) async throws -> (CommandFailure?, files: CommandFailure?) {
-        guard let tls else { return (nil, source.finish().map { CommandFailure($0) }) }
-        let sender = try self.sender(tls)
-        // Before anything is sent: a signal that comes earlier would end the process without a summary.
-        let signals = await self.environment.signals([.sigint, .sigterm])
-        return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
-            group.addTask {
-                var failure: CommandFailure?
+        var reaction = StopReaction(
+            first: "Stopping: waiting for the outcome of what was sent; a second signal stops at once.",
+            onFirst: { source.end() },
+            last: "stopped at once, without a summary; the outcome of what was sent last is unknown",
+            endDuration: Self.endDuration
+        )
+        if tls == nil {
+            reaction.first = "Stopping: nothing was sent; a second signal stops at once."
+            reaction.last = "stopped at once; nothing was sent"
+        }
+        if self.command.report.quiet { reaction.first = nil }
+        let sender = try tls.map { try self.sender($0) }
+        return try await self.environment.stoppable("send", reaction) {
+            var failure: CommandFailure?
+            if let sender {
                 do throws(ProviderError) {
                     try await sender.run(source)
                 } catch {
                     failure = CommandFailure(error)
                     source.settleUngiven(error.reason)
                 }
-                return .sending(failure, files: source.finish().map { CommandFailure($0) })
+            } else {
+                try await self.environment.blocking { source.readThrough() }
             }
-            group.addTask {
-                for await _ in signals {
-                    let count = self.signalCount.withLockedValue { count in
-                        count += 1
-                        return count
-                    }
-                    guard count == 1 else {
-                        self.endSoon()
-                        throw CancellationError()
-                    }
-                    // Without asking the source, which may wait for the reader of the results.
-                    self.console.briefly { _ in
-                        self.say("Stopping: waiting for the outcome of what was sent; a second signal stops at once.")
-                    }
-                    source.end()
-                }
-                return .other
-            }
-            defer { group.cancelAll() }
-            while let next = await group.nextResult() {
-                switch next {
-                case .success(.sending(let failure, let files)): return (failure, files)
-                case .success(.other): continue
-                case .failure: group.cancelAll()
-                }
-            }
-            return (nil, nil)
-        }
-    }
-
-    /// Ends the process if it cannot end by itself, as when a file or a reader of its output holds it up.
-    private func endSoon() {
-        // A queue of its own has a thread of its own, also where all others are held up.
-        DispatchQueue(label: "apns-legacy.send.end").asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
-            environment.console.briefly { console in
-                console.endBar()
-                console.say(
-                    "apns-legacy send: stopped without a summary: the run did not end in time; "
-                        + "the outcome of what was sent last is unknown"
-                )
-            }
-            environment.exit(ExitStatus.tryAgain.rawValue)
+            return (failure, files: source.finish().map { CommandFailure($0) })
         }
     }
 

@@ -10,7 +10,6 @@ import Logging
 import OpenSSLTLS
 import SimulatorService
 import TestCertificates
-import UnixSignals
 
 /// `apns-legacy simulator`: runs a local APNs.
 public struct SimulatorCommand: ConsoleCommand, Sendable {
@@ -81,6 +80,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
+    package var earlyStop: EarlyStop? { .server }
+
     private var topics: [String] { self.app.topics }
 
     /// The app of the devices that are given as options.
@@ -119,21 +120,21 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
                 // Comes before the line is printed, since a signal may follow it.
-                let signals = await environment.signals([.sigint, .sigterm])
+                let stops = environment.stopRequests()
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
-                await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
+                await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
                 manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)
                 environment.summary.set("connections", statistics.connectionCount)
                 console.say("Stopping: closing the connections; a second signal stops at once.")
-                Self.endAtSecondSignal(signals, environment)
+                Self.endAtSecondSignal(stops, environment)
             }
         }
         return log?.isComplete == false ? .ioError : .success
@@ -156,15 +157,15 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     }
 
     /// Ends the process at the next signal.
-    private static func endAtSecondSignal(_ signals: AsyncStream<UnixSignal>, _ environment: CommandEnvironment) {
+    private static func endAtSecondSignal(_ stops: AsyncStream<Int>, _ environment: CommandEnvironment) {
         let exit = environment.exit
-        Task { for await _ in signals { exit(ExitStatus.success.rawValue) } }
+        Task { for await _ in stops { exit(ExitStatus.success.rawValue) } }
     }
 
     /// Waits for a signal, or for a shutdown request to the control API.
-    static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
+    static func waitForEnd(_ stops: AsyncStream<Int>, _ control: SimulatorControl) async {
         await withTaskGroup { group in
-            group.addTask { for await _ in signals { break } }
+            group.addTask { for await _ in stops { break } }
             group.addTask { for await _ in control.requests { break } }
             await group.next()
             group.cancelAll()

@@ -2,34 +2,50 @@
 
 import NIOConcurrencyHelpers
 
-/// Counts the signals that ask this program to stop, so that it can shut down in order.
+/// Counts the requests to stop this program that come as signals, so that it can end in order first.
 package final class StopSignals: Sendable {
     private struct State: Sendable {
         var count = 0
         var last: CInt = 0
+        var firstTime: ContinuousClock.Instant?
         var onSignal: @Sendable () -> Void = {}
     }
 
     private let state = NIOLockedValueBox(State())
 
-    /// The number of signals received.
+    /// Signals that come within this time after the first belong to it.
+    ///
+    /// `timeout`, for example, signals the program and then its process group, so that two come at once.
+    package static let joinedDuration = Duration.milliseconds(500)
+
+    /// The number of requests.
     package var count: Int { self.state.withLockedValue(\.count) }
-    /// The last signal received; 0 if there was none.
+    /// The signal of the last request; 0 if there was none.
     var last: CInt { self.state.withLockedValue(\.last) }
 
-    /// Creates a counter with no signals.
+    /// Makes a counter at zero.
     package init() {}
 
-    /// Records a signal.
-    package func receive(_ signal: CInt) {
-        let onSignal = self.state.withLockedValue { state in
+    /// Counts a signal.
+    ///
+    /// - Parameters:
+    ///   - signal: the signal.
+    ///   - now: when it came.
+    /// - Returns: the number of requests including this one; `nil` if the signal belongs to the first one.
+    @discardableResult
+    package func receive(_ signal: CInt, at now: ContinuousClock.Instant = .now) -> Int? {
+        let (count, onSignal) = self.state.withLockedValue { state -> (Int?, @Sendable () -> Void) in
+            let firstTime = state.firstTime ?? now
+            guard state.count == 0 || now - firstTime >= Self.joinedDuration else { return (nil, {}) }
+            state.firstTime = firstTime
             state.count += 1
             state.last = signal
-            return state.onSignal
+            return (state.count, state.onSignal)
         }
         onSignal()
+        return count
     }
 
-    /// Sets what to do when a signal is received; it replaces the previous action.
+    /// Sets what is called at a request.
     func setHandler(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
 }

@@ -43,19 +43,19 @@ final class SendReader: @unchecked Sendable {
 
     /// - Parameters:
     ///   - input: the batch.
-    ///   - reader: splits it into lines.
+    ///   - batch: its beginning, and what splits it into lines.
     ///   - past: the state that an earlier run left.
     ///   - sendsDoubted: whether lines that an earlier run may have written are sent again.
     ///   - isDead: whether a token is dead; `nil` without a purge list.
     init(
         _ input: SendInput,
-        _ reader: consuming BatchReader,
+        _ batch: consuming OpenedBatch,
         past: SendJournal.Past,
         sendsDoubted: Bool,
         isDead: TokenPredicate?
     ) {
         self.input = input
-        self.parser = SendParser(input, reader, past: past, sendsDoubted: sendsDoubted, isDead: isDead)
+        self.parser = SendParser(input, batch, past: past, sendsDoubted: sendsDoubted, isDead: isDead)
     }
 
     /// Reads the beginning of a file, so that no connection is made for an input that is refused.
@@ -172,25 +172,30 @@ private struct SendParser: ~Copyable {
 
     private let input: SendInput
     private var reader: BatchReader
-    private var record = BatchRecord()
+    private var record: BatchRecord
+    /// What the reader returned first, until it is used.
+    private var first: BatchReadResult?
     private let past: SendJournal.Past
     private let sendsDoubted: Bool
     private let isDead: TokenPredicate?
     /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
-    private var readByteCount: UInt64 = 0
+    private var readByteCount: UInt64
     /// The line of the first record; `nil` until it came.
     private var firstLine: UInt64?
 
     init(
         _ input: SendInput,
-        _ reader: consuming BatchReader,
+        _ batch: consuming OpenedBatch,
         past: SendJournal.Past,
         sendsDoubted: Bool,
         isDead: TokenPredicate?
     ) {
         self.input = input
-        self.reader = reader
+        self.record = batch.record
+        self.first = batch.first
+        self.readByteCount = batch.readByteCount
+        self.reader = batch.reader
         self.past = past
         self.sendsDoubted = sendsDoubted
         self.isDead = isDead
@@ -211,6 +216,7 @@ private struct SendParser: ~Copyable {
 
     /// Behind the last record that found room.
     var position: BatchPosition {
+        guard self.first == nil else { return BatchPosition() }
         let unreadByteCount = self.reader.lines.filled - self.reader.lines.position
         // What is read may be more than the file has, as where it is compressed.
         let part = Double(self.readByteCount - UInt64(unreadByteCount)) / Double(max(1, self.readByteCount))
@@ -233,7 +239,7 @@ private struct SendParser: ~Copyable {
                     guard self.append(kind, to: block) else { return .full }
                     self.waiting = nil
                 }
-                switch self.reader.next(&self.record) {
+                switch self.next() {
                 case .record:
                     self.firstLine = self.firstLine ?? UInt64(self.record.lineNumber)
                     self.waiting = try self.kind()
@@ -250,6 +256,12 @@ private struct SendParser: ~Copyable {
         } catch {
             return .end(.failure(error))
         }
+    }
+
+    private mutating func next() -> BatchReadResult {
+        guard let first = self.first else { return self.reader.next(&self.record) }
+        self.first = nil
+        return first
     }
 
     private func append(_ kind: SendBlock.Kind, to block: SendBlock) -> Bool {

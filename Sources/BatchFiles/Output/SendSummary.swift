@@ -8,6 +8,8 @@ package struct SendSummary {
     package var seconds: Double
     package var isResumed = false
     package var isInterrupted = false
+    /// The number of notifications that a dry run would send; `nil` if it was none.
+    package var readyCount: UInt64?
     /// Whether the batch was compared with a purge list.
     package var hasPurgeList = false
 
@@ -66,14 +68,15 @@ package struct SendSummary {
         let texts = self.outcomeCounts.statuses.keys.sorted().compactMap { status in
             Rejection.statusText(status).map { "\"\(status)\":\"\($0)\"" }
         }
+        let ready = self.readyCount.map { ["\"ready\":\($0)"] } ?? []
         let rest = [
-            "\"total\":\(self.outcomeCounts.total)",
+            "\"total\":\(self.outcomeCounts.total + (self.readyCount ?? 0))",
             "\"possibleDuplicates\":\(self.outcomeCounts.possibleDuplicateCount)",
             "\"rejectedByStatus\":{\(statuses.joined(separator: ","))}",
             "\"statusTexts\":{\(texts.joined(separator: ","))}",
             "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
         ]
-        return "{" + (counts + rest).joined(separator: ",") + "}"
+        return "{" + (counts + ready + rest).joined(separator: ",") + "}"
     }
 
     private static func seconds(_ seconds: Double) -> String {

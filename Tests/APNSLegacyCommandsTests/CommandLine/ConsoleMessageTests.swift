@@ -54,6 +54,14 @@ import Testing
         #expect(message.level == .warning && message.text == line)
     }
 
+    @Test func `an invalid line is a warning, and an error if the command failed because of it`() {
+        let text = "batch.jsonl, line 3, column 9: aps.badge is a string, expected a number"
+        #expect(ConsoleMessage(line: text, command: "send").level == .warning)
+        #expect(ConsoleMessage(line: "and 2 more invalid lines; all are in x", command: "send").level == .warning)
+        let failed = ConsoleMessage(line: "apns-legacy send: " + text, command: "send")
+        #expect(failed.level == .error && failed.line == 3 && failed.text == text)
+    }
+
     @Test func `JSON is one line for any text`() {
         var message = ConsoleMessage("a \"text\"\n\u{1B}[31m", .notice)
         message.fields = [("push.connection.id", "1\n2")]

@@ -41,6 +41,19 @@ import Testing
         #expect(line.text(columnCount: 0).isEmpty)
     }
 
+    @Test(
+        arguments: [
+            (399_996, 10, "400,000"), (999_400, 10, "999,000"), (999_600, 10, "1,000,000"), (1234, 10, "1,230"),
+            (1236, 10, "1,240"), (1234, 1234, "1,240"), (999, 10, "999"), (400_000, 400_000, "400,000"),
+        ] as [(UInt64, UInt64, String)]
+    )
+    func `an estimate is rounded, and never less than what is done`(_ total: UInt64, _ count: UInt64, _ text: String) {
+        #expect(Self.line([(0, Self.snapshot(count, of: total))]).plainText.contains("\(count.grouped) of ~\(text)"))
+        var exact = Self.snapshot(count, of: total)
+        exact.total = .exact(total)
+        #expect(Self.line([(0, exact)]).plainText.contains(" of \(total.grouped)"))
+    }
+
     @Test func `the rate is measured over the last seconds`() {
         let slow = (0...60).map { (seconds: $0, snapshot: Self.snapshot(UInt64($0 * 10))) }
         let quick = (61...65).map { (seconds: $0, snapshot: Self.snapshot(UInt64(600 + ($0 - 60) * 1000))) }

@@ -53,7 +53,7 @@ import Testing
         options.commonPayload = format == .tokens ? Array(#"{"aps":{}}"#.utf8) : nil
         let state = BatchSendState(
             input: input,
-            reader: try BatchReader(format: format, options: options),
+            batch: try OpenedBatch(input, BatchReader(format: format, options: options)),
             results: try SendResults(path: nil, isOnlyExceptions: false, journal: nil, retriesIndeterminate: true),
             policy: .atLeastOnce,
             suppressesRejectedTokens: false,

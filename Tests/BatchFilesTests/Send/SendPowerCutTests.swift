@@ -60,7 +60,7 @@ import Testing
         )
         let batchState = BatchSendState(
             input: input,
-            reader: try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000)),
+            batch: try OpenedBatch(input, BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000))),
             results: results,
             policy: policy,
             suppressesRejectedTokens: false,

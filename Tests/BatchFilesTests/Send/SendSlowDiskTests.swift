@@ -75,7 +75,7 @@ import Testing
         options.commonPayload = Array("{\"aps\":{}}".utf8)
         let batchState = BatchSendState(
             input: input,
-            reader: try BatchReader(format: .tokens, options: options),
+            batch: try OpenedBatch(input, BatchReader(format: .tokens, options: options)),
             results: try SendResults(
                 path: self.folder.file("results"),
                 isOnlyExceptions: false,

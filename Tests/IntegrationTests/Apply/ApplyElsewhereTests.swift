@@ -2,6 +2,7 @@
 
 import Foundation
 import GRDB
+import TestSupport
 import TokenStore
 import Testing
 
@@ -56,6 +57,31 @@ import Testing
         let timestamps = ["--sql", "ansi", "--registered-kind", "timestamp"]
         let bad = try await self.scene.run(Self.columns + timestamps + ["--sql-file", "/nowhere/x"])
         #expect(bad.code == 73 && bad.error.contains("must use UTC"), "\(bad)")
+    }
+
+    @Test func `a terminal shows how many batches of statements are written, and is cleared`() async throws {
+        // More than a pipe holds.
+        try self.scene.record(1...4000)
+        let terminal = try Terminal()
+        let ends = try SendExitTests.pipe()
+        var streams = terminal.streams()
+        streams.outputDescriptor = ends.writing
+        let options = ["--purge-list", self.scene.list.path, "--sql", "mysql", "--batch", "10"]
+        let child = try Child(["purge", "apply"] + options + Self.columns, streams)
+        close(ends.writing)
+        try await eventually("the batches are shown") {
+            terminal.textSoFar.contains(/\[K[0-9]+ batches/) || child.hasEnded
+        }
+        let statements = await TerminalReader(ends.reading).text()
+        close(ends.reading)
+        let ending = try await child.end()
+        #expect(ending.code == 0 && statements.split(separator: "\n").count { $0 == "COMMIT;" } == 400)
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
+        #expect(
+            screen.split(separator: "\n").last?.contains("4,000 tokens written in 400 batches") == true,
+            "\(screen)"
+        )
+        #expect(!screen.contains("batches  "), "\(screen)")
     }
 
     @Test(.enabled(if: PostgreSQLServer.isInstalled, "Debian's package postgresql is not installed."))

@@ -43,11 +43,30 @@ import Testing
         #expect(kill(hook, 0) != 0 && errno == ESRCH)
     }
 
+    @Test func `a terminal shows how many tokens the command has, and is cleared`() async throws {
+        let terminal = try Terminal()
+        let options = ["--purge-list", self.scene.list.path, "--exec", self.hook(), "--batch", "10"]
+        let child = try Child(["purge", "apply"] + options, terminal.streams(output: self.scene.path("out")))
+        try await eventually("the first batch is shown") {
+            terminal.textSoFar.contains("\r\u{1B}[K10 tokens") || child.hasEnded
+        }
+        child.send(SIGTERM)
+        let ending = try await child.end()
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
+        #expect(ending.code == 75 && screen.hasPrefix("Stopping: "), "\(ending) \(screen)")
+        #expect(!screen.contains("10 tokens\n") && screen.contains("stopped the command in batch 2"), "\(screen)")
+    }
+
     @Test func `a second signal ends a hook that ignores the first`() async throws {
         let (program, hook) = try await self.start(self.hook("trap '' TERM INT; "))
         program.send(SIGTERM)
+        // Two that come at once are one request.
         program.send(SIGINT)
+        try await eventually("the signal is reported") { self.scene.read("err").contains("Stopping: ") }
+        #expect(kill(hook, 0) == 0)
+        program.sendAnother(SIGINT)
         let ending = try await program.end()
+        #expect(self.scene.read("err").split(separator: "\n").count { $0.hasPrefix("Stopping") } == 2)
         #expect(ending.code == 75 && ending.seconds < 25, "\(ending) \(self.scene.read("err"))")
         #expect(kill(hook, 0) != 0 && errno == ESRCH)
     }

@@ -49,7 +49,7 @@ import TokenStore
         try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
         child.send(SIGINT)
         try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
-        child.send(SIGINT)
+        child.sendAnother(SIGINT)
         let ending = try await child.end()
         let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
         #expect(ending.code == 75 && screen.contains("purge apply: stopped at once; run the same command again"))

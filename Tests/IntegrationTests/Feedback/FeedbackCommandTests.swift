@@ -336,6 +336,22 @@ import Testing
         #expect(screen.hasPrefix("com.example.app (production): 3 dead tokens, ") && !screen.contains("bytes read"))
     }
 
+    @Test func `a signal clears what a drain shows, before each message`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        let terminal = try Terminal()
+        let ending = try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let child = try Child(scene.feedback(port, ["--silence", "3s"]), terminal.streams())
+            try await eventually("progress is shown") { terminal.textSoFar.contains("\r\u{1B}[K114 bytes read") }
+            // Two at once are one request, so the list is read to its end.
+            child.send(SIGTERM)
+            child.send(SIGINT)
+            return try await child.end()
+        }
+        let screen = try TerminalScreen(await terminal.text(), columnCount: 200).text
+        #expect(ending.code == 0 && screen.hasPrefix("Stopping: a list that is being read "), "\(ending) \(screen)")
+        #expect(screen.contains("\ncom.example.app (production): 3 dead tokens") && !screen.contains("bytes read"))
+    }
+
     @Test func `a concurrent drain exits with 75 and names the first process, which continues`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
@@ -349,10 +365,12 @@ import Testing
             #expect(!first.hasEnded && store.taken.count == 1)
             // The first signal waits for the drain, the second ends it; tokens read so far are kept.
             first.send(SIGTERM)
-            first.send(SIGINT)
+            try await eventually("the signal is reported") { scene.read("first").contains("Stopping: ") }
+            first.sendAnother(SIGINT)
             let ending = try await first.end()
             #expect(ending.code == 75, "\(ending) \(scene.read("first"))")
             #expect(try scene.purged().count == 3)
+            #expect(scene.read("first").contains("Stopped at once: what was read is in the spool; "))
         }
     }
 

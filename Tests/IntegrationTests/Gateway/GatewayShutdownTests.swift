@@ -106,7 +106,7 @@ import Testing
                 gateway.child.send(SIGTERM)
                 try await gateway.lines("stopping: delivering")
                 start.withLockedValue { $0 = .now }
-                gateway.child.send(SIGTERM)
+                gateway.child.sendAnother(SIGTERM)
                 #expect(try await provider.end().bytes == [])
             }
             _ = try await gateway.child.end()

@@ -167,7 +167,7 @@ import Testing
                 let command = [scene.path("good.jsonl"), "--results", results, "--connections", "\(connections)"]
                 let run = try await scene.send(command, port: port)
                 #expect(run.ending.code == 77 && run.error.contains(text), "\(run.error)")
-                #expect(run.error.contains("3 unsent (safe to send again)"), "\(run.error)")
+                #expect(run.error.split(separator: "\n").count == 1, "\(run.error)")
                 #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.possibleDuplicate != true })
             }
         }

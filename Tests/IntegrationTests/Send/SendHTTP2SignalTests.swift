@@ -63,7 +63,7 @@ import Testing
                 try await eventually("the signal is reported") { self.scene.read("err").contains("Stopping") }
                 #expect(!child.hasEnded, "One answer is still to come.")
                 let start = ContinuousClock.now
-                child.send(SIGINT)
+                child.sendAnother(SIGINT)
                 let ending = try await child.end()
                 #expect(ContinuousClock.now - start < .seconds(8))
                 #expect(ending.code == 75, "\(ending) \(self.scene.read("err"))")

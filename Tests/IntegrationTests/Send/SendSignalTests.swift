@@ -22,12 +22,13 @@ import Testing
     /// Runs until the gateway has accepted some notifications, and then acts on the program.
     func interrupt(
         pace: TransferPace?,
+        faults: [Fault] = [],
         _ arguments: [String],
         _ act: @escaping @Sendable (Child) async throws -> Void
     ) async throws -> SendScene.Run {
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        let faults = pace.map { [Fault(at: .always, .slowReading($0))] } ?? []
+        let faults = faults + (pace.map { [Fault(at: .always, .slowReading($0))] } ?? [])
         return try await SendScene.withGateway(
             faults: faults,
             change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
@@ -65,19 +66,20 @@ import Testing
 
     @Test func `the second signal stops at once and still reports`() async throws {
         let path = try self.writeBatch()
-        // So slow that a drain would take minutes.
-        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
+        // From this one on, nothing has an outcome.
+        let silent = Fault(at: .token(prefix: SendScene.token(50)), .ignore)
         let scene = self.scene
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
-            pace: pace,
+            pace: nil,
+            faults: [silent],
             [path, "--results", scene.path("results.jsonl"), "--summary", "json"]
         ) { child in
             start.withLockedValue { $0 = .now }
             child.send(SIGINT)
             try await eventually("the signal is reported") { scene.read("err").contains("Stopping") }
             #expect(!child.hasEnded)
-            child.send(SIGINT)
+            child.sendAnother(SIGINT)
         }
         #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(8))
         #expect(run.ending.code == 75, "\(run.ending) \(run.error)")
@@ -107,11 +109,13 @@ import Testing
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 30)
             var arrived = arrivals.stream.makeAsyncIterator()
             _ = await arrived.next()
-            // Two different signals, since two of the same kind may be merged into one.
             child.send(SIGINT)
-            child.send(SIGTERM)
+            let start = ContinuousClock.now
+            child.send(SIGTERM, after: .milliseconds(1500))
             let ending = try await child.end()
             #expect(ending.code == 75 && !ending.isOverdue, "\(ending)")
+            // About a second after the second signal, and more where tests run side by side.
+            #expect(ContinuousClock.now - start < .seconds(6))
         }
     }
 

@@ -57,10 +57,10 @@ import Testing
             try await eventually("all is sent") { simulator.statistics.processedCount == count }
             child.send(SIGTERM)
             try await eventually("the first signal is reported") { scene.read("err").contains("Stopping: ") }
-            child.send(SIGTERM)
+            child.sendAnother(SIGTERM)
             let ending = try await child.end()
             #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(scene.read("err"))")
-            #expect(scene.read("err").contains("stopped without a summary"), "\(scene.read("err"))")
+            #expect(scene.read("err").contains("stopped at once, without a summary"), "\(scene.read("err"))")
         }
     }
 }

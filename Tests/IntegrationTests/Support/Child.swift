@@ -82,6 +82,19 @@ final class Child: Sendable {
         MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(delay)) { self.send(signal) }
     }
 
+    /// Sends a signal that comes late enough after another one to be a second request to stop.
+    ///
+    /// Call it when the program has reacted to the first.
+    func sendAnother(_ signal: CInt) { self.send(signal, after: .milliseconds(600)) }
+
+    /// The signals that it catches, as the system knows them.
+    func catches(_ signal: CInt) -> Bool {
+        let status = (try? String(contentsOfFile: "/proc/\(self.pid)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("SigCgt:") }
+        let mask = line.flatMap { UInt64($0.filter(\.isHexDigit).suffix(16), radix: 16) } ?? 0
+        return mask >> UInt64(signal - 1) & 1 == 1
+    }
+
     /// Waits for its end.
     func end() async throws -> Ending { try await self.ended.get() }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Dispatch
+import Glibc
+import NIOConcurrencyHelpers
+import Synchronization
+
+/// The signals of this process.
+///
+/// Those that ask it to stop are caught from its first statement on, and wait for a receiver: the command line is not
+/// parsed yet, but the command will report what a signal stopped.
+enum ProcessSignals {
+    private struct State: Sendable {
+        /// What came before there was a receiver.
+        var waiting: [CInt] = []
+        var receiver: (@Sendable (CInt) -> Void)?
+    }
+
+    private static let state = NIOLockedValueBox(State())
+    /// The pipe from the handler, which may do next to nothing, to the receiver.
+    private static let input = Atomic<CInt>(-1)
+    private static let output = Atomic<CInt>(-1)
+    private static let stopping = [SIGINT, SIGTERM]
+
+    /// Catches the signals that ask to stop, unless they are ignored.
+    ///
+    /// Call it in the first thread of the process. Its calls of the system, and those of threads that it starts, are
+    /// not interrupted.
+    static func begin() {
+        var ends: [CInt] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else { return }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        // A handler must not wait.
+        _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+        Self.input.store(ends[0], ordering: .sequentiallyConsistent)
+        Self.output.store(ends[1], ordering: .sequentiallyConsistent)
+        Self.change(SIG_BLOCK, Self.stopping)
+        for signal in Self.stopping where !Self.isIgnored(signal) { Self.handle(signal) }
+        // A queue of its own has a thread of its own, also where all others are held up.
+        DispatchQueue(label: "apns-legacy.signals").async {
+            Self.change(SIG_UNBLOCK, Self.stopping)
+            Self.read()
+        }
+    }
+
+    /// Passes signals to a function, on a thread of its own, one at a time; those that wait are the first.
+    ///
+    /// If the previous receiver is at work, this waits until it has returned.
+    ///
+    /// - Parameters:
+    ///   - kinds: signals to catch, besides those that are caught already.
+    ///   - body: the receiver, in place of the previous one.
+    static func receive(_ kinds: [CInt], _ body: @escaping @Sendable (CInt) -> Void) {
+        guard Self.output.load(ordering: .sequentiallyConsistent) >= 0 else { return }
+        for signal in kinds { Self.handle(signal) }
+        Self.state.withLockedValue { state in
+            state.receiver = body
+            for signal in state.waiting { body(signal) }
+            state.waiting = []
+        }
+    }
+
+    /// Catches no signals any more; those that came do what they do by default.
+    static func end() {
+        for signal in Self.stopping where !Self.isIgnored(signal) { _ = Glibc.signal(signal, SIG_DFL) }
+        Self.change(SIG_UNBLOCK, Self.stopping)
+        Self.receive([]) { signal in kill(getpid(), signal) }
+    }
+
+    private static func read() {
+        let input = Self.input.load(ordering: .sequentiallyConsistent)
+        while true {
+            var number: UInt8 = 0
+            let count = unsafe Glibc.read(input, &number, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1 else { return }
+            Self.state.withLockedValue { state in
+                if let receiver = state.receiver { receiver(CInt(number)) } else { state.waiting.append(CInt(number)) }
+            }
+        }
+    }
+
+    /// Blocks or unblocks signals in this thread.
+    static func change(_ how: CInt, _ signals: [CInt]) {
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        for signal in signals { unsafe sigaddset(&set, signal) }
+        unsafe pthread_sigmask(how, &set, nil)
+    }
+
+    private static func handle(_ signal: CInt) {
+        var action = sigaction()
+        unsafe action.__sigaction_handler.sa_handler = { signal in
+            var number = UInt8(truncatingIfNeeded: signal)
+            let code = errno
+            _ = unsafe write(ProcessSignals.output.load(ordering: .sequentiallyConsistent), &number, 1)
+            errno = code
+        }
+        action.sa_flags = SA_RESTART
+        unsafe sigaction(signal, &action, nil)
+    }
+
+    /// Whether the process was started with a signal ignored, as under `nohup`.
+    static func isIgnored(_ signal: CInt) -> Bool {
+        var action = sigaction()
+        unsafe sigaction(signal, nil, &action)
+        let handler = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+        return unsafe handler == unsafeBitCast(SIG_IGN, to: Int.self)
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A batch whose first line was read, so that nothing is created or sent for an input that is refused as a whole.
+package struct OpenedBatch: ~Copyable {
+    var reader: BatchReader
+    /// The first record, if ``first`` is a record.
+    let record: BatchRecord
+    /// What the reader returned first.
+    let first: BatchReadResult
+    /// The number of bytes that were read.
+    let readByteCount: UInt64
+
+    /// Reads the first line, and waits for it.
+    ///
+    /// - Parameters:
+    ///   - input: the batch.
+    ///   - reader: splits it into lines.
+    /// - Throws: ``BatchFileError`` if the input cannot be read or is refused.
+    package init(_ input: SendInput, _ reader: consuming BatchReader) throws {
+        var record = BatchRecord()
+        var readByteCount: UInt64 = 0
+        var first = reader.next(&record)
+        while first == .needMore {
+            let count = try unsafe reader.fill { memory in try unsafe input.readNow(into: memory) }
+            readByteCount += UInt64(count)
+            if count == 0 { input.waitAtEnd() }
+            first = reader.next(&record)
+        }
+        if first == .refused {
+            throw BatchFileError(.badData, reader.problem.map { "\(input.name), \($0)" } ?? "")
+        }
+        self.reader = reader
+        self.record = record
+        self.first = first
+        self.readByteCount = readByteCount
+    }
+}
