@@ -13,7 +13,7 @@ import GatewayService
 import OpenSSLTLS
 import TokenStore
 
-/// The exit codes of all commands, after sysexits.h.
+/// The exit codes of all commands, based on sysexits.h.
 package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 0: all accepted, or done.
     case success = 0
@@ -44,7 +44,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
     /// 79: more rows would be deleted than the limit; nothing was changed.
-    case brake = 79
+    case limitExceeded = 79
 }
 
 extension ExitStatus {
@@ -68,7 +68,10 @@ extension ExitStatus {
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
-    /// The worse of two: what a person must fix comes before what another run fixes.
+    /// Whether the command failed, as opposed to a command that found something wrong.
+    var isFailure: Bool { self.rawValue >= ExitStatus.usage.rawValue }
+
+    /// The worse of two: what you must fix takes precedence over what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
             .success, .someRefused, .checkFailed, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate,
@@ -79,7 +82,7 @@ extension ExitStatus {
     }
 }
 
-/// An error that ends a command: its exit code, and one line that says what failed, where, and what to do.
+/// An error that ends a command: its exit code, and one line with what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
@@ -89,7 +92,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// Makes the exit code and the line for an error of a lower layer.
+    /// Converts an error of a lower layer.
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
@@ -116,7 +119,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// The line for an error, with the option to use where that is known.
+    /// The line for an error, with the option to use if it is known.
     private static func text(_ error: any Error) -> String {
         switch error {
         case let error as ProviderError:
@@ -128,7 +131,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// The line for a connection that failed, with the option to use.
+    /// The line for a failed connection, with the option to use.
     static func text(_ failure: ConnectionFailure) -> String {
         let advice =
             switch failure.kind {

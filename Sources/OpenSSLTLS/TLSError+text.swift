@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The names that the text of a ``TLSError`` contains: the remote side, and the files of this side.
+/// The names in the text of a ``TLSError``: the remote side, and the files of this side.
 package struct TLSErrorNames: Hashable, Sendable {
     /// The remote side, such as "gateway localhost:2195" or "the provider".
     package var remote: String
-    /// The file of this side's certificate; `nil` where it is unknown.
+    /// The file of this side's certificate; `nil` if it is unknown.
     package var certificate: String?
-    /// The file of the trusted authorities; `nil` where it is unknown.
+    /// The file of the trusted authorities; `nil` if it is unknown.
     package var trust: String?
     /// Whether this side has no certificate.
     package var isAnonymous: Bool
@@ -34,7 +34,7 @@ package struct TLSErrorNames: Hashable, Sendable {
         fileprivate var privateKey: String { self.key == self.certificate ? "the key in \(self.key)" : self.key }
     }
 
-    /// Makes names; without arguments, those that fit any connection.
+    /// Creates names; the defaults suit any connection.
     package init(
         remote: String = "the remote host",
         certificate: String? = nil,
@@ -47,11 +47,11 @@ package struct TLSErrorNames: Hashable, Sendable {
         self.isAnonymous = isAnonymous
     }
 
-    /// Makes the names of a connection.
+    /// Creates the names of a connection.
     ///
     /// - Parameters:
     ///   - remote: the remote side, such as "gateway localhost:2195".
-    ///   - configuration: has the files of this side.
+    ///   - configuration: provides the files of this side.
     package init(remote: String, _ configuration: TLSConfiguration) {
         self.init(remote: remote)
         self.certificate = configuration.identity?.path
@@ -62,7 +62,7 @@ package struct TLSErrorNames: Hashable, Sendable {
 
     fileprivate var ownCertificate: String { self.certificate.map { "certificate \($0)" } ?? "this side's certificate" }
 
-    /// The certificate of this side, a client.
+    /// The certificate of this side, if it is a client.
     package var clientCertificate: String {
         self.certificate.map { "certificate \($0)" } ?? "the client certificate"
     }
@@ -87,7 +87,7 @@ extension TLSError: CustomStringConvertible {
             ?? self.connectionFact(names)
     }
 
-    /// What to do about it; `nil` where there is no advice.
+    /// What to do about it; `nil` if there is no advice.
     package func advice(_ names: TLSErrorNames) -> String? {
         self.fileAdvice ?? self.remoteCertificateAdvice ?? self.alertAdvice(names) ?? self.connectionAdvice
     }
@@ -200,7 +200,7 @@ extension TLSError {
     /// What servers send for a certificate that is not for clients: bad, unsupported and unknown certificate.
     private static let purposeAlerts: Set<UInt8> = [42, 43, 46]
 
-    /// Why this side's certificate is refused, by the alert: the reason, and what to do.
+    /// Why the remote side rejected this side's certificate, and what to do, based on the alert.
     private static func refusal(_ alert: UInt8, _ names: TLSErrorNames) -> (reason: String, advice: String) {
         switch alert {
         case _ where names.isForServers && Self.purposeAlerts.contains(alert):

@@ -22,14 +22,14 @@ struct AccountingTests {
         var testDescription: String { "\(self.delay) ms, \(self.cut)" }
     }
 
-    /// All pairs of them in the long run.
+    /// All combinations in the long run.
     static let faults =
         TestEffort.isLong
         ? [0, 50, 200, 1000].flatMap { delay in
             [GatewayScript.Cut.orderly, .fin, .reset].map { Fault(delay: delay, cut: $0) }
         } : [Fault(delay: 0, cut: .fin), Fault(delay: 200, cut: .reset)]
 
-    /// Refuses the bad ones.
+    /// Rejects the bad ones.
     static func script(delay: Int, cut: GatewayScript.Cut) -> GatewayScript {
         GatewayScript {
             $0.action = { frame, _ in
@@ -76,7 +76,8 @@ struct AccountingTests {
         }
     }
 
-    @Test func `command 0 finds by bisection what the gateway closes on without an answer`() async throws {
+    @Test func `with command 0, a rejected notification without an error response is found by bisection`() async throws
+    {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
@@ -102,7 +103,7 @@ struct AccountingTests {
         arguments: DeliveryPolicy.allCases,
         TestEffort.isLong ? [GatewayScript.Cut.fin, .reset, .orderly] : [.reset]
     )
-    func `a connection that fails mid-stream without an answer is settled by the policy`(
+    func `with a connection that fails without an error response, the policy determines the outcomes`(
         policy: DeliveryPolicy,
         cut: GatewayScript.Cut
     ) async throws {
@@ -131,7 +132,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `a split answer is an answer`() async throws {
+    @Test func `a split error response is read`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
@@ -161,7 +162,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `an answer with identifier 0 is traced to its notification`() async throws {
+    @Test func `an error response with identifier 0 is matched to its notification`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in

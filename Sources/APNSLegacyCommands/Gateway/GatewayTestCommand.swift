@@ -21,7 +21,7 @@ struct GatewayTestCommand: GatewaySubcommand {
               apns-legacy gateway test --config gateway.yaml
               apns-legacy gateway test --config gateway.yaml --token TOKEN
 
-            Connects like an old provider, with the certificate that gateway init created beside the configuration, \
+            Connects like an old provider, with the certificate that gateway init created next to the configuration, \
             and expects the gateway's certificate to be for Apple's host name and issued by authority.pem there. \
             Without --token, it sends to a token that no device has: if the service refuses that token, everything up \
             to the service works.
@@ -128,7 +128,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        // Another host may be another gateway than the one whose metrics are configured.
+        // Another host may be a gateway other than the one whose metrics are configured.
         let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
         let before = await verdicts?.read()
         async let report = client.report(of: notification)
@@ -208,7 +208,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         }
         throw CommandFailure(
             .usage,
-            "no provider certificate beside \(self.file.config); name one with --certificate, and --key or "
+            "no provider certificate next to \(self.file.config); name one with --certificate, and --key or "
                 + "--passphrase-file if it needs them"
         )
     }
@@ -223,7 +223,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         if let authority = target.authority { return authority }
         throw CommandFailure(
             .usage,
-            "no \(GatewaySetup.authorityName) beside \(self.file.config); name the authority of the gateway's "
+            "no \(GatewaySetup.authorityName) next to \(self.file.config); name the authority of the gateway's "
                 + "certificate with --trust"
         )
     }

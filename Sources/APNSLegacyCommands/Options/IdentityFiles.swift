@@ -2,7 +2,7 @@
 
 import OpenSSLTLS
 
-/// The files of a certificate and its key, as the options of a command name them.
+/// The files of a certificate and its key, and the options that name them.
 struct IdentityFiles {
     let certificate: String
     let key: String?
@@ -112,7 +112,7 @@ struct IdentityFiles {
         throw CommandFailure(.configuration, "--trust \(path) \(mistake); \(advice)")
     }
 
-    /// What to do about a file that is something else.
+    /// What to do about a file of the wrong kind.
     private static func advice(_ content: FileContent, _ path: String) -> String {
         switch content {
         case .htmlPage: "log in and download the certificate again"

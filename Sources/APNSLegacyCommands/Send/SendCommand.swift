@@ -39,7 +39,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// Checks what can be checked before anything is read.

@@ -90,7 +90,7 @@ struct SendRun {
             let isBroken = ending?.status == .dataError
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
             if let report { self.say(report.description) }
-            if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
+            if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
         }

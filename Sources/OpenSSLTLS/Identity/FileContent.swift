@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a file is, recognized by its content, as far as a text about a mistake needs it.
+/// The kind of a file, recognized by its content, for messages about mistakes.
 package enum FileContent: Hashable, Sendable {
     case empty
     case htmlPage
@@ -29,12 +29,12 @@ package enum FileContent: Hashable, Sendable {
     case binary
     case other
 
-    /// How many bytes are searched for the mark of a web page.
+    /// The number of bytes that are searched for signs of a web page.
     private static let headByteCount = 1024
 
     /// Recognizes a file that is expected to be a certificate or a key.
     ///
-    /// - Parameter bytes: all of it.
+    /// - Parameter bytes: the whole file.
     package init(_ bytes: [UInt8]) {
         if bytes.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) {
             self = .empty
@@ -81,8 +81,8 @@ package enum FileContent: Hashable, Sendable {
     /// Whether it contains a certificate and no private key.
     package var isCertificate: Bool { self == .certificate || self == .certificateWithoutPEM }
 
-    /// What it is, for the end of a sentence that begins with its name; `nil` for a certificate, a key, or a file of
-    /// an unknown kind.
+    /// The predicate of a sentence that starts with the file's name; `nil` for a certificate, a key, or a file of an
+    /// unknown kind.
     package var mistake: String? {
         switch self {
         case .empty: "is empty"

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BatchFiles
 
-/// What is recognized as something else than a batch.
+/// Inputs that are recognized as something other than a batch.
 @Suite struct InputRecognizerTests {
     /// The error for an input; `nil` if it is read.
     private static func advice(
@@ -81,7 +81,7 @@ import Testing
     ]
 
     @Test(arguments: refused.indices)
-    func `what is not a batch is named, however it is read`(_ index: Int) throws {
+    func `an input that is not a batch is named, however it is read`(_ index: Int) throws {
         let (bytes, text) = Self.refused[index]
         let whole = try #require(try Self.advice(bytes))
         #expect(whole.hasPrefix(text), "\(whole)")
@@ -94,7 +94,7 @@ import Testing
         "token,payload\n", "\u{FEFF}token\n", "<a1b2 c3d4>\n", "<fade>\n", "# [tokens]\na1b2\n", "a1b2\n", "0\n",
         "token\tpayload\n", "{\"é\":1}\n", "caf\u{E9},1\n", "{}\n[1]\n", "{}\n\0\n", "3082\n", "a\u{1B}b\u{1}\n",
     ])
-    func `what may be a batch is read`(_ text: String) throws {
+    func `an input that may be a batch is read`(_ text: String) throws {
         for chunk in [1, 3, .max] {
             #expect(try Self.advice(Array(text.utf8), chunk: chunk) == nil)
             #expect(try Self.advice(gzip(Array(text.utf8)), chunk: chunk) == nil)
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(arguments: ["{", "[", ",", ":", "}", " "])
-    func `a line that is longer than what decides is read, wherever it is cut`(_ last: String) throws {
+    func `a line longer than the recognized part is read, wherever it is split`(_ last: String) throws {
         let head = #"{"token":"a","payload":{"aps":{"alert":""#
         let text = head + String(repeating: "x", count: 4095 - head.utf8.count) + last
         let line = Array((text + String(repeating: "y", count: 500) + "\"}}}\n").utf8)
@@ -113,11 +113,11 @@ import Testing
     }
 
     @Test(arguments: ["BZhAAY+SYabcdefg0123456789abcdefghijklmnopq=", "BZh91AYaSYabcdefghijk+/mnopq=", "BZh9"])
-    func `a token in base64 may begin as bzip2 does`(_ token: String) throws {
+    func `a base64 token may start like a bzip2 file`(_ token: String) throws {
         for chunk in [1, .max] { #expect(try Self.advice(Array("\(token)\n".utf8), chunk: chunk) == nil) }
     }
 
-    @Test func `what is expected decides`() throws {
+    @Test func `the expected content decides`() throws {
         let array = Array("[\"a1\", \"b2\"]\n".utf8)
         #expect(try Self.advice(array, .lines(.tokens))?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
         #expect(try Self.advice(array, .lines(.csv)) == nil)
@@ -140,7 +140,7 @@ import Testing
             ("b", "convert it: jq -c '.[]' b > b.jsonl"),
         ] as [(String?, String)]
     )
-    func `the command to run has the name of the file where a shell takes it`(_ name: String?, _ text: String) throws {
+    func `the suggested command has a file name that is safe in a shell`(_ name: String?, _ text: String) throws {
         #expect(try Self.advice([UInt8(ascii: "[")], file: name)?.hasSuffix(text) == true)
     }
 }

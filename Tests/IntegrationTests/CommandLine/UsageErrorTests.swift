@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// What the program says of a command line that it does not understand: one line, with what to do.
+/// The errors for invalid command lines: one line, with what to do.
 @Suite(.timeLimit(.minutes(2))) struct UsageErrorTests {
     @Test(
         arguments: [
@@ -15,11 +15,14 @@ import Testing
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("hlep", #"apns-legacy: unknown command "hlep"; did you mean "help"?"#),
+            ("exit-codes", #"apns-legacy: unknown command "exit-codes"; did you mean "help exit-codes"?"#),
+            ("help send extra", #"apns-legacy help: unexpected argument "extra""#),
             ("version", #"apns-legacy: unknown command "version"; did you mean "--version"?"#),
             ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
         ]
-    ) func `a misspelled command is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled command gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -57,7 +60,7 @@ import Testing
                 #"apns-legacy send: unexpected argument "host"; did you mean "--host"?"#
             ),
         ]
-    ) func `a misspelled option is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled option gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -81,6 +84,13 @@ import Testing
                     + "expected a number and ms, s, m, h, d or w, such as 30s"
             ),
             ("send a --host", "apns-legacy send: --host needs a value: --host <name>"),
+            ("send --results= a", "apns-legacy send: --results needs a value: --results <file>"),
+            ("purge list --purge-list= a", "apns-legacy purge list: --purge-list needs a value: --purge-list <file>"),
+            (
+                "send --metrics-file= --dry-run a",
+                "apns-legacy send: --metrics-file needs a value: --metrics-file <file.prom>"
+            ),
+            ("send --window -1 a", "apns-legacy send: --window is -1; it must not be negative"),
             ("send --dry-run=yes a", #"apns-legacy send: --dry-run takes no value; remove "=yes""#),
             (
                 "send",
@@ -111,7 +121,7 @@ import Testing
                 #"apns-legacy purge import: missing argument <input>; see "apns-legacy purge import --help""#
             ),
         ]
-    ) func `a wrong value is answered with what is expected`(_ words: String, _ line: String) async throws {
+    ) func `the error for an invalid value names the expected form`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -179,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func `usage errors are JSON too where messages are`() async throws {
+    @Test func `with messages in JSON, usage errors are JSON, too`() async throws {
         for words in [["send", "--cert", "a", "--log-format", "json"], ["send", "--log-format=json", "--cert", "a"]] {
             let run = try await CommandRun(words)
             #expect(run.code == 64 && run.output.isEmpty)

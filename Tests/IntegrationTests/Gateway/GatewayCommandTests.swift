@@ -6,7 +6,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: `gateway test` describes, also by its exit code, what a provider would experience.
+/// Goal: `gateway test` describes what a provider would experience, also with its exit code.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCommandTests {
     /// A gateway made by `gateway init`, with a simulator.
     private final class Scene: Sendable {
@@ -50,7 +50,7 @@ import Testing
             let ports = GatewayProgram.ports(listening)
             self.port = ports[0]
             self.feedbackPort = ports[1]
-            // Where the test finds the metrics; the running gateway has already read its configuration.
+            // The test finds the metrics there; the running gateway has already read its configuration.
             try yaml.replacing("host: 127.0.0.1\n  port: 0", with: "host: 127.0.0.1\n  port: \(ports[2])")
                 .write(toFile: file, atomically: true, encoding: .utf8)
         }

@@ -4,7 +4,7 @@ import OpenSSLTLS
 import APNSTestKit
 import Testing
 
-/// Files and protocols that are something else than what was expected.
+/// Files and protocols other than the expected ones.
 @Suite struct FileContentTests {
     @Test func `a file is recognized by its content`() throws {
         let issued = try Certificates.authority.get().issueClient(topic: "com.example.app")
@@ -37,7 +37,7 @@ import Testing
         for (bytes, found) in cases { #expect(ForeignProtocol(bytes) == found) }
     }
 
-    @Test func `the text of an alert names the remote side and the file`() {
+    @Test func `the message for an alert names the remote side and the file`() {
         let names = TLSErrorNames(remote: "gateway localhost:2195", certificate: "provider.pem", trust: "ca.pem")
         let expected: [(TLSError, String)] = [
             (.ownCertificateRefused(alert: 48, detail: ""), "refused certificate provider.pem: unknown authority;"),
