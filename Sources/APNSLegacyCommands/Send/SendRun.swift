@@ -116,7 +116,8 @@ struct SendRun {
     private func sayStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
         if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
         guard hasJournal, !past.doubted.ranges.isEmpty || past.settled.count > 0 else { return }
-        self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
+        let count = past.settled.count
+        self.say("Resuming: \(count.counted("line")) already \(count == 1 ? "has" : "have") an outcome.")
     }
 
     /// Refuses a `--from-line` behind the end, since a mistyped line must not pass for a batch without errors.
