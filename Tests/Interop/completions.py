@@ -36,7 +36,7 @@ with open("functions/_apns-legacy", "w") as file:
 BASH = r"""
 source "$1" || exit 1
 line=$2
-Like readline, which treats = and : as separate words.
+# Like readline, which treats = and : as separate words.
 COMP_WORDS=()
 for word in $line; do
     if [[ $word == --*=* ]]; then COMP_WORDS+=("${word%%=*}" = "${word#*=}"); else COMP_WORDS+=("$word"); fi

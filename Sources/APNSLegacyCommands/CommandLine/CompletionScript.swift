@@ -86,8 +86,8 @@ struct CompletionScript {
     private var fishHelp: String {
         self.topics.map { words, names in
             let line = (["help"] + words).joined(separator: " ")
-            return "complete -c 'apns-legacy' -n 'test (string join \" \" (commandline -opc)[2..]) = \"\(line)\"' "
-                + "-fa '\(names.joined(separator: " "))'\n"
+            return "complete -c 'apns-legacy' -n 'set -l words (commandline -opc); "
+                + "test \"$words[2..-1]\" = \"\(line)\"' -fa '\(names.joined(separator: " "))'\n"
         }
         .joined()
     }

@@ -23,6 +23,7 @@ extension CommandEnvironment {
     /// The requests to stop that come from now on, by their numbers.
     ///
     /// - Parameter kinds: the signals that are requests.
+    /// - Returns: the numbers, from 1; a stream without an end.
     func stopRequests(_ kinds: [CInt] = [SIGINT, SIGTERM]) -> AsyncStream<Int> {
         let (requests, continuation) = AsyncStream.makeStream(of: Int.self)
         self.receiveSignals(kinds) { [stops] signal in
