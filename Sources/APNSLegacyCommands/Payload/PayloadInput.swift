@@ -23,7 +23,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     /// - Throws: ``CommandFailure``, `BatchFileError`, and what `body` throws.
     func forEach(_ console: Console, _ body: (PayloadInput) throws -> Void) throws {
         let source = try console.open(self.input)
-        try source.begin(expecting: self.isBatch ? .lines(.jsonLines) : .document, isWaiting: true)
+        try source.begin(expecting: self.isBatch ? .payloads : .document, isWaiting: true)
         guard self.isBatch else {
             guard let bytes = try source.readAll(byteCountMax: Self.byteCountMax) else {
                 throw CommandFailure(

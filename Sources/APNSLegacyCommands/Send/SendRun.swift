@@ -50,7 +50,7 @@ struct SendRun {
             ? nil : self.command.endpoint.tls(now: self.environment.now())
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
-        try input.begin(expecting: .lines(self.format))
+        try input.begin(expecting: self.command.batch.tokens == nil ? .batch(self.format) : .tokens)
         let payload = try self.commonPayload()
         // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }

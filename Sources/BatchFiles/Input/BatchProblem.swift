@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSPayload
+import APNSWire
 
 /// Why a line of a batch or of a list of tokens is skipped, or why the input is refused.
 ///
@@ -17,8 +18,10 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case notAnObject(JSONKind)
         /// The payload in a row of CSV is refused; line and column are those in the payload.
         case payload(PayloadProblem)
-        /// The line has a key with an unknown name.
-        case unknownKey(ColumnName)
+        /// The line has a key with an unknown name; these columns may be meant.
+        case unknownKey(ColumnName, free: [BatchColumn])
+        /// The line or the header has the usual name of a column that is mapped to another name.
+        case replacedName(BatchColumn, by: String)
         /// The line has a key twice.
         case duplicateKey(BatchColumn)
         /// A value has a kind that its key does not allow.
@@ -27,6 +30,10 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case missingToken
         /// The token cannot be read in any spelling.
         case invalidToken
+        /// There are several tokens on one line.
+        case severalTokens
+        /// There is more on the line than a token.
+        case textAfterToken
         /// There is no payload, and no common one.
         case missingPayload
         /// The expiry is neither a whole number of seconds nor a duration.
@@ -45,14 +52,14 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case notUTF8
         /// A field of CSV is not UTF-8.
         case invalidUTF8(BatchColumn)
-        /// The first line of CSV is a row, not a header.
-        case missingHeader
-        /// A column of the header has an unknown name; columns count from 1.
-        case unknownColumn(ColumnName, number: Int)
+        /// The first line of CSV is a row, not a header such as this one.
+        case missingHeader(proposal: String)
+        /// Columns of the header have unknown names.
+        case unknownColumns(UnknownColumns)
         /// The header has a column twice.
         case duplicateColumn(BatchColumn)
         /// The header lacks a required column, or the name that it is mapped to.
-        case missingColumn(BatchColumn, mappedName: String?)
+        case missingColumn(BatchColumn, mappedName: String?, header: [HeaderName])
         /// There is no topic for a dead token.
         case missingTopic
         /// There is no environment for a dead token.
@@ -83,6 +90,25 @@ package struct BatchProblem: Error, Hashable, Sendable {
     }
 }
 
+extension BatchProblem.Kind {
+    /// Why a text is not a token.
+    static func token(_ text: UnsafeRawBufferPointer) -> Self {
+        var token = BatchRecord().token
+        let isToken = { (word: UnsafeRawBufferPointer.SubSequence) in
+            let word = unsafe UnsafeRawBufferPointer(rebasing: word)
+            return unsafe word.count >= 2 * WireLimits.tokenByteCountUsual
+                && DeviceTokenText.decode(word, into: &token)
+        }
+        let words = unsafe text.split { " \t,;|".utf8.contains($0) }
+        guard unsafe words.count > 1, unsafe isToken(words[0]) else { return .invalidToken }
+        return unsafe isToken(words[1]) ? .severalTokens : .textAfterToken
+    }
+
+    static func token(_ text: String) -> Self {
+        unsafe Array(text.utf8).withUnsafeBytes { unsafe Self.token($0) }
+    }
+}
+
 extension BatchProblem: CustomStringConvertible {
     /// The place and the reason, as in `line 7, column 12: aps.badge is a string, expected a number`.
     package var description: String {
@@ -99,12 +125,17 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .json(let kind): kind.description
         case .notAnObject(let found): "expected a JSON object, found \(found)"
         case .payload(let problem): "payload, \(problem)"
-        case .unknownKey(let name): Self.text(unknownKey: name)
+        case .unknownKey(let name, let free): Self.text(unknownKey: name, free)
+        case .replacedName(let column, let name):
+            "\"\(column)\" is unknown, because --column \(column) names \"\(name)\"; to skip it, add "
+                + "--ignore-unknown-columns"
         case .duplicateKey(let column): "duplicate key \"\(column)\""
         case .wrongKind(let column, let found, let expected): "\(column) is \(found), expected \(expected)"
         case .notUTF8: "invalid UTF-8"
         case .missingToken: "missing token"
         case .invalidToken: "invalid device token: expected hexadecimal or base64"
+        case .severalTokens: "several device tokens; write one per line"
+        case .textAfterToken: "text after the device token; expected one device token per line, and nothing else"
         case .missingPayload: "missing payload; to share one, add --payload or --alert"
         case .invalidExpiry:
             "invalid expiry: expected seconds since 1970, or a duration such as \"+90s\", \"+30m\", \"+1h\" or \"+2d\""
@@ -113,13 +144,14 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .expiryTooLate: "expiry is after the year 2106; expected seconds, not milliseconds"
         case .invalidPriority: "invalid priority: expected 10 or 5"
         case .fieldCount(let found, let expected): "expected \(expected.counted("field")), found \(found)"
-        case .misplacedQuote: "misplaced or unbalanced double quote"
+        case .misplacedQuote:
+            "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
         case .invalidUTF8(let column): "invalid UTF-8 in \(column)"
-        case .missingHeader:
-            "missing header; add a first line with the names of the columns, such as token,payload"
-        case .unknownColumn(let name, let number): Self.text(unknownColumn: name, number)
+        case .missingHeader(let proposal):
+            "missing header; add a first line with the names of the columns, such as \(proposal)"
+        case .unknownColumns(let columns): columns.description
         case .duplicateColumn(let column): "duplicate column \"\(column)\" in the header"
-        case .missingColumn(let column, let mappedName): Self.text(missing: column, mappedName)
+        case .missingColumn(let column, let mappedName, let header): Self.text(missing: column, mappedName, header)
         case .missingTopic: "missing topic; add --topic BUNDLE-ID"
         case .missingEnvironment: "missing environment; add --environment production or --environment sandbox"
         case .invalidEnvironment: "invalid environment: expected production or sandbox"
@@ -130,34 +162,26 @@ extension BatchProblem.Kind: CustomStringConvertible {
         }
     }
 
-    private static func text(unknownKey name: ColumnName) -> String {
-        guard let text = name.text else { return "unknown key; valid keys: \(self.batchNames.joined(separator: ", "))" }
-        if let nearest = ColumnName.nearest(text, self.batchNames) {
+    private static func text(unknownKey name: ColumnName, _ free: [BatchColumn]) -> String {
+        let names = free.map(\.columnName)
+        let valid = "valid keys: \(ColumnNames<BatchColumn>.names.joined(separator: ", "))"
+        guard let text = name.text else { return "unknown key; \(valid)" }
+        guard let nearest = NearestName.find(text, in: names) else { return "unknown key \"\(text)\"; \(valid)" }
+        guard NearestName.find(text, in: [nearest], .typingErrors) == nil else {
             return "unknown key \"\(text)\"; did you mean \"\(nearest)\"?"
         }
-        return "unknown key \"\(text)\"; valid keys: \(self.batchNames.joined(separator: ", "))"
+        return "unknown key \"\(text)\"; to read it as \(nearest), add \(ColumnName.argument(nearest, text))"
     }
 
-    private static func text(unknownColumn name: ColumnName, _ number: Int) -> String {
-        let shown =
-            name.text.map { "unknown column \"\($0)\" in the header" } ?? "column \(number) of the header is unknown"
-        let skip = "to skip it, add --ignore-unknown-columns"
-        guard let text = name.text, let nearest = ColumnName.nearest(text, self.batchNames) else {
-            return "\(shown); valid columns: \(self.batchNames.joined(separator: ", ")); \(skip)"
-        }
-        let isWord = text.utf8.allSatisfy { $0 == UInt8(ascii: "_") || Character(Unicode.Scalar($0)).isLetter }
-        let argument = isWord ? "\(nearest)=\(text)" : "\"\(nearest)=\(text)\""
-        return "\(shown); to read it as \(nearest), add --column \(argument); \(skip)"
-    }
-
-    private static func text(missing column: BatchColumn, _ mappedName: String?) -> String {
+    private static func text(missing column: BatchColumn, _ mappedName: String?, _ header: [HeaderName]) -> String {
+        let list = "the header has \(header.list)"
         if let mappedName {
-            return "no column \"\(mappedName)\" in the header, which --column \(column) names"
+            return "no column \"\(mappedName)\", which --column \(column) names; \(list)"
         }
         let missing = "no column \"\(column)\" in the header"
-        guard column == .payload else { return "\(missing); if it has another name, add --column \(column)=NAME" }
-        return "\(missing); to send all rows the same payload, add --payload FILE or --alert TEXT"
+        guard column == .payload else {
+            return "\(missing); if it has another name, add --column \(column)=NAME; \(list)"
+        }
+        return "\(missing); to send all rows the same payload, add --payload FILE or --alert TEXT; \(list)"
     }
-
-    private static var batchNames: [String] { ColumnNames<BatchColumn>.names }
 }

@@ -2,10 +2,39 @@
 
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {
-    /// One JSON value, or other text that need not consist of lines of a batch.
+    /// One payload, or other text that need not consist of lines.
     case document
+    /// Lines with a payload each.
+    case payloads
     /// Lines of a batch; of any format if `nil`.
-    case lines(BatchFormat?)
+    case batch(BatchFormat?)
+    /// `send --tokens`: one token per line.
+    case tokens
+    /// Lines about dead tokens; of any format if `nil`.
+    case deadTokens(BatchFormat?)
+    /// `purge forget --tokens`: a token per line, with or without a time after a comma.
+    case registrations
+
+    /// What it is, for an error.
+    fileprivate var noun: String {
+        switch self {
+        case .document: "a payload"
+        case .payloads: "one payload per line"
+        case .batch: "a batch"
+        case .tokens, .registrations: "one device token per line"
+        case .deadTokens: "a list of dead tokens"
+        }
+    }
+
+    /// Whether it consists of lines, and in which format.
+    fileprivate var lines: (isLines: Bool, format: BatchFormat?) {
+        switch self {
+        case .document: (false, nil)
+        case .payloads: (true, .jsonLines)
+        case .batch(let format), .deadTokens(let format): (true, format)
+        case .tokens, .registrations: (true, .tokens)
+        }
+    }
 }
 
 /// A kind of content that is not a batch, by its first bytes.
@@ -30,6 +59,7 @@ enum UnexpectedContent: Hashable {
     case prettyPrintedJSON
     case jsonArray(BatchFormat?)
     case jsonLinesInsteadOfTokens
+    case csvInsteadOfTokens
 
     /// The number of bytes that decide; the first line decides earlier.
     static let prefixByteCount = 4096
@@ -68,10 +98,15 @@ enum UnexpectedContent: Hashable {
             self = markup
             return
         }
-        guard case .lines(let format) = expectation, let content = unsafe Self.json(text, isWhole, format) else {
+        let (isLines, format) = expectation.lines
+        guard isLines else { return nil }
+        if let content = unsafe Self.json(text, isWhole, format) {
+            self = content
+        } else if format == .tokens, expectation != .registrations, unsafe Self.isCSV(text) {
+            self = .csvInsteadOfTokens
+        } else {
             return nil
         }
-        self = content
     }
 
     // MARK: Signatures
@@ -175,30 +210,42 @@ enum UnexpectedContent: Hashable {
         return format == .tokens && last == UInt8(ascii: "}") ? .jsonLinesInsteadOfTokens : nil
     }
 
+    /// Whether a first line is that of CSV, not a token.
+    private static func isCSV(_ line: UnsafeRawBufferPointer) -> Bool {
+        let format = unsafe BatchFormat(firstLine: line) { name in
+            // No token has these letters.
+            unsafe String(decoding: name, as: UTF8.self).lowercased().contains("token")
+        }
+        return unsafe format == .csv && BatchProblem.Kind.token(line) != .severalTokens
+    }
+
     // MARK: Description
 
     /// What it is, and what to do about it.
     ///
-    /// - Parameter name: the name of the file for a command line; `nil` for standard input.
+    /// - Parameters:
+    ///   - expectation: what the command expects.
+    ///   - name: the name of the file for a command line; `nil` for standard input.
     /// - Returns: a part of an error.
-    func advice(file name: String?) -> String {
-        switch self {
+    func advice(expecting expectation: InputExpectation, file name: String?) -> String {
+        let noun = expectation.noun
+        return switch self {
         case .utf16(let order):
             "UTF-16 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
         case .utf32: "UTF-32 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
-        case .der: "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"
-        case .pem: "a certificate or key (PEM), expected a batch; did you mean --certificate?"
-        case .xml: "XML, expected a batch; convert it to JSON lines or CSV"
-        case .html: "an HTML page, expected a batch; check where the file came from"
-        case .binaryPropertyList: "a binary property list, expected a batch; convert it to JSON lines or CSV"
+        case .der: "a certificate or key (.p12 or DER), expected \(noun)\(Self.certificateAdvice(expectation))"
+        case .pem: "a certificate or key (PEM), expected \(noun)\(Self.certificateAdvice(expectation))"
+        case .xml: "XML, expected \(noun)"
+        case .html: "an HTML page, expected \(noun); check where the file came from"
+        case .binaryPropertyList: "a binary property list, expected \(noun)"
         case .zip: "a ZIP archive or spreadsheet, expected text; unpack it, or export the sheet as CSV"
         case .compressed(let format, let tool): "\(format) data, expected text or gzip; \(Self.convert(name, tool))"
         case .doubleGzip: "gzip data inside gzip data; \(Self.convert(name, "zcat"))"
-        case .executable: "an executable program, expected a batch"
-        case .sqlite: "an SQLite database, expected a batch; export the table as CSV: sqlite3 -header -csv"
-        case .pdf: "a PDF document, expected a batch"
-        case .image: "an image, expected a batch"
-        case .binary: "binary data, expected a batch of text lines"
+        case .executable: "an executable program, expected \(noun)"
+        case .sqlite: "an SQLite database, expected \(noun); export the table as CSV: sqlite3 -header -csv"
+        case .pdf: "a PDF document, expected \(noun)"
+        case .image: "an image, expected \(noun)"
+        case .binary: "binary data, expected \(noun)"
         case .prettyPrintedJSON:
             "JSON over several lines, expected one object per line; \(Self.convert(name, "jq -c .", to: "jsonl"))"
         case .jsonArray(.tokens):
@@ -207,7 +254,23 @@ enum UnexpectedContent: Hashable {
             "a JSON array, expected one object per line; \(Self.convert(name, "jq -c '.[]'", to: "jsonl"))"
         case .jsonLinesInsteadOfTokens:
             "JSON lines, expected one token per line; \(Self.convert(name, "jq -r .token", to: "tokens"))"
+        case .csvInsteadOfTokens where expectation == .tokens:
+            "CSV, expected one device token per line; to read its columns, leave out --tokens: \(Self.send(name))"
+        case .csvInsteadOfTokens: "CSV, expected one device token per line; to read its columns, add --format csv"
         }
+    }
+
+    private static func certificateAdvice(_ expectation: InputExpectation) -> String {
+        switch expectation {
+        case .batch, .tokens: "; did you mean --certificate?"
+        default: ""
+        }
+    }
+
+    /// The command that sends a file of CSV.
+    private static func send(_ name: String?) -> String {
+        let name = name.map { self.isPlain($0) && !$0.hasPrefix("-") ? $0 : "FILE" } ?? "-"
+        return BatchFormat(fileName: name) == .csv ? "send \(name)" : "send --format csv \(name)"
     }
 
     /// The command line that converts a file.

@@ -96,7 +96,10 @@ package final class SendInput: Sendable {
         do {
             return try body()
         } catch let error as UnexpectedContentError {
-            let advice = error.content.advice(file: self.isOwned ? self.name : nil)
+            let advice = error.content.advice(
+                expecting: self.expectation.withLockedValue { $0 },
+                file: self.isOwned ? self.name : nil
+            )
             throw BatchFileError(.badData, "\(self.name): this is \(advice)")
         } catch let failure as GzipDecoder.Failure {
             switch failure {

@@ -7,6 +7,8 @@ import Testing
     static let token = String.token(0xC5)
 
     static let valid = "valid columns: token, payload, expiry, priority, id"
+    static let quote =
+        "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
     static let skip = "to skip it, add --ignore-unknown-columns"
 
     @Test func `the columns come in any order`() throws {
@@ -49,29 +51,68 @@ import Testing
         (
             "Device_Token,payload",
             "line 1: unknown column \"Device_Token\" in the header; to read it as token, add --column "
-                + "token=Device_Token; \(Self.skip)"
+                + "token=Device_Token"
         ),
         (
             "token;push token;payload",
-            "line 1: unknown column \"push token\" in the header; to read it as token, add "
-                + "--column \"token=push token\"; \(Self.skip)"
+            "line 1: unknown column \"push token\" in the header; \(Self.valid); \(Self.skip)"
         ),
-        ("token,payload,{SECRET}", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
-        ("token,payload,\u{1B}[2J", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
+        (
+            "push token;user_id;payload",
+            "line 1: unknown columns \"push token\", \"user_id\" in the header; to read \"push token\" as token and "
+                + "\"user_id\" as id, add --column \"token=push token\" --column id=user_id; to skip "
+                + "\"user_id\", add --ignore-unknown-columns"
+        ),
+        (
+            "device,name,payload,{SECRET}",
+            "line 1: unknown columns \"device\", \"name\", number 4 in the header; for the column with the token, add "
+                + "--column token=NAME; to skip the others, add --ignore-unknown-columns"
+        ),
+        (
+            "token,body",
+            "line 1: unknown column \"body\" in the header; for the column with the payload, add "
+                + "--column payload=NAME (or --payload FILE, or --alert TEXT)"
+        ),
+        (
+            "token,payload,id,expiry,priority,\((1...14).map { "c\($0)x" }.joined(separator: ","))",
+            "line 1: unknown columns \((1...12).map { "\"c\($0)x\"" }.joined(separator: ", ")), 2 more in the header; "
+                + "to skip them, add --ignore-unknown-columns"
+        ),
+        ("token,payload,{SECRET}", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
+        ("token,payload,\u{1B}[2J", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
         ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
         (
             "payload,id",
-            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME"
+            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME; the header has "
+                + "\"payload\", \"id\""
         ),
         (
             "token,id",
             "line 1: no column \"payload\" in the header; to send all rows the same payload, add --payload FILE or "
-                + "--alert TEXT"
+                + "--alert TEXT; the header has \"token\", \"id\""
         ),
-        ("\ntoken\"x,id", "line 2: misplaced or unbalanced double quote"),
+        ("\ntoken\"x,id", "line 2: \(Self.quote)"),
         (
             "\(token),{}",
             "line 1: missing header; add a first line with the names of the columns, such as token,payload"
+        ),
+        (
+            "user;\"{\"\"aps\"\":{\"\"badge\"\":1}}\";\(token);10;+1h",
+            "line 1: missing header; add a first line with the names of the columns, such as "
+                + "id;payload;token;priority;expiry"
+        ),
+        (
+            "\(token),{\"aps\":{\"alert\":\"a\",\"badge\":1}}",
+            "line 1: missing header; add a first line with the names of the columns, such as token,payload,id"
+        ),
+        (
+            "a\tb\t\(token)",
+            "line 1: missing header; add a first line with the names of the columns, such as token payload (with tabs "
+                + "between them)"
+        ),
+        (
+            token,
+            "line 1: missing header; add a first line with the names of the columns, such as token"
         ),
     ])
     func `a header at fault refuses all`(_ header: String, _ problem: String) throws {
@@ -91,9 +132,9 @@ import Testing
             "line 2: expiry 86400 is a time before 2001; to expire in 86400 seconds, write \"+86400s\""
         ),
         ("{},00,,7", "line 2: invalid priority: expected 10 or 5"),
-        ("{}\",00,,", "line 2: misplaced or unbalanced double quote"),
-        ("\"{}\" ,00,,", "line 2: misplaced or unbalanced double quote"),
-        ("\"{},00,,", "line 2: misplaced or unbalanced double quote"),
+        ("{}\",00,,", "line 2: \(Self.quote)"),
+        ("\"{}\" ,00,,", "line 2: \(Self.quote)"),
+        ("\"{},00,,", "line 2: \(Self.quote)"),
         (
             "\"{\"\"aps\"\":{\"\"badge\"\":\"\"SECRET\"\"}}\",00,,",
             "line 2: payload, line 1, column 17: aps.badge is a string, expected a number"

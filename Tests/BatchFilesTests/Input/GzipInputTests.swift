@@ -171,7 +171,7 @@ import Testing
     @Test func `a damaged file is refused before it is read`() throws {
         let bytes = gzip(Array(Self.lines.utf8))
         let truncated = try self.open("a.gz", Array(bytes.dropLast(5)))
-        let failure = #expect(throws: BatchFileError.self) { try truncated.begin(expecting: .lines(nil)) }
+        let failure = #expect(throws: BatchFileError.self) { try truncated.begin(expecting: .batch(nil)) }
         #expect(
             failure?.kind == .badData
                 && failure?.description.hasSuffix("the gzip data is truncated; copy or create it again") == true
@@ -179,7 +179,7 @@ import Testing
         var damaged = bytes
         damaged[bytes.count - 6] ^= 1
         let corrupt = try self.open("b.gz", damaged)
-        let second = #expect(throws: BatchFileError.self) { try corrupt.begin(expecting: .lines(nil)) }
+        let second = #expect(throws: BatchFileError.self) { try corrupt.begin(expecting: .batch(nil)) }
         #expect(second?.description.contains("the gzip data is corrupt") == true)
     }
 }

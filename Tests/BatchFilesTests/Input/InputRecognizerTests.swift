@@ -10,7 +10,7 @@ import Testing
     /// The error for an input; `nil` if it is read.
     private static func advice(
         _ bytes: [UInt8],
-        _ expectation: InputExpectation = .lines(nil),
+        _ expectation: InputExpectation = .batch(nil),
         chunk: Int = .max,
         file: String? = "batch.json"
     ) throws -> String? {
@@ -25,7 +25,7 @@ import Testing
             try decoder.recognize(expecting: expectation)
             return nil
         } catch let error as UnexpectedContentError {
-            return error.content.advice(file: file)
+            return error.content.advice(expecting: expectation, file: file)
         }
     }
 
@@ -73,7 +73,7 @@ import Testing
             "Zstandard data, expected text or gzip; convert it: zstdcat batch.json"
         ),
         (Array("BZh91AY&SY".utf8), "bzip2 data"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4], "xz data"),
-        (Array("abc\0def\n".utf8), "binary data, expected a batch of text lines"),
+        (Array("abc\0def\n".utf8), "binary data, expected a batch"),
         (Array("a\u{1}b\u{2}c\u{3}\n".utf8), "binary data"),
         (gzip(gzip(Array("{}\n".utf8))), "gzip data inside gzip data"),
         (gzip(Array("[1]".utf8)), "a JSON array"), (gzip(der), "a certificate or key"),
@@ -106,8 +106,8 @@ import Testing
         let text = head + String(repeating: "x", count: 4095 - head.utf8.count) + last
         let line = Array((text + String(repeating: "y", count: 500) + "\"}}}\n").utf8)
         for format in [nil, BatchFormat.jsonLines] {
-            #expect(try Self.advice(line, .lines(format)) == nil)
-            #expect(try Self.advice(gzip(line), .lines(format), chunk: 100) == nil)
+            #expect(try Self.advice(line, .batch(format)) == nil)
+            #expect(try Self.advice(gzip(line), .batch(format), chunk: 100) == nil)
         }
     }
 
@@ -116,15 +116,40 @@ import Testing
         for chunk in [1, .max] { #expect(try Self.advice(Array("\(token)\n".utf8), chunk: chunk) == nil) }
     }
 
+    @Test(
+        arguments: [
+            ("token,name\nab,x\n", "export.csv", "send export.csv"),
+            ("\"Device Token\"\nab\n", "e.csv.gz", "send e.csv.gz"),
+            ("device_token\nab\n", "list.txt", "send --format csv list.txt"),
+            ("ab;1\n", nil, "send --format csv -"), ("ab\tuser\n", "a b", "send --format csv FILE"),
+        ] as [(String, String?, String)]
+    )
+    func `a list of tokens that is CSV is named`(_ text: String, _ name: String?, _ command: String) throws {
+        let bytes = Array(text.utf8)
+        #expect(
+            try Self.advice(bytes, .tokens, file: name)
+                == "CSV, expected one device token per line; to read its columns, leave out --tokens: \(command)"
+        )
+        let advice = "CSV, expected one device token per line; to read its columns, add --format csv"
+        #expect(try Self.advice(bytes, .batch(.tokens), file: name) == advice)
+        #expect(try Self.advice(bytes, .deadTokens(.tokens), file: name) == advice)
+        #expect(try Self.advice(bytes, .registrations, file: name) == nil)
+    }
+
     @Test func `what is expected decides`() throws {
+        let pem = Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8)
+        #expect(try Self.advice(pem, .deadTokens(nil)) == "a certificate or key (PEM), expected a list of dead tokens")
+        #expect(try Self.advice(pem, .document) == "a certificate or key (PEM), expected a payload")
+        #expect(try Self.advice(Array("\(String.token(1)) \(String.token(2))\n".utf8), .tokens) == nil)
+        #expect(try Self.advice(Array("\(String.token(1)),\(String.token(2))\n".utf8), .tokens) == nil)
         let array = Array("[\"a1\", \"b2\"]\n".utf8)
-        #expect(try Self.advice(array, .lines(.tokens))?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
-        #expect(try Self.advice(array, .lines(.csv)) == nil)
+        #expect(try Self.advice(array, .tokens)?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
+        #expect(try Self.advice(array, .batch(.csv)) == nil)
         #expect(try Self.advice(array, .document) == nil)
         #expect(try Self.advice(Array("{\n}".utf8), .document) == nil)
         #expect(try Self.advice(Self.der, .document) != nil)
         #expect(
-            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .lines(.tokens))?
+            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .tokens)?
                 .contains("jq -r .token batch.json > batch.tokens") == true
         )
     }
