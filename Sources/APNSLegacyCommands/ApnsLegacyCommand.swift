@@ -27,7 +27,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     public init() {}
 
     /// Ends the process with exit code 71 and one line where the system does not even allow what the runtime of Swift
-    /// needs, which would be ended by a signal.
+    /// needs, which would be ended by a signal; and with one line for an argument that is not UTF-8.
     ///
     /// Must be called before the first `await`. Commands check for more resources themselves.
     public static func requireSystemResources() {
@@ -41,6 +41,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
         if CommandLine.arguments.isEmpty {
             Self.exit(CommandFailure(.systemError, "The command line cannot be read, as /proc is not mounted."))
         }
+        if let failure = RawArguments.failure { Self.exit(failure) }
     }
 
     private static func exit(_ failure: CommandFailure) {

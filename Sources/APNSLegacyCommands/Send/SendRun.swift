@@ -165,7 +165,10 @@ struct SendRun {
         do {
             return try BatchReader(format: self.format, options: options)
         } catch {
-            throw CommandFailure(.dataError, "\(self.command.batch.payload ?? "--alert"): \(error)")
+            throw CommandFailure(
+                .dataError,
+                self.command.batch.payload.map { "\($0), \(error)" } ?? "--alert: \(error)"
+            )
         }
     }
 

@@ -122,11 +122,12 @@ package struct PurgeImport {
             )
         }
         guard !self.lacksTokens else {
+            let near = self.headerNames.compactMap(\.name.text).first { NearestName.find($0, in: ["token"]) != nil }
             let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
                 "\(name), line \(lineNumber): no column \"\(found)\" in the header; for the column with the tokens, add "
-                    + "--column token=NAME; the header has \(self.headerNames.list)"
+                    + "\(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
             )
         }
         guard !self.lacksTimes else {
@@ -275,7 +276,7 @@ package struct PurgeImport {
             do throws(ScanFailure) {
                 return try unsafe self.scan(bytes)
             } catch {
-                return .failure(.json(error.kind))
+                return unsafe .failure(.json(error, in: bytes))
             }
         }
         return try result.get()

@@ -14,6 +14,10 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case lineTooLong(byteCountMax: Int)
         /// The line is not JSON, or its payload is refused.
         case json(PayloadProblem.Kind)
+        /// The line is a comment, which JSON does not have.
+        case comment
+        /// The line has typographic quotes, which a text editor writes.
+        case typographicQuotes
         /// The line is JSON, but not an object.
         case notAnObject(JSONKind)
         /// The payload in a row of CSV is refused; line and column are those in the payload.
@@ -34,6 +38,12 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case severalTokens
         /// There is more on the line than a token.
         case textAfterToken
+        /// A token is in quotes.
+        case quotedToken
+        /// A token in base64 lacks its padding.
+        case unpaddedToken
+        /// A digit of a token is missing, or there is one too many.
+        case oddToken(digitCount: Int)
         /// There is no payload, and no common one.
         case missingPayload
         /// The expiry is neither a whole number of seconds nor a duration.
@@ -54,6 +64,8 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case invalidUTF8(BatchColumn)
         /// The first line of CSV is a row, not a header such as this one.
         case missingHeader(proposal: String)
+        /// Another character than a comma, a semicolon or a tab separates the columns of the header.
+        case unknownSeparator(String)
         /// Columns of the header have unknown names.
         case unknownColumns(UnknownColumns)
         /// The header has a column twice.
@@ -93,6 +105,7 @@ package struct BatchProblem: Error, Hashable, Sendable {
 extension BatchProblem.Kind {
     /// Why a text is not a token.
     static func token(_ text: UnsafeRawBufferPointer) -> Self {
+        if unsafe text.withoutQuotes.count < text.count { return .quotedToken }
         var token = BatchRecord().token
         let isToken = { (word: UnsafeRawBufferPointer.SubSequence) in
             let word = unsafe UnsafeRawBufferPointer(rebasing: word)
@@ -100,8 +113,27 @@ extension BatchProblem.Kind {
                 && DeviceTokenText.decode(word, into: &token)
         }
         let words = unsafe text.split { " \t,;|".utf8.contains($0) }
-        guard unsafe words.count > 1, unsafe isToken(words[0]) else { return .invalidToken }
-        return unsafe isToken(words[1]) ? .severalTokens : .textAfterToken
+        if unsafe !words.isEmpty, unsafe isToken(words[0]) {
+            return unsafe words.count > 1 && isToken(words[1]) ? .severalTokens : .textAfterToken
+        }
+        let digitCount = unsafe text.count { Hexadecimal.value($0) < 16 }
+        if digitCount == text.count, !digitCount.isMultiple(of: 2) { return .oddToken(digitCount: digitCount) }
+        let padded = unsafe Array(text) + "=".utf8
+        let isUnpadded = unsafe padded.withUnsafeBytes { unsafe DeviceTokenText.decode($0, into: &token) }
+        return isUnpadded ? .unpaddedToken : .invalidToken
+    }
+
+    /// Why a line is not JSON.
+    static func json(_ failure: ScanFailure, in line: UnsafeRawBufferPointer) -> Self {
+        guard case .syntax(let fault) = failure.kind, [.missingValue, .missingKey].contains(fault) else {
+            return .json(failure.kind)
+        }
+        let rest = unsafe line.dropFirst(failure.byteOffset)
+        if unsafe rest.starts(with: "//".utf8) || rest.starts(with: "/*".utf8) || rest.first == UInt8(ascii: "#") {
+            return .comment
+        }
+        let isQuote = ["“", "”", "„", "‘", "’"].contains { unsafe rest.starts(with: $0.utf8) }
+        return isQuote ? .typographicQuotes : .json(failure.kind)
     }
 
     static func token(_ text: String) -> Self {
@@ -122,8 +154,13 @@ extension BatchProblem.Kind: CustomStringConvertible {
     package var description: String {
         switch self {
         case .lineTooLong(let byteCountMax): "the line is longer than \(byteCountMax.counted("byte"))"
+        case .json(.syntax(.trailingContent)): "\(JSONFault.trailingContent); expected one object per line"
+        case .json(.syntax(.invalidUTF8)): "\(JSONFault.invalidUTF8); \(Self.latin1)"
         case .json(let kind): kind.description
+        case .comment: "comments are not JSON; remove the line"
+        case .typographicQuotes: "typographic quotes; JSON needs straight ones (\")"
         case .notAnObject(let found): "expected a JSON object, found \(found)"
+        case .payload(let problem) where problem.kind == .syntax(.invalidUTF8): "payload, \(problem); \(Self.latin1)"
         case .payload(let problem): "payload, \(problem)"
         case .unknownKey(let name, let free): Self.text(unknownKey: name, free)
         case .replacedName(let column, let name):
@@ -131,11 +168,14 @@ extension BatchProblem.Kind: CustomStringConvertible {
                 + "--ignore-unknown-columns"
         case .duplicateKey(let column): "duplicate key \"\(column)\""
         case .wrongKind(let column, let found, let expected): "\(column) is \(found), expected \(expected)"
-        case .notUTF8: "invalid UTF-8"
+        case .notUTF8: "invalid UTF-8; \(Self.latin1)"
         case .missingToken: "missing token"
         case .invalidToken: "invalid device token: expected hexadecimal or base64"
         case .severalTokens: "several device tokens; write one per line"
-        case .textAfterToken: "text after the device token; expected one device token per line, and nothing else"
+        case .textAfterToken: "text after the device token; expected the token alone"
+        case .quotedToken: "device token in quotes; remove the quotes (jq writes none with -r)"
+        case .unpaddedToken: "device token in base64 without padding; add \"=\" at its end"
+        case .oddToken(let count): "invalid device token: \(count) hexadecimal digits, expected an even number"
         case .missingPayload: "missing payload; to share one, add --payload or --alert"
         case .invalidExpiry:
             "invalid expiry: expected seconds since 1970, or a duration such as \"+90s\", \"+30m\", \"+1h\" or \"+2d\""
@@ -146,9 +186,11 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .fieldCount(let found, let expected): "expected \(expected.counted("field")), found \(found)"
         case .misplacedQuote:
             "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
-        case .invalidUTF8(let column): "invalid UTF-8 in \(column)"
+        case .invalidUTF8(let column): "invalid UTF-8 in \(column); \(Self.latin1)"
         case .missingHeader(let proposal):
             "missing header; add a first line with the names of the columns, such as \(proposal)"
+        case .unknownSeparator(let text):
+            "the columns are separated by \"\(text)\"; expected commas, semicolons or tabs"
         case .unknownColumns(let columns): columns.description
         case .duplicateColumn(let column): "duplicate column \"\(column)\" in the header"
         case .missingColumn(let column, let mappedName, let header): Self.text(missing: column, mappedName, header)
@@ -162,7 +204,12 @@ extension BatchProblem.Kind: CustomStringConvertible {
         }
     }
 
+    private static let latin1 = "if the file is Latin-1, convert it with: iconv -f LATIN1 -t UTF-8"
+
     private static func text(unknownKey name: ColumnName, _ free: [BatchColumn]) -> String {
+        if name.text == "aps", free.contains(.payload) {
+            return "unknown key \"aps\"; write it in the payload: \"payload\": {\"aps\": ...}"
+        }
         let names = free.map(\.columnName)
         let valid = "valid keys: \(ColumnNames<BatchColumn>.names.joined(separator: ", "))"
         guard let text = name.text else { return "unknown key; \(valid)" }

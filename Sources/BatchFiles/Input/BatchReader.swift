@@ -205,7 +205,7 @@ import APNSWire
                 return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
-            return unsafe self.bad(.json(error.kind), at: error.byteOffset, in: line)
+            return unsafe self.bad(.json(error, in: line), at: error.byteOffset, in: line)
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
         guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
@@ -353,6 +353,9 @@ import APNSWire
         let required = unsafe self.common == nil ? [BatchColumn.token, .payload] : [.token]
         let lacking = required.filter { !columns.contains($0) }
         let unknown = zip(shown, columns).filter { $0.1 == nil }.map(\.0)
+        if let separator = unsafe CSVHeader.otherSeparator(header, isKnown: { unsafe names.column($0) != nil }) {
+            return .unknownSeparator(separator)
+        }
         if !unknown.isEmpty, !self.options.ignoresUnknownColumns {
             if unknown.count == 1, let column = unsafe names.replacedColumn(header[unknown[0].number - 1]) {
                 return .replacedName(column, by: names.mappedName(of: column) ?? "")

@@ -70,6 +70,32 @@ extension CSVHeader {
         return nil
     }
 
+    /// The character that separates the columns of a header of one column, if it has the name of a known one then.
+    static func otherSeparator(
+        _ names: [UnsafeRawBufferPointer],
+        isKnown: (UnsafeRawBufferPointer) -> Bool
+    ) -> String? {
+        guard unsafe names.count == 1, unsafe !isKnown(names[0]) else { return nil }
+        return ["|", ":", " "].first { separator in
+            let fields = unsafe Self.fields(names[0], Array(separator.utf8)[0])
+            return unsafe fields.count > 1 && fields.contains(where: isKnown)
+        }
+    }
+
+    /// A command that writes the tokens of rows without a header, such as `cut -d, -f2`.
+    ///
+    /// - Parameter row: the first row.
+    /// - Returns: the command; `nil` if no field is a token.
+    static func extraction(for row: UnsafeRawBufferPointer) -> String? {
+        for separator in self.separators {
+            let fields = unsafe self.fields(row, separator)
+            guard let index = unsafe fields.firstIndex(where: { unsafe self.isToken($0) }) else { continue }
+            let option = [UInt8(ascii: ","): "-d, ", UInt8(ascii: ";"): "-d';' "][separator] ?? ""
+            return "cut \(option)-f\(index + 1)"
+        }
+        return nil
+    }
+
     /// The fields between separators outside quotes, without the quotes around them.
     private static func fields(_ row: UnsafeRawBufferPointer, _ separator: UInt8) -> [UnsafeRawBufferPointer] {
         var (start, isQuoted) = (0, false)

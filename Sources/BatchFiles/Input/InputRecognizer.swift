@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
+
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {
-    /// One payload, or other text that need not consist of lines.
+    /// Text that need not consist of lines.
     case document
+    /// One payload.
+    case payload
     /// Lines with a payload each.
     case payloads
     /// Lines of a batch; of any format if `nil`.
@@ -18,7 +22,7 @@ package enum InputExpectation: Hashable, Sendable {
     /// What it is, for an error.
     fileprivate var noun: String {
         switch self {
-        case .document: "a payload"
+        case .document, .payload: "a payload"
         case .payloads: "one payload per line"
         case .batch: "a batch"
         case .tokens, .registrations: "one device token per line"
@@ -29,7 +33,7 @@ package enum InputExpectation: Hashable, Sendable {
     /// Whether it consists of lines, and in which format.
     fileprivate var lines: (isLines: Bool, format: BatchFormat?) {
         switch self {
-        case .document: (false, nil)
+        case .document, .payload: (false, nil)
         case .payloads: (true, .jsonLines)
         case .batch(let format), .deadTokens(let format): (true, format)
         case .tokens, .registrations: (true, .tokens)
@@ -58,8 +62,13 @@ enum UnexpectedContent: Hashable {
     case binary
     case prettyPrintedJSON
     case jsonArray(BatchFormat?)
+    case objectsWithCommas
     case jsonLinesInsteadOfTokens
-    case csvInsteadOfTokens
+    /// With the command that extracts the tokens, if there is no header.
+    case csvInsteadOfTokens(extraction: String?)
+    case csvInsteadOfPayload
+    case oldLineEnds
+    case tar
 
     /// The number of bytes that decide; the first line decides earlier.
     static let prefixByteCount = 4096
@@ -99,11 +108,14 @@ enum UnexpectedContent: Hashable {
             return
         }
         let (isLines, format) = expectation.lines
-        guard isLines else { return nil }
-        if let content = unsafe Self.json(text, isWhole, format) {
+        if isLines, unsafe text.contains(0x0D) {
+            self = .oldLineEnds
+        } else if isLines, let content = unsafe Self.json(text, isWhole, format) {
             self = content
-        } else if format == .tokens, expectation != .registrations, unsafe Self.isCSV(text) {
-            self = .csvInsteadOfTokens
+        } else if isLines, format == .tokens, unsafe Self.isCSV(text, expectation) {
+            self = unsafe .csvInsteadOfTokens(extraction: CSVHeader.extraction(for: text))
+        } else if [.payload, .payloads].contains(expectation), unsafe Self.isBatch(text) {
+            self = .csvInsteadOfPayload
         } else {
             return nil
         }
@@ -127,11 +139,15 @@ enum UnexpectedContent: Hashable {
         for (signature, content) in binarySignatures where unsafe bytes.starts(with: signature) { return content }
         if unsafe self.isBzip2(bytes) { return .compressed(by: "bzip2", tool: "bzcat") }
         if unsafe self.isDER(bytes) { return .der }
+        if unsafe bytes.dropFirst(Self.tarSignatureOffset).starts(with: "ustar".utf8) { return .tar }
         // Text has none of these. Only the first line counts, since the lines before another one may be sent already.
         let line = unsafe bytes.prefix { $0 != 0x0A }
         let isControl = { (byte: UInt8) in byte < 0x09 || (0x0E..<0x20).contains(byte) && byte != 0x1B }
         return unsafe line.contains(0) || line.count(where: isControl) >= self.controlCountMin ? .binary : nil
     }
+
+    /// Where a tar archive has its signature.
+    private static let tarSignatureOffset = 257
 
     /// One control character may be a slip in text.
     private static let controlCountMin = 3
@@ -205,18 +221,46 @@ enum UnexpectedContent: Hashable {
         guard format != .csv, let first = unsafe line.first, let last = unsafe line.last else { return nil }
         if first == UInt8(ascii: "[") { return .jsonArray(format) }
         guard isWhole, first == UInt8(ascii: "{") else { return nil }
+        if last == UInt8(ascii: ","), unsafe self.isObject(line.dropLast()) { return .objectsWithCommas }
         // The line of an object ends with its brace.
         if "{[,:".utf8.contains(last) { return .prettyPrintedJSON }
         return format == .tokens && last == UInt8(ascii: "}") ? .jsonLinesInsteadOfTokens : nil
     }
 
     /// Whether a first line is that of CSV, not a token.
-    private static func isCSV(_ line: UnsafeRawBufferPointer) -> Bool {
+    private static func isCSV(_ line: UnsafeRawBufferPointer, _ expectation: InputExpectation) -> Bool {
         let format = unsafe BatchFormat(firstLine: line) { name in
             // No token has these letters.
-            unsafe String(decoding: name, as: UTF8.self).lowercased().contains("token")
+            unsafe ColumnName(name).text?.lowercased().contains("token") ?? false
         }
-        return unsafe format == .csv && BatchProblem.Kind.token(line) != .severalTokens
+        // A time may follow the token of a registration.
+        if expectation == .registrations, unsafe CSVHeader.extraction(for: line) != nil { return false }
+        let trimmed = unsafe line.trimmed
+        let isSeparatorLast = unsafe trimmed.last.map { ",;".utf8.contains($0) } ?? false
+        let isToken = unsafe BatchProblem.Kind.token(line)
+        return format == .csv && isToken != .severalTokens && !(isSeparatorLast && isToken == .textAfterToken)
+    }
+
+    /// Whether a line is a CSV header of a batch, or a token.
+    private static func isBatch(_ line: UnsafeRawBufferPointer) -> Bool {
+        var isHeader: Bool {
+            let header = unsafe CSVHeader(line) { unsafe BatchColumn($0) != nil }
+            return unsafe header?.names.contains { unsafe [.token, .payload].contains(BatchColumn($0)) } ?? false
+        }
+        return unsafe CSVHeader.extraction(for: line) != nil || isHeader
+    }
+
+    /// Whether a text is one whole JSON object.
+    private static func isObject(_ text: UnsafeRawBufferPointer.SubSequence) -> Bool {
+        var scanner = unsafe JSONScanner(UnsafeRawBufferPointer(rebasing: text))
+        do throws(ScanFailure) {
+            try scanner.begin()
+            try scanner.skipValue(enclosedBy: 0)
+            try scanner.finish()
+            return true
+        } catch {
+            return false
+        }
     }
 
     // MARK: Description
@@ -254,6 +298,17 @@ enum UnexpectedContent: Hashable {
             "a JSON array, expected one object per line; \(Self.convert(name, "jq -c '.[]'", to: "jsonl"))"
         case .jsonLinesInsteadOfTokens:
             "JSON lines, expected one token per line; \(Self.convert(name, "jq -r .token", to: "tokens"))"
+        case .objectsWithCommas:
+            "JSON with a comma after each object, expected one object per line; "
+                + Self.convert(name, "sed 's/,$//'", to: "jsonl")
+        case .oldLineEnds: "text with CR at the ends of lines, expected LF; \(Self.convert(name, "tr '\\r' '\\n' <"))"
+        case .tar: "a tar archive, expected \(noun); unpack it"
+        case .csvInsteadOfPayload:
+            "a batch of CSV or tokens, expected \(noun) in JSON; to check a batch, use: send --dry-run"
+        case .csvInsteadOfTokens(let extraction?):
+            "CSV, expected one device token per line; \(Self.convert(name, extraction, to: "tokens"))"
+        case .csvInsteadOfTokens where expectation == .registrations:
+            "CSV with a header, expected TOKEN or TOKEN,TIME in each line; remove the header"
         case .csvInsteadOfTokens where expectation == .tokens:
             "CSV, expected one device token per line; to read its columns, leave out --tokens: \(Self.send(name))"
         case .csvInsteadOfTokens: "CSV, expected one device token per line; to read its columns, add --format csv"
@@ -281,7 +336,8 @@ enum UnexpectedContent: Hashable {
     ///   - suffix: the extension of the result; `nil` for that of the file.
     /// - Returns: the advice.
     private static func convert(_ name: String?, _ command: String, to suffix: String? = nil) -> String {
-        guard let name, self.isPlain(name), !name.hasPrefix("-") else { return "convert it with: \(command)" }
+        let plainCommand = command.hasSuffix(" <") ? String(command.dropLast(2)) : command
+        guard let name, self.isPlain(name), !name.hasPrefix("-") else { return "convert it with: \(plainCommand)" }
         let folder = name.lastIndex(of: "/").map { name[...$0] } ?? ""
         var parts = name.dropFirst(folder.count).split(separator: ".")
         if parts.count > 1, ["gz", "zst", "bz2", "xz"].contains(parts.last) { parts.removeLast() }
@@ -290,7 +346,8 @@ enum UnexpectedContent: Hashable {
         var target = ([stem] + extensions).joined(separator: ".")
         if target == name { target = (["\(stem)-converted"] + extensions).joined(separator: ".") }
         let isCompressed = name.hasSuffix(".gz")
-        return "convert it: " + (isCompressed ? "zcat \(name) | \(command)" : "\(command) \(name)") + " > \(target)"
+        return "convert it: " + (isCompressed ? "zcat \(name) | \(plainCommand)" : "\(command) \(name)")
+            + " > \(target)"
     }
 
     /// Whether a shell takes a name as it is.

@@ -121,7 +121,7 @@ import APNSWire
             unsafe string.hasEscapes
             ? self.parseEscaped(string, scanner, &record)
             : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
-        return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
+        return unsafe isToken ? nil : Fault(kind: .token(scanner.bytes(of: string)), byteOffset: first)
     }
 
     /// Some libraries escape slashes, which base64 contains.

@@ -53,7 +53,8 @@ extension UnknownColumns: CustomStringConvertible {
 
     /// What can be skipped, which a column that the batch needs cannot; `nil` if nothing can.
     private func skippable(_ matches: [(column: BatchColumn, name: String)], _ lacking: [BatchColumn]) -> String? {
-        let otherCount = self.names.count - matches.count - lacking.count
+        // The payload may also come from another option.
+        let otherCount = self.names.count - matches.count - lacking.count { $0 != .payload }
         if otherCount > 0 {
             let isAll = otherCount == self.names.count
             return isAll ? otherCount == 1 ? "it" : "them" : otherCount == 1 ? "the other" : "the others"

@@ -7,9 +7,14 @@ import Testing
     static let token = String.token(0xC5)
 
     static let valid = "valid columns: token, payload, expiry, priority, id"
+    static let latin1 = "if the file is Latin-1, convert it with: iconv -f LATIN1 -t UTF-8"
     static let quote =
         "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
     static let skip = "to skip it, add --ignore-unknown-columns"
+
+    private static func many(_ count: Int) -> String {
+        (1...count).map { "\"c\($0)x\"" }.joined(separator: ", ")
+    }
 
     @Test func `the columns come in any order`() throws {
         let input = [
@@ -46,7 +51,7 @@ import Testing
         )
     }
 
-    @Test(arguments: [
+    private static let headers: [(String, String)] = [
         ("token,payload,colour", "line 1: unknown column \"colour\" in the header; \(Self.valid); \(Self.skip)"),
         (
             "Device_Token,payload",
@@ -74,12 +79,12 @@ import Testing
                 + "--column payload=NAME (or --payload FILE, or --alert TEXT)"
         ),
         (
-            "token,payload,id,expiry,priority,\((1...14).map { "c\($0)x" }.joined(separator: ","))",
-            "line 1: unknown columns \((1...12).map { "\"c\($0)x\"" }.joined(separator: ", ")), 2 more in the header; "
-                + "to skip them, add --ignore-unknown-columns"
+            "token,payload,id,expiry,priority,\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
+            "line 1: unknown columns \(Self.many(12)), 2 more in the header; to skip them, add --ignore-unknown-columns"
         ),
         ("token,payload,{SECRET}", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
         ("token,payload,\u{1B}[2J", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
+        ("token|payload", "line 1: the columns are separated by \"|\"; expected commas, semicolons or tabs"),
         ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
         (
             "payload,id",
@@ -114,7 +119,9 @@ import Testing
             token,
             "line 1: missing header; add a first line with the names of the columns, such as token"
         ),
-    ])
+    ]
+
+    @Test(arguments: headers)
     func `a header at fault refuses all`(_ header: String, _ problem: String) throws {
         #expect(try read(header + "\n\(Self.token),{}\n", format: .csv) == [.refused(problem)])
     }
@@ -153,7 +160,7 @@ import Testing
 
     @Test func `an id that is not UTF-8 is reported`() throws {
         let input = Array("token,payload,id\n00,{},".utf8) + [0xC3, 0x28, 0x0A]
-        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id"])
+        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id; \(Self.latin1)"])
     }
 
     @Test func `an id becomes a JSON string whatever it holds`() throws {

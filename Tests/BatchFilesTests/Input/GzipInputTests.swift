@@ -12,13 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct GzipInputTests {
     /// Decodes bytes that come so many at a time.
     static func decode(_ bytes: [UInt8], chunk: Int = .max, room: Int = 4096) throws -> [UInt8] {
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(chunk, memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes, chunk: chunk)
         var (decoded, portion): ([UInt8], [UInt8]) = ([], Array(repeating: 0, count: room))
         while true {
             let count = try portion.withUnsafeMutableBytes { try decoder.read(into: $0, expecting: .document) }
@@ -107,13 +101,7 @@ import Testing
         let byteCount = 64 << 20
         let bytes = gzip(Array(repeating: UInt8(ascii: " "), count: byteCount), level: 9)
         #expect(bytes.count < byteCount / 500)
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes)
         var reader = try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000))
         var record = BatchRecord()
         var readCount = 0

@@ -14,13 +14,7 @@ import Testing
         chunk: Int = .max,
         file: String? = "batch.json"
     ) throws -> String? {
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(chunk, memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes, chunk: chunk)
         do {
             try decoder.recognize(expecting: expectation)
             return nil
@@ -55,6 +49,21 @@ import Testing
         (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "XML, expected a batch"),
         (Array("<plist version=\"1.0\">\n".utf8), "XML"), (Array("<tokens>\n".utf8), "XML"),
         (Array("<!DOCTYPE html>\n".utf8), "an HTML page"), (Array("<HTML>\n".utf8), "an HTML page"),
+        (
+            Array("{\"token\":\"a\"},\n{\"token\":\"b\"}\n".utf8),
+            "JSON with a comma after each object, expected one object per line; convert it: sed 's/,$//' batch.json > "
+                + "batch.jsonl"
+        ),
+        (Array("{\"token\":\"a\",\"payload\":{},\n".utf8), "JSON over several lines"),
+        (
+            Array("{\"token\":\"a\"}\r{\"token\":\"b\"}\r".utf8),
+            "text with CR at the ends of lines, expected LF; convert it: tr '\\r' '\\n' < batch.json > "
+                + "batch-converted.json"
+        ),
+        (
+            Array("ok.jsonl".utf8) + Array(repeating: 0, count: 249) + Array("ustar".utf8),
+            "a tar archive, expected a batch; unpack it"
+        ),
         (Array("bplist00".utf8) + [0xD1, 1, 2], "a binary property list"),
         (
             [0xFF, 0xFE] + utf16("token\n"),
@@ -133,7 +142,29 @@ import Testing
         let advice = "CSV, expected one device token per line; to read its columns, add --format csv"
         #expect(try Self.advice(bytes, .batch(.tokens), file: name) == advice)
         #expect(try Self.advice(bytes, .deadTokens(.tokens), file: name) == advice)
-        #expect(try Self.advice(bytes, .registrations, file: name) == nil)
+        let registrations = try Self.advice(bytes, .registrations, file: name)
+        #expect(registrations == "CSV with a header, expected TOKEN or TOKEN,TIME in each line; remove the header")
+    }
+
+    @Test(arguments: [",", ";", "\t"])
+    func `tokens in rows without a header are extracted`(_ separator: String) throws {
+        let rows = Array("7\(separator)\(String.token(1))\(separator)x\n".utf8)
+        let option = [",": "-d, ", ";": "-d';' "][separator] ?? ""
+        #expect(
+            try Self.advice(rows, .tokens, file: "list.csv")
+                == "CSV, expected one device token per line; convert it: cut \(option)-f2 list.csv > list.tokens"
+        )
+        #expect(try Self.advice(Array("\(String.token(1))\(separator)\n".utf8), .tokens) == nil)
+        #expect(try Self.advice(Array("\(String.token(1))\(separator)1767225600\n".utf8), .registrations) == nil)
+    }
+
+    @Test(arguments: ["token,payload\n", "payload;token\n", "\(String.token(1))\n", "1,\(String.token(1))\n"])
+    func `a batch is not a payload`(_ text: String) throws {
+        let advice = try Self.advice(Array(text.utf8), .payload)
+        #expect(advice == "a batch of CSV or tokens, expected a payload in JSON; to check a batch, use: send --dry-run")
+        for json in ["{\"aps\":{}}\n", "[1,2]", "\"a\"", "1", "{\n\"token\": 1,\n"] {
+            #expect(try Self.advice(Array(json.utf8), .payload) == nil)
+        }
     }
 
     @Test func `what is expected decides`() throws {
