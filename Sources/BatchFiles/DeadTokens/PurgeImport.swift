@@ -126,8 +126,8 @@ package struct PurgeImport {
             let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): no column \"\(found)\" in the header; for the column with the tokens, add "
-                    + "\(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
+                "\(name), line \(lineNumber): no column \"\(found)\" in the header; for the column with the tokens, "
+                    + "add \(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
             )
         }
         guard !self.lacksTimes else {

@@ -13,7 +13,7 @@ import Testing
         let file = try #require(RawArguments.failure(arguments) { $0 == Self.latin1 })
         #expect(
             file.description
-                == "the file name \"caf\\xE9.jsonl\" is not UTF-8; rename the file, or send its content to "
+                == "the file name \"caf\\xE9.jsonl\" is not UTF-8; rename the file, or redirect it to "
                 + "standard input: - < FILE"
         )
         let other = try #require(RawArguments.failure(arguments) { _ in false })

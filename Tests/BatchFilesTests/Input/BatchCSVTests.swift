@@ -76,7 +76,7 @@ import Testing
         (
             "token,body",
             "line 1: unknown column \"body\" in the header; for the column with the payload, add "
-                + "--column payload=NAME (or --payload FILE, or --alert TEXT)"
+                + "--column payload=NAME (or --payload FILE, or --alert TEXT); \(Self.skip)"
         ),
         (
             "token,payload,id,expiry,priority,\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
@@ -88,8 +88,8 @@ import Testing
         ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
         (
             "payload,id",
-            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME; the header has "
-                + "\"payload\", \"id\""
+            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME; the header "
+                + "has \"payload\", \"id\""
         ),
         (
             "token,id",

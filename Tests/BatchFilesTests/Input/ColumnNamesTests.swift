@@ -116,7 +116,8 @@ import Testing
         )
         #expect(
             try Self.read("{\"deviceToken\":\"a\"}\n") == [
-                "bad: line 1, column 2: unknown key \"deviceToken\"; to read it as token, add --column token=deviceToken"
+                "bad: line 1, column 2: unknown key \"deviceToken\"; to read it as token, add --column "
+                    + "token=deviceToken"
             ]
         )
     }

@@ -158,7 +158,7 @@ extension MistakeTests {
         Mistake("JSON over several lines as input", "send pretty.json {to}"),
         Mistake("A certificate as input", "send provider.p12 {to}"),
         Mistake("A column of another name", "send names.csv {to}"),
-        Mistake("A column mapped the wrong way round", "send names.csv {to} --column device_token=token"),
+        Mistake("A reversed column mapping", "send names.csv {to} --column device_token=token"),
         Mistake("A mapped column that the header lacks", "send names.csv {to} --column token=push_token"),
         Mistake("CSV without a header", "send rows.csv {to}"),
         Mistake("CSV with bars between columns", "send bars.csv {to}"),

@@ -162,8 +162,8 @@ import Testing
         #expect(refused.ending.code == 65)
         #expect(
             refused.error
-                == "apns-legacy send: \(path), line 1: unknown columns \"User ID\", \"Device_Token\", \"Created\" in the "
-                + "header; to read \"User ID\" as id and \"Device_Token\" as token, add --column \"id=User ID\" "
+                == "apns-legacy send: \(path), line 1: unknown columns \"User ID\", \"Device_Token\", \"Created\" in "
+                + "the header; to read \"User ID\" as id and \"Device_Token\" as token, add --column \"id=User ID\" "
                 + "--column token=Device_Token; to skip the other, add --ignore-unknown-columns\n"
         )
         try await SendScene.withGateway { simulator in
