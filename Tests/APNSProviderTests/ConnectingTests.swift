@@ -241,6 +241,16 @@ enum Sockets {
 
     static func count(to port: Int) -> Int { self.descriptors(to: port).count }
 
+    /// The descriptors with their TCP states, for the message of a failed expectation.
+    static func list(to port: Int) -> [String] {
+        self.descriptors(to: port).map { descriptor in
+            var info = tcp_info()
+            var length = socklen_t(MemoryLayout<tcp_info>.size)
+            let result = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length)
+            return "descriptor \(descriptor), state \(result == 0 ? Int(info.tcpi_state) : -1)"
+        }
+    }
+
     static func keepalive(to port: Int) -> Keepalive? {
         guard let descriptor = self.descriptors(to: port).first else { return nil }
         func option(_ level: Int32, _ name: Int32) -> Int32 {
