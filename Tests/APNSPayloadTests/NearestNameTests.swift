@@ -13,6 +13,7 @@ import Testing
             ("--expired", ["--allow-expired-certificate"], "--allow-expired-certificate"),
             ("--key-file", ["--key", "--key-id"], "--key"), ("device_token", ["token", "id"], "token"),
             ("deviceToken", ["token", "id"], "token"), ("user_id", ["token", "id"], "id"),
+            ("User ID", ["token", "id"], "id"),
         ] as [(String, [String], String)]
     ) func `a typing error, the beginning of a name and a name with more behind it are near`(
         _ typed: String,

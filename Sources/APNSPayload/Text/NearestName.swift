@@ -38,9 +38,9 @@ package enum NearestName {
         return ranked.min { $0.rank < $1.rank }?.name
     }
 
-    /// Case, leading hyphens and underscores tell no names apart.
+    /// Case, leading hyphens, underscores and spaces tell no names apart.
     private static func letters(_ name: String) -> String {
-        name.drop { $0 == "-" }.lowercased().replacing("_", with: "-")
+        name.drop { $0 == "-" }.lowercased().replacing("_", with: "-").replacing(" ", with: "-")
     }
 
     /// How far a name is from what was typed; `nil` if it is another word.

@@ -64,6 +64,8 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case invalidUTF8(BatchColumn)
         /// The first line of CSV is a row, not a header such as this one.
         case missingHeader(proposal: String)
+        /// The first line of CSV is the separator, which only Excel reads.
+        case separatorLine
         /// Another character than a comma, a semicolon or a tab separates the columns of the header.
         case unknownSeparator(String)
         /// Columns of the header have unknown names.
@@ -189,6 +191,7 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .invalidUTF8(let column): "invalid UTF-8 in \(column); \(Self.latin1)"
         case .missingHeader(let proposal):
             "missing header; add a first line with the names of the columns, such as \(proposal)"
+        case .separatorLine: "only Excel reads a line with \"sep=\"; remove it"
         case .unknownSeparator(let text):
             "the columns are separated by \"\(text)\"; expected commas, semicolons or tabs"
         case .unknownColumns(let columns): columns.description

@@ -327,6 +327,7 @@ import APNSWire
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
         if let proposal = unsafe CSVHeader.proposal(for: row) { return self.refuse(.missingHeader(proposal: proposal)) }
+        if unsafe row.starts(with: "sep=".utf8) { return self.refuse(.separatorLine) }
         let names = self.options.columns
         guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.column($0) != nil }) else {
             return self.refuse(.misplacedQuote)

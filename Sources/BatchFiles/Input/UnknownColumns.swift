@@ -57,6 +57,7 @@ extension UnknownColumns: CustomStringConvertible {
         let otherCount = self.names.count - matches.count - lacking.count { $0 != .payload }
         if otherCount > 0 {
             let isAll = otherCount == self.names.count
+            if isAll, !lacking.isEmpty { return self.names.list }
             return isAll ? otherCount == 1 ? "it" : "them" : otherCount == 1 ? "the other" : "the others"
         }
         let optional = matches.filter { !self.required.contains($0.column) }

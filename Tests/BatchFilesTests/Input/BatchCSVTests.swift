@@ -76,7 +76,8 @@ import Testing
         (
             "token,body",
             "line 1: unknown column \"body\" in the header; for the column with the payload, add "
-                + "--column payload=NAME (or --payload FILE, or --alert TEXT); \(Self.skip)"
+                + "--column payload=NAME (or --payload FILE, or --alert TEXT); to skip \"body\", add "
+                + "--ignore-unknown-columns"
         ),
         (
             "token,payload,id,expiry,priority,\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
@@ -84,6 +85,7 @@ import Testing
         ),
         ("token,payload,{SECRET}", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
         ("token,payload,\u{1B}[2J", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
+        ("sep=;", "line 1: only Excel reads a line with \"sep=\"; remove it"),
         ("token|payload", "line 1: the columns are separated by \"|\"; expected commas, semicolons or tabs"),
         ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
         (
