@@ -3,7 +3,7 @@
 
 import PackageDescription
 
-/// The settings of every target: Swift 6 with the features that Swift 7 will switch on, no warnings.
+/// The settings of every target: Swift 6 with the upcoming features of Swift 7, and warnings as errors.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -15,10 +15,10 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// The settings of the targets in which every use of unsafe memory is spelled out.
+/// The settings of targets that must mark every use of unsafe memory.
 let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 
-// What only some users need of other packages is fetched where its trait is on. Each of these is the condition of one.
+// Dependencies that only some users need are fetched if their trait is enabled. Each constant is a trait's condition.
 let proxy: TargetDependencyCondition? = .when(traits: ["Proxy"])
 let server: TargetDependencyCondition? = .when(traits: ["Server"])
 let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
@@ -27,7 +27,7 @@ let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
 let package = Package(
     name: "apns-legacy",
-    // A product has the modules whose types stand in its interface; the other targets are for this package alone.
+    // A product contains the modules whose types are in its interface; all other targets are internal to this package.
     products: [
         .library(
             name: "APNSProvider",
@@ -45,10 +45,10 @@ let package = Package(
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     traits: [
-        .trait(name: "Proxy", description: "Connections through a proxy of HTTP or SOCKS 5, by swift-nio-extras."),
+        .trait(name: "Proxy", description: "Connections through an HTTP or SOCKS 5 proxy, with swift-nio-extras."),
         .trait(
             name: "Server",
-            description: "What listens: gateway, simulator and test kit, the products APNSGateway and APNSTestKit."
+            description: "Servers: gateway, simulator and test kit, the products APNSGateway and APNSTestKit."
         ),
         .trait(
             name: "ServiceLifecycleSupport",
@@ -375,7 +375,7 @@ let package = Package(
             name: "BatchFiles",
             dependencies: [
                 "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
-                "TokenStore",
+                "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -542,7 +542,7 @@ let package = Package(
     ]
 )
 
-// A sanitizer needs everything built anew: `Scripts/test --sanitize` builds the tests of some targets and no others.
+// A sanitizer requires a separate build, so `Scripts/test --sanitize` only builds the tests of some targets.
 if let names = Context.environment["TEST_TARGETS"]?.split(separator: " ") {
     package.targets.removeAll { target in target.isTest && !names.contains { $0 == target.name } }
 }

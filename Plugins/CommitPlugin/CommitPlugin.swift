@@ -3,10 +3,10 @@
 import Foundation
 import PackagePlugin
 
-/// Tells the program the commit that it is built from.
+/// Generates a source file with the commit that the program is built from.
 ///
-/// The package manager keeps what the manifest found out until the manifest changes, so this cannot stand there. The
-/// command runs at the beginning of each build, and compiles one small file again if the commit is another one.
+/// The manifest cannot do this, because the package manager caches its result until the manifest changes. The command
+/// runs at the start of each build, and one small file is recompiled if the commit has changed.
 @main struct CommitPlugin: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: any Target) -> [Command] {
         let folder = context.pluginWorkDirectoryURL.appending(path: "Commit")
@@ -22,13 +22,13 @@ import PackagePlugin
         ]
     }
 
-    /// What the command has from the environment of the build: git reads its settings from the home folder.
+    /// The environment variables that the command inherits; git reads its settings from the home folder.
     private static let variables = ["APNS_LEGACY_COMMIT", "HOME", "PATH"]
 
-    /// Writes the file `$2` about the repository in the folder `$1`.
+    /// Writes the file `$2` for the repository in the folder `$1`.
     ///
-    /// If `APNS_LEGACY_COMMIT` is set, that is the commit. Without git, and outside a repository of its own, it is
-    /// unknown.
+    /// If `APNS_LEGACY_COMMIT` is set, it is the commit. Without git, or if the folder is not the root of a repository,
+    /// the commit is unknown.
     private static let script = """
         commit=${APNS_LEGACY_COMMIT:-unknown}
         if [ -z "${APNS_LEGACY_COMMIT:-}" ] &&

@@ -7,37 +7,37 @@ import OpenSSLTLS
 
 /// Why reading the list of dead tokens did not complete, or did not begin.
 ///
-/// What was read before was handed over or is in the spool, except after ``lost(byteCount:underlying:)``.
+/// Entries read before the error were delivered or are in the spool, except after ``lost(byteCount:underlying:)``.
 ///
 /// Later versions may add cases.
 @nonexhaustive
 public enum FeedbackError: Error {
-    /// The service cannot be reached, or the connection broke.
+    /// The service cannot be reached, or the connection failed.
     case unavailable(Endpoint, underlying: any Error)
-    /// TLS or the certificate does not permit it, and trying again would not help.
+    /// TLS or the certificate does not permit it, and another attempt would not help.
     case notPermitted(Endpoint, underlying: any Error)
-    /// The service closed the connection soon after the handshake; most likely it refuses the certificate.
+    /// The service closed the connection soon after the handshake; it probably rejects the certificate.
     case refused(Endpoint)
     /// The spool cannot be used.
     case spool(SpoolError)
-    /// The closure that a page was handed to threw this; the page stays in the spool and comes again.
+    /// The closure threw this error for a page; the page stays in the spool and is delivered again.
     case notTaken(underlying: any Error)
-    /// A segment in the spool was made by a newer release.
+    /// A newer release wrote a segment in the spool.
     case newerSpool(path: String, version: Int)
-    /// Another drain on this machine reads this service with the same certificate; its process where that is known.
+    /// Another drain on this machine uses the same service and certificate; its process ID if known.
     case held(Endpoint, holder: Int32?)
-    /// So many bytes that were read could not be spooled and were not taken.
+    /// This number of bytes was read and could neither be spooled nor delivered.
     case lost(byteCount: Int, underlying: any Error)
-    /// The certificate names no topic, and none was given.
+    /// The certificate contains no topic, and none was given.
     case topicMissing
-    /// The certificate is for other topics than the one given: its list would be taken for that of another app.
+    /// The certificate is for other topics than the given one: its list belongs to another app.
     case topicForeign(String, certificate: [String])
-    /// The topic is longer than it may be, or has characters that it may not have.
+    /// The topic is too long, or contains invalid characters.
     case topicUnusable(String)
     /// The drain was stopped before it connected.
     case stopped
 
-    /// Finds the case for an error from below.
+    /// Converts an error of a lower layer.
     init(_ error: any Error, _ endpoint: Endpoint) {
         switch error {
         case let error as FeedbackError: self = error
@@ -46,6 +46,16 @@ public enum FeedbackError: Error {
         case let error as ConnectionFailure where error.isPermanent: self = .notPermitted(endpoint, underlying: error)
         default: self = .unavailable(endpoint, underlying: error)
         }
+    }
+
+    /// The server speaks another protocol.
+    init(_ found: ForeignProtocol, _ endpoint: Endpoint) {
+        let failure = ConnectionFailure(
+            .wrongProtocol,
+            "\(RemoteRole.feedbackService.name(endpoint)) \(found.predicate)",
+            advice: "check the port, for the feedback service usually 2196"
+        )
+        self = .notPermitted(endpoint, underlying: failure)
     }
 }
 
@@ -75,7 +85,7 @@ extension FeedbackError: CustomStringConvertible {
         }
     }
 
-    /// Describes what ended a connection, or kept it from being opened.
+    /// Describes why a connection ended, or could not be opened.
     private static func text(_ error: any Error, _ endpoint: Endpoint) -> String {
         let remote = RemoteRole.feedbackService.name(endpoint)
         switch error {
@@ -89,7 +99,7 @@ extension FeedbackError: CustomStringConvertible {
 }
 
 extension FeedbackError: Hashable {
-    /// Whether both say the same; of errors from below, types and descriptions are compared.
+    /// Whether both are equal; underlying errors are compared by type and description.
     public static func == (left: FeedbackError, right: FeedbackError) -> Bool {
         switch (left, right) {
         case (.unavailable(let left, let one), .unavailable(let right, let other)),
@@ -108,7 +118,7 @@ extension FeedbackError: Hashable {
         }
     }
 
-    /// Feeds the description into the hasher.
+    /// Hashes the description.
     public func hash(into hasher: inout Hasher) { hasher.combine(self.description) }
 
     private static func isSame(_ one: any Error, _ other: any Error) -> Bool {

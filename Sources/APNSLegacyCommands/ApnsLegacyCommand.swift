@@ -23,13 +23,13 @@ public struct ApnsLegacyCommand: ParsableCommand {
         ]
     )
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
-    /// Ends the process with exit code 71 and one line where the system does not even allow what the runtime of Swift
-    /// needs, which would be ended by a signal; and with one line for an argument that is not UTF-8.
+    /// Exits with code 71 and one line if the system denies resources that the Swift runtime needs; otherwise, a signal
+    /// would end the process. An argument that is not UTF-8 is an error, too.
     ///
-    /// Must be called before the first `await`. Commands check for more resources themselves.
+    /// Must be called before the first `await`. Commands check for other resources themselves.
     public static func requireSystemResources() {
         ProcessResources.reserveStandardDescriptors()
         do {
@@ -37,7 +37,8 @@ public struct ApnsLegacyCommand: ParsableCommand {
         } catch {
             Self.exit(error)
         }
-        // The runtime of Swift reads the command line there. Without it, each command would print the help and succeed.
+        // The Swift runtime reads the command line from there. Without it, each command would print the help and
+        // succeed.
         if CommandLine.arguments.isEmpty {
             Self.exit(CommandFailure(.systemError, "The command line cannot be read, as /proc is not mounted."))
         }

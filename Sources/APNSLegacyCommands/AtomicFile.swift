@@ -9,7 +9,7 @@ enum AtomicFile {
     enum Access {
         /// Only its owner.
         case secret
-        /// Everybody.
+        /// Everyone.
         case shared
 
         fileprivate var mode: mode_t {
@@ -23,7 +23,7 @@ enum AtomicFile {
     /// Writes a temporary file in the same folder, and renames it when it is on the disk.
     ///
     /// - Parameters:
-    ///   - content: its content.
+    ///   - content: the content of the file.
     ///   - path: the file.
     ///   - access: who may read it, regardless of the umask.
     ///   - replaces: whether an existing file is replaced.
@@ -33,7 +33,7 @@ enum AtomicFile {
         let folder = target.removingLastComponent().string
         let name = target.lastComponent?.string ?? ""
         let prefix = folder.isEmpty ? "" : folder.hasSuffix("/") ? folder : folder + "/"
-        // Random, so that nobody who may write to the folder can create it first.
+        // Random, so that no other user with write access to the folder can create it first.
         let draft = "\(prefix).\(name).\(String(UInt64.random(in: .min ... .max), radix: 36)).new"
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
         let descriptor = unsafe open(draft, flags, access.mode)
@@ -59,7 +59,7 @@ enum AtomicFile {
 
     /// Renames a file without replacing another one.
     ///
-    /// - Throws: `Errno`; `fileExists` if the path exists, also as a dangling link.
+    /// - Throws: `Errno`; `fileExists` if the path exists, even as a dangling link.
     static func moveWithoutReplacing(_ draft: String, to path: String) throws(Errno) {
         // Unlike rename(2), link(2) never replaces a file.
         if unsafe link(draft, path) == 0 {

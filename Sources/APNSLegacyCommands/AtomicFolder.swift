@@ -8,8 +8,8 @@ import SystemPackage
 /// A folder whose files are replaced together: the simulator's state, or the files of a new gateway.
 ///
 /// New files are written to the subfolder `.new`. When all are on the disk, `.new` is renamed to `.ready`, and each
-/// file is moved from there to its place. If the process is killed before the renaming, nothing has changed, and the
-/// next one removes `.new`. If it is killed later, the next one moves the files left in `.ready`.
+/// file is moved to its place. If the process is killed before the renaming, nothing has changed, and the next process
+/// removes `.new`. If it is killed later, the next process moves the files left in `.ready`.
 final class AtomicFolder {
     /// The name and mode of a file.
     struct KeptFile {
@@ -43,7 +43,7 @@ final class AtomicFolder {
     /// A file with invalid content.
     struct Damage: Error {
         var name: String
-        /// The predicate of a sentence whose subject is the file.
+        /// What is wrong, as the predicate of a sentence whose subject is the file.
         var problem: String
     }
 
@@ -146,13 +146,13 @@ final class AtomicFolder {
 
     // MARK: Keeping
 
-    /// Reads a file, or makes it.
+    /// Reads a file, or creates it.
     ///
     /// - Parameters:
     ///   - file: the file.
     ///   - change: why it must be replaced; `nil` if that depends on its content.
     ///   - read: parses the content; throws if it is damaged.
-    ///   - make: makes new content.
+    ///   - make: creates new content.
     /// - Returns: the result of `read`.
     /// - Throws: ``CommandFailure``.
     func keep<Value>(
@@ -164,13 +164,13 @@ final class AtomicFolder {
         try self.keep([file], changedBy: change, read: { .good(try read($0[0])) }, make: { [try make()] })
     }
 
-    /// Reads several files, or makes all of them.
+    /// Reads several files, or creates all of them.
     ///
     /// - Parameters:
     ///   - files: the files.
     ///   - change: why they must be replaced; `nil` if that depends on their content.
     ///   - read: parses the contents; throws if one is damaged.
-    ///   - make: makes new contents.
+    ///   - make: creates new contents.
     /// - Returns: the result of `read`.
     /// - Throws: ``CommandFailure``.
     func keep<Value>(
@@ -200,7 +200,7 @@ final class AtomicFolder {
         self.newFiles.append(NewFile(file: file, content: content, reason: "added"))
     }
 
-    /// Why a file is replaced; `nil` if it stays.
+    /// Why a file is replaced; `nil` if it is kept.
     func reason(for name: String) -> String? { self.newFiles.first { $0.file.name == name }?.reason }
 
     private func finding<Value>(
@@ -266,7 +266,7 @@ final class AtomicFolder {
     /// Writes all new files.
     ///
     /// - Returns: a message for each reason, with its new files.
-    /// - Throws: ``CommandFailure``; then nothing has changed, or the next start finishes it.
+    /// - Throws: ``CommandFailure``; nothing has changed then, or the next start completes the change.
     func commit() throws -> [String] {
         guard !self.newFiles.isEmpty else { return [] }
         guard self.lock != nil else {
@@ -296,7 +296,7 @@ final class AtomicFolder {
         return lines
     }
 
-    /// Removes or completes what a killed process left.
+    /// Removes or completes the files of a killed process.
     private func finishInterrupted() throws(CommandFailure) {
         do {
             if FileManager.default.fileExists(atPath: self.incompletePath) { try self.remove(self.incompletePath) }

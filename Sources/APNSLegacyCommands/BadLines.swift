@@ -3,19 +3,19 @@
 import BatchFiles
 import NIOConcurrencyHelpers
 
-/// Reports the first invalid lines of an input, and counts all.
+/// Reports the first invalid lines of an input, and counts all of them.
 final class BadLines: Sendable {
     private let name: String
     private let say: @Sendable (String) -> Void
     private let advice: String
     private let counter = NIOLockedValueBox<UInt64>(0)
 
-    /// The number of lines that are reported one by one; more would hide the first.
+    /// The number of lines that are reported individually; more would hide the first ones.
     private static let reportedCountMax: UInt64 = 10
 
     /// - Parameters:
     ///   - name: the name of the input.
-    ///   - advice: where the others are, or how to get them.
+    ///   - advice: where the other invalid lines are, or how to see them.
     ///   - say: prints a message.
     init(of name: String, advice: String, _ say: @escaping @Sendable (String) -> Void) {
         self.name = name
@@ -35,7 +35,7 @@ final class BadLines: Sendable {
         if count <= Self.reportedCountMax { self.say("\(self.name), \(problem)") }
     }
 
-    /// Reports how many lines were not reported; call it when the input was read.
+    /// Reports how many lines were not reported individually; call it after the input was read.
     func finish() {
         let count = self.count
         guard count > Self.reportedCountMax else { return }

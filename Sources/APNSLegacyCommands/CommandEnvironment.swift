@@ -7,49 +7,49 @@ import Glibc
 package import Logging
 package import UnixSignals
 
-/// All that a command has from the process that it runs in, so that a test can run it within its own.
+/// Everything that a command gets from its process, so that tests can run commands in their own process.
 package struct CommandEnvironment: Sendable {
-    /// Its input, results and messages.
+    /// Input, results and messages.
     package var console: Console
     /// The time, in seconds since 1970.
     package var now: @Sendable () -> Int64 = { Int64(time(nil)) }
-    /// The signals of some kinds that come from now on; without an end.
+    /// The signals of some kinds that arrive from now on, as an endless stream.
     package var signals: @Sendable ([UnixSignal]) async -> AsyncStream<UnixSignal> = { _ in AsyncStream { _ in } }
-    /// Makes what takes log messages, by a label.
+    /// Creates the log handler for a label.
     package var logHandler: @Sendable (String) -> any LogHandler = { _ in SwiftLogNoOpLogHandler() }
-    /// Makes what counts; called by a command that serves counts.
+    /// Creates the metrics; called by a command that serves metrics.
     package var metrics: @Sendable () -> GatewayMetrics = { GatewayMetrics() }
     /// The environment variables.
     package var variables: [String: String] = [:]
     /// Checks whether a command that opens this number of connections can start.
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
-    /// What the command did, for `--summary json`.
+    /// The result of the command, for `--summary json`.
     package var summary = CommandSummary()
-    /// The form of the summary.
+    /// The format of the summary.
     package var summaryForm = ReportForm.text
     /// The commit that the program was built from.
     package var commit = "unknown"
-    /// The command line, the name of the program first.
+    /// The command line, starting with the name of the program.
     package var commandLine = ["apns-legacy"]
     /// When progress is shown.
     package var progressTiming = ProgressTiming()
-    /// Ends the process with an exit code, where a command cannot come to its end.
+    /// Exits the process, for a command that cannot return.
     package var exit: @Sendable (Int32) -> Void = { _ in }
 
-    /// The least that a command runs in: without signals, logs and variables.
+    /// Creates a minimal environment: without signals, logs and variables.
     package init(console: Console) { self.console = console }
 
-    /// That of this process.
+    /// The environment of this process.
     ///
     /// - Parameters:
     ///   - commit: the commit that the program was built from.
-    ///   - metrics: makes what counts, and installs it.
+    ///   - metrics: creates and installs the metrics.
     /// - Returns: the environment.
     package static func process(
         commit: String,
         metrics: @escaping @Sendable () -> GatewayMetrics
     ) -> CommandEnvironment {
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
+        // If the reader of the results goes away, that is an error to report, not a reason to die silently.
         signal(SIGPIPE, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
         environment.signals = { await Self.trap($0) }
@@ -65,22 +65,22 @@ package struct CommandEnvironment: Sendable {
         return environment
     }
 
-    /// From now on, the signals do nothing but come here.
+    /// Redirects the signals to a stream.
     private static func trap(_ kinds: [UnixSignal]) async -> AsyncStream<UnixSignal> {
         let signals = await UnixSignalsSequence(trapping: kinds)
         let (stream, continuation) = AsyncStream.makeStream(of: UnixSignal.self)
-        // Ends with the stream, which gives the sequence a type that others can have, too.
+        // The task ends with the stream; the stream has a type that tests can create, too.
         let task = Task { for await signal in signals { continuation.yield(signal) } }
         continuation.onTermination = { _ in task.cancel() }
         return stream
     }
 
-    /// Prints what a command did for people; with `--summary json` there is only the summary.
+    /// Prints results as text; with `--summary json`, only the summary is printed.
     func report(_ text: String) throws {
         if self.summaryForm == .text { try self.console.write(text) }
     }
 
-    /// Prints lines that nobody needs to read; with `--summary json` there is only the summary.
+    /// Prints informational lines; with `--summary json`, only the summary is printed.
     func reportLine(_ line: String) {
         if self.summaryForm == .text { self.console.print(line) }
     }
@@ -107,18 +107,18 @@ package struct CommandEnvironment: Sendable {
     }
 }
 
-/// A command that has everything from an environment, and is done with an exit code.
+/// A command that gets everything from an environment, and returns an exit code.
 package protocol ConsoleCommand: ParsableCommand {
-    /// The words that name it, as in `purge apply`.
+    /// Its name, such as `purge apply`.
     static var words: String { get }
 
-    /// What it writes for programs.
+    /// Its output for programs.
     var reporting: ReportingOptions { get }
 
     /// Runs the command.
     ///
     /// - Returns: the exit code.
-    /// - Throws: any error, which stands for its exit code and is reported.
+    /// - Throws: any error; it determines the exit code and is reported.
     func run(in environment: CommandEnvironment) async throws -> ExitStatus
 }
 
@@ -127,22 +127,23 @@ extension ConsoleCommand {
 }
 
 extension ApnsLegacyCommand {
-    /// Runs the command that words name.
+    /// Runs the command that a command line names.
     ///
     /// - Parameters:
     ///   - words: the command line without the name of the program.
-    ///   - environment: what the command has from the process.
+    ///   - environment: the input and output of the command.
     /// - Returns: the exit code.
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         do {
             if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
+            if let problem = try CommandLineScan.emptyValue(in: words) { throw problem }
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
                 var environment = environment
                 environment.commandLine = Array(environment.commandLine.prefix(1)) + words
                 return await command.status(in: environment).rawValue
             }
-            // A command of commands, which shows its help.
+            // A command with subcommands, which prints its help.
             try command.run()
             return ExitStatus.success.rawValue
         } catch {
@@ -150,14 +151,14 @@ extension ApnsLegacyCommand {
         }
     }
 
-    /// Prints what was asked for instead of a command, or says what is wrong with the command line.
+    /// Prints the requested help, or reports what is wrong with the command line.
     private static func end(_ error: any Error, _ words: [String], _ environment: CommandEnvironment) -> Int32 {
         let (code, message) = (Self.exitCode(for: error), Self.message(for: error))
         do {
             if code.isSuccess {
                 let text = try Self.text(message, words, environment)
                 environment.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
-                return code.rawValue
+                return environment.console.withPrintFailure(.success).rawValue
             }
             let problem = try error as? UsageError ?? UsageError(words, message: message, CommandDescription.program())
             var console = environment.console
@@ -171,11 +172,11 @@ extension ApnsLegacyCommand {
         return ExitStatus.usage.rawValue
     }
 
-    /// What is printed for `--help`, `--version` and completion scripts.
+    /// The output of `--help`, `--version` and completion scripts.
     private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
         if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
         if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
-            return CompletionScript(text).text
+            return CompletionScript(text, try CommandDescription.program()).text
         }
         guard text.hasPrefix("OVERVIEW: ") else { return text }
         var scan = CommandLineScan(try CommandDescription.program())
@@ -185,20 +186,23 @@ extension ApnsLegacyCommand {
 
     /// `apns-legacy help COMMAND`.
     private static func help(_ words: [String], in environment: CommandEnvironment) throws -> Int32 {
-        let words = words.filter { $0 != "-h" && $0 != "--help" }
-        if words == ["exit-codes"] {
+        let words = words.filter { $0 != "-h" && $0 != "--help" && $0 != "help" }
+        if words == CommandLineScan.helpTopics {
             environment.console.print(String(ExitStatus.table.dropLast()))
-            return ExitStatus.success.rawValue
+            return environment.console.withPrintFailure(.success).rawValue
         }
-        var scan = CommandLineScan(try CommandDescription.program(), topics: ["exit-codes"])
+        var scan = CommandLineScan(try CommandDescription.program(), topics: CommandLineScan.helpTopics)
         if let problem = scan.problem(in: words) { throw UsageError(command: "help", text: problem) }
+        if let extra = words.dropFirst(scan.path.count).first {
+            throw UsageError(command: "help", text: "unexpected argument \(UsageError.quoted(extra))")
+        }
         environment.console.print(String(HelpText(scan.command, words: scan.path).text.dropLast()))
-        return ExitStatus.success.rawValue
+        return environment.console.withPrintFailure(.success).rawValue
     }
 }
 
 extension ConsoleCommand {
-    /// Runs the command, reports why it failed, and prints the summary for programs.
+    /// Runs the command, reports an error, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
         let environment = environment.prepared(for: Self.words, self.reporting)
         var status: ExitStatus
@@ -207,17 +211,25 @@ extension ConsoleCommand {
         } catch {
             let failure = CommandFailure(error)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
-            environment.summary.set("error", failure.description)
             status = failure.status
         }
-        guard self.reporting.summary == .json else { return status }
-        do {
-            try environment.console.write(environment.summary.json(command: Self.words, status) + "\n")
-        } catch {
-            let failure = CommandFailure(error)
-            environment.console.say("apns-legacy \(Self.words): \(failure)")
-            status = status.worse(failure.status)
+        if let text = environment.console.lastError, status.isFailure { environment.summary.set("error", text) }
+        if self.reporting.summary == .json {
+            environment.console.print(environment.summary.json(command: Self.words, status))
         }
-        return status
+        return environment.console.withPrintFailure(status)
+    }
+}
+
+extension Console {
+    /// Reports that results are missing.
+    ///
+    /// - Parameter status: the exit code apart from that.
+    /// - Returns: the exit code.
+    fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
+        guard let error = self.takePrintFailure() else { return status }
+        let failure = CommandFailure(error)
+        self.say("apns-legacy\(self.command.isEmpty ? "" : " \(self.command)"): \(failure)")
+        return status.worse(failure.status)
     }
 }

@@ -5,31 +5,40 @@ import Dispatch
 import Glibc
 import NIOConcurrencyHelpers
 
-/// What a command reads from, prints its results to, and writes its messages to.
+/// The input, output and messages of a command.
 ///
-/// The descriptors belong to the process, or to a test that has files or pipes in their place.
+/// The descriptors belong to the process, or to a test that uses files or pipes instead.
 ///
-/// Whatever is written clears a progress bar first, so that no rest of it stays on the terminal.
+/// Any output clears a progress bar first, so that no remains of it stay on the terminal.
 package struct Console: Sendable {
     private let input: CInt
     private let output: CInt
     private let error: CInt
-    /// How messages are written.
+    /// The format of messages.
     var messageForm = ReportForm.text
-    /// The words of the command that runs, which each message in JSON names.
+    /// The name of the running command, which each message in JSON contains.
     var command = ""
-    /// Whether errors stand out by their color.
+    /// Whether errors are colored.
     var hasColors = false
     private let bar = NIOLockedValueBox(Bar())
+    private let record = NIOLockedValueBox(Record())
+
+    /// What a command reports when it ends.
+    private struct Record: Sendable {
+        /// Why lines of results are missing.
+        var printFailure: (any Error)?
+        /// The last message about an error.
+        var lastError: String?
+    }
 
     /// The state of the progress line.
     private struct Bar: Sendable {
-        /// Whether it may be drawn.
+        /// Whether the line may be drawn.
         var isBegun = false
         var isDrawn = false
     }
 
-    /// Makes a console; by default that of this process.
+    /// Creates a console; by default that of this process.
     package init(input: CInt = 0, output: CInt = 1, error: CInt = 2) {
         self.input = input
         self.output = output
@@ -44,7 +53,7 @@ package struct Console: Sendable {
         try OutputFile(path: path, operations: self.outputOperations, standardOutput: self.output)
     }
 
-    /// What is asked of the system for outputs: what is written to the terminal clears the progress bar.
+    /// The system calls for outputs; writing to the terminal clears the progress bar.
     var outputOperations: FileOperations {
         var operations = FileOperations.system
         guard self.isTerminal, isatty(self.output) == 1 else { return operations }
@@ -64,22 +73,37 @@ package struct Console: Sendable {
         try self.create("-").append(text)
     }
 
-    /// Writes results that may not be text.
+    /// Writes results that may be binary.
     func write(_ bytes: [UInt8]) throws {
         try self.create("-").append(bytes.span)
     }
 
-    /// Prints a line of results.
-    ///
-    /// It is not a failure if nothing reads them.
-    package func print(_ line: String) { try? self.write(line + "\n") }
+    /// Prints a line of results; after a failure, ``takePrintFailure()`` returns the first one.
+    package func print(_ line: String) {
+        do {
+            try self.write(line + "\n")
+        } catch {
+            self.record.withLockedValue { if $0.printFailure == nil { $0.printFailure = error } }
+        }
+    }
+
+    /// Returns why lines of results are missing, and forgets it; `nil` if all were written.
+    func takePrintFailure() -> (any Error)? {
+        self.record.withLockedValue { record in
+            defer { record.printFailure = nil }
+            return record.printFailure
+        }
+    }
+
+    /// The last message about an error; `nil` if there was none.
+    var lastError: String? { self.record.withLockedValue { $0.lastError } }
 
     // MARK: Questions
 
-    /// Whether there is a person to ask.
+    /// Whether a user can answer questions.
     var isInteractive: Bool { isatty(self.input) == 1 }
 
-    /// The longest answer, in bytes.
+    /// The maximum length of an answer, in bytes.
     private static let answerByteCountMax = 4096
 
     /// Asks a question.
@@ -99,7 +123,7 @@ package struct Console: Sendable {
     /// Asks a question whose answer the terminal does not show.
     ///
     /// - Parameter question: the question.
-    /// - Returns: the line of the answer as it is; `nil` at the end of the input.
+    /// - Returns: the unchanged line of the answer; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
         self.put(question + " ")
         guard let terminal = HiddenInput(self.input) else { return self.readLine {} }
@@ -129,30 +153,34 @@ package struct Console: Sendable {
     /// Whether messages go to a terminal.
     var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
-    /// Writes a message, in a line of its own.
+    /// Writes a message on its own line.
     ///
-    /// Names of files may contain characters that a terminal obeys; they are shown as numbers.
+    /// Names of files may contain control characters, which are shown as numbers.
     package func say(_ line: String) {
         guard self.messageForm == .text else {
             return self.say(ConsoleMessage(line: line, command: self.command))
         }
+        if let text = ConsoleMessage.errorText(of: line, command: self.command) { self.record(text) }
         self.put(self.colored(line.printable(lineBreak: "\n")) + "\n")
     }
 
     /// Writes a message with its level and place.
     package func say(_ message: ConsoleMessage) {
+        if message.level == .error { self.record(message.text) }
         switch self.messageForm {
         case .text: self.say(message.level == .warning ? "Warning: \(message.text)" : message.text)
         case .json: self.put(message.json(command: self.command) + "\n")
         }
     }
 
-    /// Writes messages, and waits only briefly if nobody reads them.
+    private func record(_ error: String) { self.record.withLockedValue { $0.lastError = error } }
+
+    /// Writes messages, and waits only briefly if nothing reads them.
     ///
     /// - Parameter body: writes them.
     func briefly(_ body: @escaping @Sendable (Console) -> Void) {
         let written = DispatchSemaphore(value: 0)
-        // A queue of its own has a thread of its own, also where all others are held up.
+        // A separate queue has its own thread, even if all others are blocked.
         DispatchQueue(label: "apns-legacy.message").async {
             body(self)
             written.signal()
@@ -162,14 +190,14 @@ package struct Console: Sendable {
 
     private static let briefDuration = DispatchTimeInterval.seconds(1)
 
-    /// Makes the name of the program red where a line reports an error on a terminal.
+    /// Makes the program name red in an error line on a terminal.
     private func colored(_ line: String) -> String {
         let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"
         guard self.hasColors, self.isTerminal, line.hasPrefix(name) else { return line }
         return "\u{1B}[1;31m\(name)\u{1B}[0m" + line.dropFirst(name.count)
     }
 
-    /// Writes a message as it is, in one piece.
+    /// Writes a message unchanged, in one piece.
     func put(_ text: String) {
         self.bar.withLockedValue { bar in
             let clearing = bar.isDrawn ? Self.clearing : ""
@@ -178,7 +206,7 @@ package struct Console: Sendable {
         }
     }
 
-    /// An error while a message is written has no place to be reported.
+    /// An error that occurs while writing a message cannot be reported.
     private func writeError(_ text: String) {
         var text = text
         text.withUTF8 { bytes in _ = unsafe Glibc.write(self.error, bytes.baseAddress, bytes.count) }
@@ -186,7 +214,7 @@ package struct Console: Sendable {
 
     // MARK: Progress
 
-    /// Goes to the beginning of the line, and clears it.
+    /// Moves to the start of the line, and clears it.
     private static let clearing = "\r\u{1B}[K"
 
     /// The width of the terminal that messages go to, in columns.
@@ -198,7 +226,7 @@ package struct Console: Sendable {
         return Int(size.ws_col)
     }
 
-    /// A progress bar may be shown from now on, and is cleared if a signal ends the process.
+    /// Allows a progress bar, which is cleared if a signal ends the process.
     func beginBar() {
         self.bar.withLockedValue { $0.isBegun = true }
         ProgressBarSignals.begin(self.error)
@@ -213,10 +241,10 @@ package struct Console: Sendable {
         }
     }
 
-    /// Clears the progress bar, until it is shown again.
+    /// Clears the progress bar until it is shown again.
     private func clear() { self.put("") }
 
-    /// Clears the progress bar, which is not shown again.
+    /// Clears the progress bar for good.
     func endBar() {
         self.clear()
         guard

@@ -13,7 +13,7 @@ import GatewayService
 import OpenSSLTLS
 import TokenStore
 
-/// The exit codes of all commands, after sysexits.h.
+/// The exit codes of all commands, based on sysexits.h.
 package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 0: all accepted, or done.
     case success = 0
@@ -44,7 +44,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
     /// 79: more rows would be deleted than the limit; nothing was changed.
-    case brake = 79
+    case limitExceeded = 79
 }
 
 extension ExitStatus {
@@ -68,7 +68,10 @@ extension ExitStatus {
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
-    /// The worse of two: what a person must fix comes before what another run fixes.
+    /// Whether the command failed, as opposed to a command that found something wrong.
+    var isFailure: Bool { self.rawValue >= ExitStatus.usage.rawValue }
+
+    /// The worse of two: what you must fix takes precedence over what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
             .success, .someRefused, .checkFailed, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate,
@@ -79,7 +82,7 @@ extension ExitStatus {
     }
 }
 
-/// An error that ends a command: its exit code, and one line that says what failed, where, and what to do.
+/// An error that ends a command: its exit code, and one line with what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
@@ -91,7 +94,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// Makes the exit code and the line for an error of a lower layer.
+    /// Converts an error of a lower layer.
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
@@ -104,13 +107,25 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// The line for an error, with the option to use where that is known.
+    /// Makes the exit code and the line for a list that was not read.
+    ///
+    /// - Parameters:
+    ///   - error: why.
+    ///   - tls: names the files of this side.
+    init(_ error: FeedbackError, _ tls: TLSConfiguration?) {
+        self.init(error)
+        switch error {
+        case .notPermitted(let endpoint, let error as TLSError), .unavailable(let endpoint, let error as TLSError):
+            let remote = RemoteRole.feedbackService.name(endpoint)
+            let names = tls.map { TLSErrorNames(remote: remote, $0) } ?? TLSErrorNames(remote: remote)
+            self.description = Self.text(ConnectionFailure(error, names))
+        default: break
+        }
+    }
+
+    /// The line for an error, with the option to use if it is known.
     private static func text(_ error: any Error) -> String {
         switch error {
-        case FeedbackError.notPermitted(let endpoint, let error as TLSError),
-            FeedbackError.unavailable(let endpoint, let error as TLSError):
-            let names = TLSErrorNames(remote: RemoteRole.feedbackService.name(endpoint))
-            return Self.text(ConnectionFailure(error, names))
         case let error as ProviderError:
             switch error.kind {
             case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
@@ -120,13 +135,15 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// The line for a connection that failed, with the option to use.
+    /// The line for a failed connection, with the option to use.
     static func text(_ failure: ConnectionFailure) -> String {
         let advice =
             switch failure.kind {
             case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
             case .certificateRequired: "add --certificate FILE and --key FILE"
             case .tlsVersion: "an old server needs --tls-min 1.0"
+            case .wrongProtocol where failure.advice == ConnectionFailure.http2Advice:
+                "add --transport http2, or connect to the port of the gateway, usually 2195"
             case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
             default: failure.advice
             }

@@ -6,22 +6,22 @@ import Glibc
 import OpenSSLTLS
 import SystemPackage
 
-/// What a run of a command leaves for the textfile collector of node_exporter, which serves all files in a folder whose
+/// The metrics of a command run, for the textfile collector of node_exporter, which serves all files in a folder whose
 /// names end with ".prom".
 ///
-/// The file appears as a whole, and everybody may read it.
+/// The file is replaced atomically, and every user may read it.
 struct MetricsFile: Sendable {
     private static let lastSuccess = "apns_legacy_job_last_success_timestamp_seconds"
 
     private let path: String
     private let labels: [(String, String)]
 
-    /// Names a file.
+    /// Prepares a file.
     ///
     /// - Parameters:
     ///   - path: the file.
     ///   - command: the words of the command.
-    /// - Throws: `CommandFailure` where the file could not be made in the end.
+    /// - Throws: `CommandFailure` if the file could not be created at the end.
     init(_ path: String, command: String) throws(CommandFailure) {
         self.path = path
         let slash = path.lastIndex(of: "/")
@@ -29,20 +29,20 @@ struct MetricsFile: Sendable {
         guard name.hasSuffix(".prom"), name.utf8.count > ".prom".utf8.count else {
             throw CommandFailure(.usage, "--metrics-file: the name must end with .prom, or Prometheus does not read it")
         }
-        // Several files are served together, and no series may be in two of them.
+        // Several files are served together, and no two of them may contain the same series.
         self.labels = [("command", command), ("name", String(name.dropLast(".prom".count)))]
         let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         guard unsafe access(folder, W_OK | X_OK) == 0 else { throw self.failure(Errno(rawValue: errno)) }
     }
 
-    /// Runs a command, and writes the file however that ends.
+    /// Runs a command, and writes the file regardless of its result.
     ///
     /// - Parameters:
-    ///   - environment: has the time.
-    ///   - successes: the exit codes of a run that did all it had to do.
+    ///   - environment: provides the time.
+    ///   - successes: the exit codes of a complete run.
     ///   - body: the command.
-    ///   - samples: what else there is to say; asked for when the command has ended.
-    /// - Returns: the exit code of the command, or, where it succeeded, that of the file.
+    ///   - samples: additional metrics; called when the command has ended.
+    /// - Returns: the exit code of the command, or, if it succeeded, that of writing the file.
     /// - Throws: what the command throws.
     func record(
         in environment: CommandEnvironment,
@@ -78,7 +78,7 @@ struct MetricsFile: Sendable {
         return CommandFailure(error).status
     }
 
-    /// When a run succeeded last, as the file of the run before says; 0 where it does not.
+    /// The time of the last successful run, from the previous file; 0 if it has none.
     private var lastSuccess: Double {
         let text = String(decoding: (try? FileBytes.read(self.path)) ?? [], as: UTF8.self)
         let line = text.split(separator: "\n").first { $0.hasPrefix(Self.lastSuccess + "{") }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension String {
-    /// The text without what a terminal would obey: such a character becomes its number, as in `<U+1B>`.
+    /// The text with each control character replaced by its number, such as `<U+1B>`.
     ///
-    /// - Parameter lineBreak: what stands in place of a line break; where it is `nil`, that is a number, too.
+    /// - Parameter lineBreak: replaces a line break; if `nil`, line breaks are shown as numbers, too.
     /// - Returns: the text.
     func printable(lineBreak: String? = nil) -> String {
         var printable = ""

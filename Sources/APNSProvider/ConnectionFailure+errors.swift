@@ -14,6 +14,7 @@ extension ConnectionFailure {
     package init(_ error: any Error, _ names: TLSErrorNames = TLSErrorNames()) {
         switch error {
         case let failure as ConnectionFailure: self = failure
+        case let answer as UnexpectedAnswer: self = .notAGateway(answer, names)
         case let error as TLSError:
             self.init(Self.kind(of: error, names), error.fact(names), advice: error.advice(names))
         case let error as IOError where error.errnoCode == ECONNRESET || error.errnoCode == EPIPE:
@@ -33,20 +34,23 @@ extension ConnectionFailure {
     /// What came is no error response.
     ///
     /// - Parameters:
-    ///   - bytes: the first bytes of it.
+    ///   - answer: the first bytes of it.
     ///   - names: the names of the connection.
     /// - Returns: the failure.
-    static func notAGateway(_ bytes: [UInt8], _ names: TLSErrorNames) -> Self {
-        let found = ForeignProtocol(bytes)
+    private static func notAGateway(_ answer: UnexpectedAnswer, _ names: TLSErrorNames) -> Self {
+        let found = answer.foreignProtocol
         let advice =
             switch found {
-            case .http2: "send over HTTP/2, or connect to the port of the gateway, usually 2195"
+            case .http2: Self.http2Advice
             case .feedback: "connect to the port of the gateway, usually 2195"
             default: "check the port, for the gateway usually 2195"
             }
         let predicate = found?.predicate ?? "sent something other than an error response"
         return Self(.wrongProtocol, "\(names.remote) \(predicate)", advice: advice)
     }
+
+    /// What to do about a service of HTTP/2; a command line has an option for it.
+    package static let http2Advice = "send over HTTP/2, or connect to the port of the gateway, usually 2195"
 
     /// The gateway accepted no data for so long that the connection was given up.
     static func stalled(_ duration: Duration, _ names: TLSErrorNames) -> Self {
@@ -77,10 +81,24 @@ extension ConnectionFailure {
 
     /// Whether the failure of a connection on which frames were written proves that none was processed.
     ///
-    /// In TLS 1.3 a client's certificate is refused after the client begins to write, and the gateway reads nothing
-    /// before it has verified the certificate. In older versions such an alert would come in mid-stream.
+    /// - In TLS 1.3 a client's certificate is refused after the client begins to write, and the gateway reads nothing
+    ///   before it has verified the certificate. In older versions such an alert would come in mid-stream.
+    /// - A server that begins with the first bytes of another protocol is not a gateway. Any other unexpected answer
+    ///   may come from a gateway, and proves nothing.
     package static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
-        guard case .ownCertificateRefused = error as? TLSError else { return false }
-        return tls?.negotiatedVersion == .tls1_3
+        switch error {
+        case TLSError.ownCertificateRefused: tls?.negotiatedVersion == .tls1_3
+        case let answer as UnexpectedAnswer: answer.foreignProtocol != nil
+        default: false
+        }
     }
+}
+
+/// The first bytes that came on a connection, which are no error response.
+struct UnexpectedAnswer: Error {
+    /// The bytes, from the first one of the connection on.
+    let bytes: [UInt8]
+
+    /// The protocol that begins with them; `nil` if it is unknown.
+    var foreignProtocol: ForeignProtocol? { ForeignProtocol(self.bytes) }
 }

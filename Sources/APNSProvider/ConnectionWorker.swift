@@ -27,16 +27,26 @@ package struct WorkerEnding: Sendable {
     package var failure: ProviderError?
     /// Whether unsettled notifications remained when it stopped.
     package var hasLeftSomething: Bool
+    /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was attempted.
+    package var isAnswered: Bool?
 
-    /// Makes an ending.
+    /// Creates an ending.
     ///
     /// - Parameters:
     ///   - ending: why it ended.
     ///   - failure: why not everything was attempted.
     ///   - hasLeftSomething: whether unsettled notifications remained.
-    package init(ending: ProviderEnding, failure: ProviderError?, hasLeftSomething: Bool) {
+    ///   - isAnswered: whether the service answered, or closed too few connections to tell; `nil` if nothing was
+    ///     attempted.
+    package init(
+        ending: ProviderEnding,
+        failure: ProviderError?,
+        hasLeftSomething: Bool,
+        isAnswered: Bool? = nil
+    ) {
         self.ending = ending
         self.failure = failure
         self.hasLeftSomething = hasLeftSomething
+        self.isAnswered = isAnswered
     }
 }

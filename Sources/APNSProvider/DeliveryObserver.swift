@@ -29,7 +29,7 @@ package struct DeliveryObserver: Sendable {
     private let onFailure: @Sendable (ConnectionFailure) -> Void
     private let monitor: ConnectionMonitor?
 
-    /// Makes the metrics.
+    /// Creates the metrics.
     ///
     /// - Parameters:
     ///   - subject: what the metrics measure.
@@ -95,7 +95,7 @@ package struct DeliveryObserver: Sendable {
     ///
     /// - Parameters:
     ///   - number: its number, from 1.
-    ///   - failureCountMax: after how many failures in a row there is none; `nil` for no limit.
+    ///   - failureCountMax: the number of consecutive failures after which there is none; `nil` for no limit.
     ///   - delay: how long it waits.
     package func retries(_ number: Int, failureCountMax: Int?, after delay: Duration) {
         guard let monitor = self.monitor else { return }

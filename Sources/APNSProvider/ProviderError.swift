@@ -14,7 +14,7 @@ public struct ProviderError: Error, Hashable, Sendable {
     /// What failed and what to do about it, in one line; it contains no key and no token.
     public let detail: String
 
-    /// Makes an error.
+    /// Creates an error.
     ///
     /// - Parameters:
     ///   - kind: what happened.
@@ -29,27 +29,27 @@ public struct ProviderError: Error, Hashable, Sendable {
     /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// A value of the configuration is out of its range.
+        /// A value of the configuration is out of range.
         case configuration
         /// The TLS configuration, a certificate or a key cannot be used.
         case tls(TLSError)
-        /// A connection is not permitted, and trying again would not help.
+        /// A connection is not permitted, and another attempt would not help.
         case notPermitted(ConnectionFailure)
-        /// The binary gateway closed the first connections without an answer: wrong environment or certificate?
+        /// The binary gateway closed the first connections without a response; environment or certificate may be wrong.
         case closedWithoutAnswer
-        /// The service cannot be reached, after as many tries as are allowed; this was the last failure.
+        /// The service cannot be reached, after the maximum number of attempts; this was the last failure.
         case unavailable(ConnectionFailure)
-        /// The service answered this, as it would to every notification of the sender: its credentials or its topic are
+        /// The service rejects every notification of this sender with this response: its credentials or its topic are
         /// not permitted.
         case senderRefused(PushRejection)
-        /// The service answered this, time after time, and nothing else.
+        /// The service repeatedly sent this response, and no other.
         case serviceTrouble(PushRejection)
-        /// Many tokens in a row were rejected as invalid, and none was accepted in between: tokens of the other
-        /// environment?
+        /// Many tokens in a row were rejected as invalid, and none was accepted in between; they may belong to the
+        /// other environment.
         case tooManyInvalidTokens
-        /// It was stopped, or its task cancelled, before everything was tried.
+        /// It was stopped, or its task was cancelled, before everything was tried.
         case stopped
-        /// `run` was called a second time.
+        /// `run` was called twice.
         case alreadyRan
     }
 }
@@ -60,7 +60,7 @@ extension ProviderError: CustomStringConvertible {
 }
 
 extension ProviderError {
-    /// A value of the configuration is out of its range; the words say which one, and what its range is.
+    /// A value of the configuration is out of range; the text names the value and its range.
     package static func configuration(_ detail: String) -> Self { Self(.configuration, detail) }
 
     /// The TLS configuration, a certificate or a key cannot be used.
@@ -68,10 +68,10 @@ extension ProviderError {
         Self(.tls(error), error.text(names))
     }
 
-    /// `run` was called a second time.
+    /// `run` was called twice.
     package static let alreadyRan = Self(.alreadyRan, "run was called a second time; make a new sender")
 
-    /// What it means for notifications that were not sent.
+    /// The reason for notifications that were not sent.
     package var reason: DeliveryOutcome.Reason {
         switch self.kind {
         case .tls(let error): .notPermitted(ConnectionFailure(error))
@@ -82,9 +82,9 @@ extension ProviderError {
         }
     }
 
-    /// A client has ended before a sequence that it was given.
+    /// A client ended before a sequence that it was sending.
     ///
-    /// - Parameter reason: why it takes nothing any more.
+    /// - Parameter reason: why it accepts no more notifications.
     @usableFromInline
     init(sequenceEndedBy reason: DeliveryOutcome.Reason) {
         let kind: Kind =
@@ -100,11 +100,11 @@ extension ProviderError {
 // MARK: - The binary protocol
 
 extension ProviderError {
-    /// Says why a session ended early; `nil` where it did not.
+    /// Describes why a session ended early; `nil` if it did not.
     ///
     /// - Parameters:
     ///   - ending: how it ended.
-    ///   - lastFailure: the last failure of a connection, where there was one.
+    ///   - lastFailure: the last failure of a connection, if there was one.
     ///   - names: the names of the connection.
     init?(_ ending: ProviderEnding, lastFailure: ConnectionFailure?, _ names: TLSErrorNames) {
         let failure = lastFailure ?? .closed(names)

@@ -66,7 +66,7 @@ struct HTTP2Transport: ProviderTransport {
 }
 
 extension BatchSender {
-    /// Makes a sender for the HTTP/2 provider API.
+    /// Creates a sender for the HTTP/2 provider API.
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.
@@ -89,7 +89,7 @@ extension BatchSender {
     ///
     /// - Parameters:
     ///   - configuration: where and how.
-    ///   - options: what a batch needs beside that.
+    ///   - options: additional options for a batch.
     ///   - monitor: follows the connections.
     ///   - logger: gets debug messages.
     /// - Throws: as without a monitor.

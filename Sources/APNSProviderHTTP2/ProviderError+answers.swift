@@ -14,20 +14,20 @@ extension ProviderError {
         Self(.unavailable(failure), "\(failure)")
     }
 
-    /// The service answered this, as it would to every notification of the sender.
+    /// The service rejects every notification of this sender with this response.
     static func senderRefused(_ answer: PushRejection) -> Self {
         let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceAnswer(answer))"
         return Self(.senderRefused(answer), text)
     }
 
-    /// The service answered this, time after time, and nothing else.
+    /// The service repeatedly sent this response, and no other.
     static func serviceTrouble(_ answer: PushRejection) -> Self {
         let text =
             "the service answers every request with \(DeliveryOutcome.Reason.serviceAnswer(answer)); try again later"
         return Self(.serviceTrouble(answer), text)
     }
 
-    /// So many tokens in a row were rejected as invalid, and none was accepted in between.
+    /// This number of tokens in a row was rejected as invalid, and none was accepted in between.
     static func tooManyInvalidTokens(count: Int) -> Self {
         Self(
             .tooManyInvalidTokens,

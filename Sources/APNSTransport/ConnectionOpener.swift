@@ -6,11 +6,11 @@ package import NIOCore
 import NIOPosix
 package import OpenSSLTLS
 
-/// Opens TCP connections to a service, through a proxy where there is one, and puts TLS on them.
+/// Opens TCP connections to a service, through a proxy if one is configured, and sets up TLS.
 package struct ConnectionOpener: Sendable {
     private let endpoint: Endpoint
     private let role: RemoteRole
-    /// The names that the texts of failures contain.
+    /// The names in the messages of failures.
     package let names: TLSErrorNames
     private let serverName: String
     private let proxy: Proxy?
@@ -18,27 +18,27 @@ package struct ConnectionOpener: Sendable {
     private let keepaliveDelay: Duration?
     private let context: TLSContext
 
-    /// The channel asks for more when less than this waits in it, and takes no more when this does, in bytes.
+    /// The channel becomes unwritable above the high mark and writable again below the low mark, in bytes.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
 
-    /// What is read at a time, in bytes.
+    /// The maximum number of bytes that are read at a time.
     private static let readByteCountMax = 65_536
 
-    // NIO has no names of its own for these two.
+    // NIO does not define these two options.
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
     private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
 
-    /// Makes an opener.
+    /// Creates an opener.
     ///
     /// - Parameters:
-    ///   - endpoint: where connections lead.
-    ///   - role: what the endpoint is, for the texts of failures.
+    ///   - endpoint: the service to connect to.
+    ///   - role: the kind of the endpoint, for the messages of failures.
     ///   - serverName: the expected name in the service's certificate; `nil` for the endpoint's host.
-    ///   - proxy: what they go through; `nil` for nothing.
-    ///   - tls: identity, trust and versions of TLS.
-    ///   - connectDurationMax: how long opening a TCP connection may take, proxy included.
+    ///   - proxy: the proxy to connect through; `nil` for a direct connection.
+    ///   - tls: the identity, trust and versions of TLS.
+    ///   - connectDurationMax: the time limit for opening a TCP connection, including the proxy.
     ///   - keepaliveDelay: the time without traffic before TCP sends keepalive probes; `nil` for none.
-    /// - Throws: `TLSError` for certificates and keys that cannot be used.
+    /// - Throws: `TLSError` for unusable certificates and keys.
     package init(
         endpoint: Endpoint,
         role: RemoteRole,
@@ -56,18 +56,18 @@ package struct ConnectionOpener: Sendable {
         self.connectDurationMax = connectDurationMax
         self.keepaliveDelay = keepaliveDelay
         var tls = tls
-        // What the other end says after this end has closed does not matter, so it is not waited for long.
+        // Data that the other side sends after this side has closed is not needed, so the wait for it is short.
         tls.shutdownTimeout = min(tls.shutdownTimeout, .seconds(1))
         self.context = try TLSContext(tls)
     }
 
-    /// Opens a connection; the handshake goes on after that.
+    /// Opens a connection; the TLS handshake follows.
     ///
     /// - Parameters:
-    ///   - eventLoop: where the connection and both closures live.
-    ///   - adopt: is given the channel before it is connected; throwing closes it.
-    ///   - finish: is given the channel, which has no handlers, and the TLS for it.
-    /// - Returns: succeeds when `finish` has returned.
+    ///   - eventLoop: the event loop of the connection and of both closures.
+    ///   - adopt: called with the channel before it is connected; an error closes it.
+    ///   - finish: called with the connected channel, which has no handlers, and its TLS handler.
+    /// - Returns: a future that succeeds after `finish` has returned.
     package func open(
         on eventLoop: any EventLoop,
         adopt: @escaping @Sendable (any Channel) throws -> Void,

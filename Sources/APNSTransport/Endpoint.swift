@@ -2,15 +2,15 @@
 
 public import APNSWire
 
-/// Where a service listens.
+/// The address of a service.
 public struct Endpoint: Hashable, Sendable {
-    /// The host's name, which its certificate must contain, or its IP address.
+    /// The host name, which the service's certificate must contain, or its IP address.
     public var host: String
 
     /// The TCP port, 1 to 65535.
     public var port: Int
 
-    /// Makes an endpoint.
+    /// Creates an endpoint.
     ///
     /// - Parameters:
     ///   - host: a name or an IP address.
@@ -23,15 +23,15 @@ public struct Endpoint: Hashable, Sendable {
     /// The port of the binary gateway.
     public static let gatewayPort = 2195
 
-    /// Where Apple's production gateway was until 2021, and where a gateway of one's own may be in its place.
+    /// The address of Apple's production gateway until 2021, which your own gateway may use now.
     public static let production = Endpoint(host: "gateway.push.apple.com", port: gatewayPort)
 
-    /// Where Apple's sandbox gateway was until 2021, and where a gateway of one's own may be in its place.
+    /// The address of Apple's sandbox gateway until 2021, which your own gateway may use now.
     public static let sandbox = Endpoint(host: "gateway.sandbox.push.apple.com", port: gatewayPort)
 
-    /// Where Apple's gateway of an environment was until 2021.
+    /// The address of Apple's gateway of an environment until 2021.
     ///
-    /// - Parameter environment: which of the two.
+    /// - Parameter environment: the environment.
     /// - Returns: ``production`` or ``sandbox``.
     public static func gateway(_ environment: Environment) -> Endpoint {
         switch environment {
@@ -44,7 +44,7 @@ public struct Endpoint: Hashable, Sendable {
 extension Endpoint: Codable {}
 
 extension Endpoint: CustomStringConvertible {
-    /// Host and port with a colon between them, an IPv6 address in brackets.
+    /// The host and port, separated by a colon; an IPv6 address is in brackets.
     public var description: String {
         self.host.contains(":") ? "[\(self.host)]:\(self.port)" : "\(self.host):\(self.port)"
     }

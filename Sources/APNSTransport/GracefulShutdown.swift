@@ -4,15 +4,15 @@
 import ServiceLifecycle
 #endif
 
-/// Runs something, and calls back where the service that it belongs to is shut down gracefully meanwhile.
+/// Runs an operation, and calls a handler if the surrounding service is gracefully shut down meanwhile.
 ///
-/// Without the trait `ServiceLifecycleSupport` nothing is a service, and it is only run.
+/// Without the trait `ServiceLifecycleSupport`, the handler is never called.
 ///
 /// - Parameters:
-///   - operation: what is run.
-///   - handler: is called once at most, from any thread.
-/// - Returns: what `operation` returns.
-/// - Throws: what `operation` throws.
+///   - operation: the operation to run.
+///   - handler: called at most once, from any thread.
+/// - Returns: the result of `operation`.
+/// - Throws: the error of `operation`.
 package func withShutdownHandler<Value>(
     operation: () async throws -> Value,
     onGracefulShutdown handler: @escaping @Sendable () -> Void

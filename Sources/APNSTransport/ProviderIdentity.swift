@@ -3,7 +3,7 @@
 import APNSWire
 public import OpenSSLTLS
 
-/// Who a provider is and what it may send for, by its certificate alone.
+/// The identity of a provider and the topics it may send to, as far as its certificate shows.
 ///
 /// - SeeAlso: `CertificateTopics` of `APNSWire`.
 public struct ProviderIdentity: Hashable, Sendable {
@@ -13,31 +13,31 @@ public struct ProviderIdentity: Hashable, Sendable {
         static let production = "1.2.840.113635.100.6.3.2"
     }
 
-    /// The topic that a notification is for unless something else says otherwise: the subject's UID, or the first
-    /// listed topic; `nil` where the certificate names none.
+    /// The default topic of notifications: the subject's UID, or the first listed topic; `nil` if the certificate names
+    /// none.
     public var topic: String?
 
-    /// All topics that the certificate is for, ``topic`` first.
+    /// All topics of the certificate, with ``topic`` first.
     public var topics: [String]
 
     /// The SHA-256 digest of the certificate in 64 lower-case hexadecimal digits.
     public var fingerprint: String
 
-    /// The certificate's subject as RFC 2253 has it.
+    /// The certificate's subject in the format of RFC 2253.
     public var subject: String
 
     /// The last moment of the certificate's validity, in seconds since 1970 (UTC).
     public var notAfter: Int64
 
-    /// Whether the certificate says that it is for the sandbox.
+    /// Whether the certificate is for the sandbox.
     public var isForSandbox: Bool
 
-    /// Whether the certificate says that it is for production.
+    /// Whether the certificate is for production.
     public var isForProduction: Bool
 
     /// Reads a certificate.
     ///
-    /// - Parameter certificate: one that TLS has verified.
+    /// - Parameter certificate: a certificate that TLS has verified.
     public init(_ certificate: TLSCertificate) {
         var topics: [String] = []
         if let uid = certificate.subjectField("UID"), !uid.isEmpty { topics.append(uid) }

@@ -9,13 +9,13 @@ import NIOSOCKS
 import OpenSSLTLS
 
 extension Proxy {
-    /// Asks the proxy for a way to a service.
+    /// Opens a connection to a service through the proxy.
     ///
     /// - Parameters:
-    ///   - channel: a connection to the proxy; it has no handlers when the way is open.
+    ///   - channel: a connection to the proxy; its handlers are removed when the tunnel is open.
     ///   - target: the service.
-    ///   - deadline: until when the way must be open.
-    /// - Returns: succeeds when it is open.
+    ///   - deadline: the latest time for opening the tunnel.
+    /// - Returns: a future that succeeds when the tunnel is open.
     func open(_ channel: any Channel, to target: Endpoint, deadline: NIODeadline) -> EventLoopFuture<Void> {
         switch self.kind {
         case .http: self.openThroughHTTP(channel, to: target, deadline: deadline)
@@ -28,7 +28,7 @@ extension Proxy {
         to target: Endpoint,
         deadline: NIODeadline
     ) -> EventLoopFuture<Void> {
-        // In a URI, an IPv6 address stands in brackets (RFC 3986, 3.2.2).
+        // In a URI, an IPv6 address is in brackets (RFC 3986, 3.2.2).
         let host = target.host.contains(":") ? "[\(target.host)]" : target.host
         var headers = HTTPHeaders([("Host", "\(host):\(target.port)")])
         if let credentials = self.credentials {
@@ -110,7 +110,7 @@ extension Proxy {
         }
     }
 
-    /// Equal to every other one as far as errors go.
+    /// Makes errors with any head compare as equal.
     private static let anyHead = HTTPResponseHead(version: .http1_1, status: .ok)
 
     /// The status, such as "502 Bad Gateway", which the error shows only in its description.
@@ -126,7 +126,7 @@ import APNSWire
 import NIOCore
 
 extension Proxy {
-    /// Fails: without the trait there is nothing that could speak to a proxy, nor a way to name one.
+    /// Always fails: without the trait, no proxy can be configured.
     func open(_ channel: any Channel, to target: Endpoint, deadline: NIODeadline) -> EventLoopFuture<Void> {
         channel.eventLoop.makeFailedFuture(
             ConnectionFailure.proxy(self.endpoint, to: target, "built without the trait Proxy", advice: nil)

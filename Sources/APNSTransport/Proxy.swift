@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A proxy through which connections to the gateway go.
+/// A proxy for connections to the gateway.
 ///
-/// TLS goes end to end through it. It needs the package's trait `Proxy`, which is on by default.
+/// TLS is end to end through the proxy. This needs the package trait `Proxy`, which is on by default.
 public struct Proxy: Hashable, Sendable {
-    /// How the proxy is spoken to.
+    /// The protocol of a proxy.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Kind: String, Hashable, Sendable {
         /// HTTP CONNECT (RFC 9110, 9.3.6).
         case http
-        /// SOCKS version 5 (RFC 1928), with the gateway's name resolved by the proxy and no user name.
+        /// SOCKS version 5 (RFC 1928), without a user name; the proxy resolves the gateway's name.
         case socks5
     }
 
-    /// How the proxy is spoken to.
+    /// The protocol of the proxy.
     public var kind: Kind
 
-    /// Where the proxy listens.
+    /// The address of the proxy.
     public var endpoint: Endpoint
 
-    /// A user name and a password for HTTP CONNECT, sent in Basic authentication; `nil` by default.
+    /// A user name and a password for HTTP CONNECT with Basic authentication; `nil` by default.
     public var credentials: Credentials?
 
     /// A user name and a password.
@@ -31,7 +31,7 @@ public struct Proxy: Hashable, Sendable {
         /// The password; never shown.
         public var password: String
 
-        /// Makes credentials.
+        /// Creates credentials.
         ///
         /// - Parameters:
         ///   - user: the user name.
@@ -42,11 +42,11 @@ public struct Proxy: Hashable, Sendable {
         }
     }
 
-    /// Makes a proxy.
+    /// Creates a proxy.
     ///
     /// - Parameters:
-    ///   - kind: how it is spoken to.
-    ///   - endpoint: where it listens.
+    ///   - kind: the protocol.
+    ///   - endpoint: the address of the proxy.
     ///   - credentials: a user name and a password, only for HTTP.
     #if !Proxy
     @available(*, unavailable, message: "proxies need the trait Proxy of the package apns-legacy")
@@ -59,14 +59,14 @@ public struct Proxy: Hashable, Sendable {
 }
 
 extension Proxy: CustomStringConvertible {
-    /// Kind and endpoint, without credentials.
+    /// The protocol and endpoint, without credentials.
     public var description: String { "\(self.kind.rawValue)://\(self.endpoint)" }
 }
 
 extension Proxy.Credentials: CustomStringConvertible, CustomReflectable {
-    /// No part of the credentials.
+    /// A fixed text without the credentials.
     public var description: String { "credentials" }
 
-    /// No part of the credentials.
+    /// An empty mirror, so that `dump` does not print the credentials.
     public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
 }

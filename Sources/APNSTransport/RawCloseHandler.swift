@@ -11,13 +11,13 @@ import Musl
 import Darwin
 #endif
 
-/// Lies below TLS, where it can cut a connection without the courtesy of TLS.
+/// A handler below TLS that can close a connection without close_notify.
 package final class RawCloseHandler: ChannelOutboundHandler {
     package typealias OutboundIn = ByteBuffer
 
-    /// Asks for the socket to be closed now, so that the peer gets no close_notify.
+    /// Closes the socket immediately, without a close_notify for the peer.
     package struct Cut: Sendable {
-        /// Whether by a reset (RST) instead of an end of stream (FIN).
+        /// Whether to reset the connection (RST) instead of ending the stream (FIN).
         let isReset: Bool
         /// Whether the peer may still send.
         let keepsInput: Bool

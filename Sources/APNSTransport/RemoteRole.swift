@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a client connects to, as texts name it.
+/// The kind of endpoint that a client connects to, as messages name it.
 package enum RemoteRole: String, Sendable {
     case gateway
     case service
@@ -8,6 +8,6 @@ package enum RemoteRole: String, Sendable {
     case server
     case proxy
 
-    /// The name of one, such as "gateway localhost:2195".
+    /// The name of an endpoint, such as "gateway localhost:2195".
     package func name(_ endpoint: Endpoint) -> String { "\(self.rawValue) \(endpoint)" }
 }

@@ -4,7 +4,7 @@
 import NIOCore
 import NIOSOCKS
 
-/// Waits until the SOCKS proxy has opened the way, or has not within its time.
+/// Waits until the SOCKS proxy has opened the tunnel, or the time limit has passed.
 final class SOCKSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 

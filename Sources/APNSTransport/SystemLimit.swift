@@ -2,10 +2,10 @@
 
 import Glibc
 
-/// What the system has no more of, in words for people.
+/// Describes which system resource is exhausted.
 package enum SystemLimit {
-    /// - Parameter code: of the system call that failed.
-    /// - Returns: what is used up, and what to do.
+    /// - Parameter code: the error number of the failed system call.
+    /// - Returns: the exhausted resource, and what to do.
     package static func sentence(_ code: CInt) -> String {
         let text = unsafe String(cString: strerror(code))
         return switch code {

@@ -70,8 +70,8 @@ extension DeliveryOutcome: Encodable {
         if case .rejected(.http2(let rejection)) = self { rejection.timestamp } else { nil }
     }
 
-    /// The results' text besides the outcome and its status; `nil` if there is none, as always over the binary
-    /// protocol.
+    /// The results' text besides the outcome and its status; `nil` if there is none, as for all that was
+    /// written over the binary protocol.
     package var reasonText: String? {
         switch self {
         case .accepted, .suppressed: nil

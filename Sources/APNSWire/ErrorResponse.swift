@@ -24,7 +24,7 @@ public struct ErrorResponse: Hashable, Sendable {
     /// device; 0 if the gateway does not know it.
     public var identifier: UInt32
 
-    /// Makes a response.
+    /// Creates a response.
     ///
     /// - Parameters:
     ///   - status: what was wrong.
@@ -87,7 +87,7 @@ extension ErrorResponse {
         /// The code on the wire.
         public var rawValue: UInt8
 
-        /// Makes a status from any code, documented or not.
+        /// Creates a status from any code, documented or not.
         ///
         /// - Parameter rawValue: the code on the wire.
         @inlinable
@@ -131,7 +131,7 @@ extension ErrorResponse {
 }
 
 extension ErrorResponse.Status {
-    /// The name of the code, as in `invalid token`; `nil` for a code that nobody documented.
+    /// The name of the code, as in `invalid token`; `nil` for an undocumented code.
     public var name: String? { self.staticName?.description }
 
     /// ``name`` without an allocation.

@@ -27,7 +27,7 @@ public enum Rejection: Hashable, Sendable {
         }
     }
 
-    /// The name of a status code, as in `invalid token` for 8; `nil` for a code that nobody documented.
+    /// The name of a status code, as in `invalid token` for 8; `nil` for an undocumented code.
     ///
     /// Codes up to 255 are those of error responses, others those of HTTP.
     ///
@@ -74,7 +74,7 @@ public struct PushRejection: Hashable, Sendable {
     /// Values below 10^11 are seconds, which some APNs emulators send.
     public var timestamp: UInt64?
 
-    /// Makes a rejection.
+    /// Creates a rejection.
     ///
     /// - Parameters:
     ///   - status: the status of HTTP.

@@ -2,13 +2,13 @@
 
 /// Why a file of a batch cannot be read or written.
 package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is to blame.
+    /// The category of the failure, which decides the exit status.
     package enum Kind: Hashable, Sendable {
         /// A file cannot be read.
         case unreadable
         /// What is in a file cannot be used.
         case badData
-        /// A file cannot be made, or is of a kind that is not to be overwritten.
+        /// The file cannot be created, or must not be overwritten because of its kind.
         case uncreatable
         /// A file cannot be written.
         case unwritable
@@ -18,7 +18,7 @@ package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertibl
         case unsuitable
     }
 
-    /// What is to blame.
+    /// The category of the failure.
     package var kind: Kind
     /// A sentence for people.
     package var description: String

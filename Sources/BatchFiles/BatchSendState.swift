@@ -5,64 +5,64 @@ package import APNSSession
 package import APNSWire
 import Glibc
 
-/// The state that ``SendSource`` guards: which line is sent next, and the outcomes of those that were sent.
+/// The state that ``SendSource`` guards: the next line to send, and the outcomes of the lines sent so far.
 ///
-/// It is a structure, so that a whole block of lines is one access: a class would check each access. It is used on
-/// event loops, so it never blocks: a ``SendReader`` reads the lines, and ``SendFiles`` writes the results.
+/// It is a structure so that a whole block of lines needs one exclusivity check; a class would check each access. It
+/// runs on event loops, so it never blocks: a ``SendReader`` reads the lines, and ``SendFiles`` writes the results.
 package struct BatchSendState: ~Copyable {
     private let input: SendInput
-    /// Where lines come from.
+    /// The source of lines.
     let reader: SendReader
     private var block: SendBlock?
-    /// The next line of the block, and the next reason of those in it that cannot be read.
+    /// The index of the next line of the block, and of the next problem among its invalid lines.
     private var blockIndex = 0
     private var problemIndex = 0
     private var results: SendResults
-    /// Whether another run sends what is indeterminate again.
+    /// Whether a later run sends indeterminate lines again.
     private let resendsDoubted: Bool
     private let onBadLine: @Sendable (BatchProblem) -> Void
     private let command: Command
     private let onDropped: @Sendable (String) -> Void
     private let suppressesRejectedTokens: Bool
-    /// Is called for each token that is rejected as invalid or dead, with the time of its death in seconds since 1970.
+    /// Called for each token that is rejected as invalid or dead, with the time of its death in seconds since 1970.
     private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
 
-    /// Where the last block ended whose lines were all taken.
+    /// The end of the last block whose lines were all taken.
     private var endPosition = BatchPosition()
     private var unsentTail = UnsentTail()
     private var indeterminateCount: UInt64 = 0
 
     private var rejected = RejectedTokens()
     private var sentCount: UInt64 = 0
-    /// How many of these have an outcome.
+    /// The number of these that have an outcome.
     private var settledCount: UInt64 = 0
     /// The last line that was given to a connection.
     private var lastGivenLine: UInt64 = 0
     private var failure: (any Error)?
     private var hasReadAll = false
-    private var hasToldOfDropped = false
-    /// Whether a connection waits for an intent or for room, and must be woken.
+    private var hasReportedDropped = false
+    /// Whether a connection waits for an intent or for room, and must be woken up.
     private var isAwaited = false
     private var mustWake = false
-    /// Whether a file could not be written, so that only the end of the batch retries.
+    /// Whether a write failed; writing is then tried again only at the end of the batch.
     private var isUnwritable = false
 
     var isEnded = false
 
-    /// Makes the state of a batch.
+    /// Creates the state of a batch.
     ///
     /// - Parameters:
     ///   - input: the batch.
-    ///   - reader: makes lines of it.
-    ///   - results: take the outcomes.
-    ///   - policy: whether what may have been written by an earlier run is sent again.
+    ///   - reader: reads lines from the input.
+    ///   - results: records the outcomes.
+    ///   - policy: whether lines that an earlier run may have written are sent again.
     ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
     ///   - isDead: returns whether a token is dead, so that its lines are not sent.
-    ///   - onRejectedToken: is called for each token that is rejected as invalid or dead, with the time of its death in
+    ///   - onRejectedToken: called for each token that is rejected as invalid or dead, with the time of its death in
     ///     seconds since 1970.
     ///   - command: the frame format.
-    ///   - onDropped: is called once if the frame format does not have a field for a value of a line.
-    ///   - onBadLine: is called for each line that cannot be read.
+    ///   - onDropped: called once if the frame format does not have a field for a value of a line.
+    ///   - onBadLine: called for each line that cannot be read.
     package init(
         input: SendInput,
         reader: consuming BatchReader,
@@ -107,7 +107,7 @@ package struct BatchSendState: ~Copyable {
         )
     }
 
-    /// About where the next line to take is.
+    /// The position of the next line to take.
     private var position: BatchPosition {
         guard let block = self.block, self.blockIndex < block.count else { return self.endPosition }
         var position = block.start
@@ -119,7 +119,7 @@ package struct BatchSendState: ~Copyable {
         return position
     }
 
-    /// Where another run can continue; `nil` where nothing was left.
+    /// Where another run can continue; `nil` if nothing is left to send.
     var resumePoint: ResumePoint? {
         let tail = self.unsentTail.firstLine
         guard !self.hasReadAll || tail != nil else { return nil }
@@ -149,12 +149,12 @@ package struct BatchSendState: ~Copyable {
             case .end: return .ended
             }
             guard batch.countFree > 0 else { return .available }
-            // The rest of the block, as far as it can be sent.
+            // Send the rest of the block, up to the first line that must wait.
             while self.blockIndex < block.count {
                 let isGiven: Bool? = unsafe block.withEntry(at: self.blockIndex) { entry, payload, id in
                     guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
                     guard self.results.intend(entry.line) else { return false }
-                    if !self.hasToldOfDropped { self.tellOfDropped(entry) }
+                    if !self.hasReportedDropped { self.reportDropped(entry) }
                     let isAppended = unsafe batch.append(
                         token: entry.token,
                         payload: payload,
@@ -175,13 +175,13 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    /// Waits until something is on the disk.
+    /// Waits until the pending records are on the disk.
     private mutating func wait() -> ProviderSupply {
         self.isAwaited = true
         return .waiting
     }
 
-    /// Whether the intent for the next line is on the disk, so that only the room was missing.
+    /// Whether the intent for the next line is on the disk, so that the line only waits for room.
     private mutating func isIntended(_ block: SendBlock) -> Bool {
         unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
     }
@@ -192,7 +192,7 @@ package struct BatchSendState: ~Copyable {
     }
 
     /// Reports once that the frame format does not have a field for a value of a line.
-    private mutating func tellOfDropped(_ entry: borrowing SendBlock.Entry) {
+    private mutating func reportDropped(_ entry: borrowing SendBlock.Entry) {
         let (name, commands) =
             switch self.command {
             case .simple where entry.expiry != nil: ("expiry", "1 or 2")
@@ -200,16 +200,16 @@ package struct BatchSendState: ~Copyable {
             default: ("", "")
             }
         guard !name.isEmpty else { return }
-        self.hasToldOfDropped = true
+        self.hasReportedDropped = true
         self.onDropped(
             "\(self.input.name), line \(entry.line): \(name) is not sent, in this and all following lines; "
                 + "use --command \(commands)"
         )
     }
 
-    /// Takes all lines that were read, without sending them.
+    /// Takes all lines read so far without sending them.
     ///
-    /// - Returns: whether more may come.
+    /// - Returns: whether more lines may come.
     mutating func skipLines() -> Bool {
         while true {
             switch self.findLine() {
@@ -226,7 +226,7 @@ package struct BatchSendState: ~Copyable {
         self.end()
     }
 
-    /// Ends the input, and wakes all connections so that they learn it.
+    /// Ends the input, and wakes up all connections so that they notice.
     private mutating func end() {
         guard !self.isEnded else { return }
         self.isEnded = true
@@ -299,6 +299,7 @@ package struct BatchSendState: ~Copyable {
         _ id: UnsafeRawBufferPointer,
         _ outcome: DeliveryOutcome.Kind,
         attempts: Int,
+        isDuplicate: Bool = false,
         reason: String? = nil
     ) {
         unsafe self.results.write(
@@ -308,10 +309,34 @@ package struct BatchSendState: ~Copyable {
             outcome,
             status: nil,
             attempts: attempts,
-            isDuplicate: false,
+            isDuplicate: isDuplicate,
             reason: reason
         )
     }
+
+    /// Reports lines that were read as unsent, if no line was given to a connection: then none could be opened.
+    ///
+    /// Otherwise the results would not contain the lines of a small batch that could not be sent.
+    ///
+    /// - Parameter reason: why no connection could be opened.
+    mutating func settleUngiven(_ reason: DeliveryOutcome.Reason) {
+        guard self.lastGivenLine == 0, !self.input.isAbandoned else { return }
+        let text = DeliveryOutcome.unsent(reason).reasonText
+        for _ in 0..<Self.ungivenCountMax {
+            guard case .found(let block) = self.findLine() else { return }
+            unsafe block.withEntry(at: self.blockIndex) { entry, _, id in
+                let isInDoubt = self.results.isInDoubt(entry.line)
+                self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: !isInDoubt)
+                unsafe self.settleHere(entry, id, .unsent, attempts: 0, isDuplicate: isInDoubt, reason: text)
+            }
+            self.sentCount += 1
+            self.settledCount += 1
+            self.blockIndex += 1
+        }
+    }
+
+    /// The most lines that are reported as unsent although no connection took them: as many as over HTTP/2.
+    private static let ungivenCountMax = 64
 
     // MARK: Taking
 
@@ -334,7 +359,7 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    /// Sends no further lines for a token.
+    /// Sends no more lines for a token.
     private mutating func suppress(_ bytes: UnsafeRawBufferPointer, _ fault: TokenFault) {
         unsafe self.rejected.insert(bytes)
         guard let onRejectedToken = self.onRejectedToken, let token = try? unsafe DeviceToken(bytes: bytes) else {
@@ -385,7 +410,7 @@ package struct BatchSendState: ~Copyable {
     /// Takes what must be written.
     mutating func takePortion() -> SendPortion { self.results.takePortion() }
 
-    /// Takes the result of a write.
+    /// Handles the result of a write.
     mutating func complete(_ portion: SendPortion, _ result: Result<Void, any Error>) {
         switch result {
         case .success: self.results.complete(portion)
@@ -397,7 +422,7 @@ package struct BatchSendState: ~Copyable {
         self.isAwaited = false
     }
 
-    /// Whether to wake the connections; asking resets it.
+    /// Whether to wake up the connections; reading it resets it.
     mutating func takeWake() -> Bool {
         defer { self.mustWake = false }
         return self.mustWake

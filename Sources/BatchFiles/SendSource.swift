@@ -2,12 +2,13 @@
 
 package import APNSProvider
 package import APNSSession
+package import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
 
-/// Gives the lines of a batch to the connections, and takes their outcomes.
+/// Supplies the lines of a batch to the connections, and receives their outcomes.
 ///
-/// Event loops call it, one at a time, and it never blocks them: it reads on one thread, and writes on another.
+/// Event loops call it, one at a time, and it never blocks them: reading and writing run on a thread each.
 package final class SendSource: NotificationSource, @unchecked Sendable {
     // All mutable state is in `batchState`, which is used only under the lock.
     private let lock = NIOLock()
@@ -30,13 +31,13 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         self.batchState = batchState
     }
 
-    /// Reads the beginning of a file, so that no connection is opened for an input that cannot be used.
+    /// Reads the start of the input, so that no connection is opened for an unusable file.
     package func prepare() { self.reader.prepare() }
 
     package func start(wake: @escaping @Sendable () -> Void) {
         self.reader.whenReady(wake)
         self.wakeUp.withLockedValue { $0 = wake }
-        // Lines may have come before there was a connection to wake.
+        // Lines may have been read before there was a connection to wake up.
         wake()
     }
 
@@ -66,7 +67,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         if isDelayed { self.queue.asyncAfter(deadline: .now() + SendSource.writeDelay) { self.writeWhatIsDue() } }
     }
 
-    /// Writes after the delay, unless another write was faster.
+    /// Writes after the delay, unless another write has already done so.
     private func writeWhatIsDue() {
         let isDue = self.lock.withLock {
             self.isWriteAwaited = false
@@ -91,7 +92,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     package var isStopped: Bool { self.input.isAbandoned }
 
-    /// Reads no more; what was given is sent, and its outcome verified.
+    /// Stops reading; lines that were given to a connection are still sent and verified.
     package func end() {
         self.input.abandon()
         self.wakeUp.withLockedValue { $0 }()
@@ -110,20 +111,29 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         return self.batchState.skipLines()
     }
 
-    /// How far the batch is.
+    /// Reports lines that were read as unsent, if no connection could be opened for them.
+    ///
+    /// - Parameter reason: why.
+    package func settleUngiven(_ reason: DeliveryOutcome.Reason) {
+        self.lock.lock()
+        defer { self.unlock() }
+        self.batchState.settleUngiven(reason)
+    }
+
+    /// The progress of the batch.
     package var progress: SendProgress {
         self.lock.withLock { self.batchState.progress }
     }
 
-    /// Where another run can continue, once everything is settled; `nil` if nothing is left to send.
+    /// Where another run can continue, once every line has an outcome; `nil` if nothing is left to send.
     package var resumePoint: ResumePoint? { self.lock.withLock { self.batchState.resumePoint } }
 
-    /// Ends the files; waits until they are written.
+    /// Finishes the files; blocks until they are written.
     ///
     /// - Returns: the first failure of the input or the files; `nil` if there was none.
     package func finish() -> (any Error)? {
         self.reader.stop()
-        // A write that is running ends first; a write that is scheduled finds nothing to do.
+        // A running write finishes first; a scheduled one finds nothing to do.
         return self.queue.sync { self.lock.withLock { self.batchState.finish() } }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Taking room on a disk without making a file longer, which the C library shows only to those who ask for more than
-// POSIX, and Swift does not ask.
+// Reserves disk space without changing the length of a file. The C library declares this function only with
+// _GNU_SOURCE, which Swift does not define.
 
 #ifndef CFALLOCATE_H
 #define CFALLOCATE_H
@@ -10,8 +10,8 @@
 
 extern int fallocate(int descriptor, int mode, off_t offset, off_t byte_count);
 
-/// Takes room for bytes at an offset, also behind the end of the file. Returns 0, or -1 with `errno`.
-static inline int take_room(int descriptor, off_t offset, off_t byte_count) {
+/// Reserves space for bytes at an offset, which may be after the end of the file. Returns 0, or -1 with `errno`.
+static inline int reserve_space(int descriptor, off_t offset, off_t byte_count) {
     const int keep_length = 1;
     return fallocate(descriptor, keep_length, offset, byte_count);
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// mallopt(3), which Swift's module of the C library leaves out.
+// mallopt(3), which Swift's module of the C library does not contain.
 
 #ifndef CMALLOC_H
 #define CMALLOC_H
 
 #include <malloc.h>
 
-/// Lets all threads take memory from one place, so that what one frees is there for the others. Returns 1, or 0.
+/// Makes all threads share one arena, so that memory freed by one is available to the others. Returns 1 on success.
 static inline int share_memory_between_threads(void) {
 #ifdef M_ARENA_MAX
     return mallopt(M_ARENA_MAX, 1);
 #else
-    // Other C libraries have one place for all.
+    // Other C libraries have a single heap.
     return 1;
 #endif
 }

@@ -64,7 +64,7 @@ static inline X509 *shim_sk_X509_value(const STACK_OF(X509) *stack, int index) {
 static inline int shim_sk_X509_push(STACK_OF(X509) *stack, X509 *certificate) {
     return sk_X509_push(stack, certificate);
 }
-// Frees the stack, not what it holds.
+// Frees the stack, but not its elements.
 static inline void shim_sk_X509_free(STACK_OF(X509) *stack) { sk_X509_free(stack); }
 static inline void shim_sk_X509_pop_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
 
@@ -75,7 +75,7 @@ static inline PKCS7 *shim_sk_PKCS7_value(const STACK_OF(PKCS7) *stack, int index
 static inline void shim_sk_PKCS7_pop_free(STACK_OF(PKCS7) *stack) { sk_PKCS7_pop_free(stack, PKCS7_free); }
 static inline int shim_PKCS7_is_data(PKCS7 *part) { return PKCS7_type_is_data(part); }
 static inline int shim_PKCS7_is_encrypted(PKCS7 *part) { return PKCS7_type_is_encrypted(part); }
-// The algorithm that an encrypted part is under; NULL if there is none.
+// The encryption algorithm of a part; NULL if there is none.
 static inline const X509_ALGOR *shim_PKCS7_get0_encryption(const PKCS7 *part) {
     if (!PKCS7_type_is_encrypted(part) || part->d.encrypted == NULL) return NULL;
     return part->d.encrypted->enc_data == NULL ? NULL : part->d.encrypted->enc_data->algorithm;
@@ -99,7 +99,7 @@ static inline GENERAL_NAME *shim_sk_GENERAL_NAME_value(const GENERAL_NAMES *name
     return sk_GENERAL_NAME_value(names, index);
 }
 
-// RFC 2253, but letters beyond ASCII stay readable.
+// The format of RFC 2253, except that non-ASCII letters are not escaped.
 static inline int shim_X509_NAME_print(BIO *bio, const X509_NAME *name) {
     return X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The compiler of C embeds a file in milliseconds; as an array in Swift, which is what `.embedInCode` makes, 100 KB
-// take half a minute.
+// The C compiler embeds a file in milliseconds; compiling the Swift array that `.embedInCode` creates takes half a
+// minute for 100 KB.
 
 #include "SimulatorPage.h"
 

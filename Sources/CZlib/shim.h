@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// zlib's header. `inflateInit2` is a macro there, which Swift does not import.
+// zlib's header. Its macro `inflateInit2` is not imported by Swift.
 
 #ifndef CZLIB_SHIM_H
 #define CZLIB_SHIM_H

@@ -9,7 +9,7 @@ package struct FileIdentity: Hashable, Sendable {
     /// Whether it is a regular file.
     package let isRegular: Bool
 
-    /// Identifies the file at a path; `nil` if there is none.
+    /// Identifies the file at a path; `nil` if it does not exist.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }

@@ -4,8 +4,8 @@ import Glibc
 
 /// An exclusive lock between processes, in the form of a lock file; held until this object is released.
 ///
-/// The lock ends with its process, however that ends. The file stays; while the lock is held, it contains the process
-/// ID.
+/// The lock is released when the process ends for any reason. The file is not deleted; while the lock is held, it
+/// contains the process ID.
 package final class FileLock: Sendable {
     /// Why the lock was not acquired.
     package enum Failure: Error, Hashable, Sendable {
@@ -42,7 +42,7 @@ package final class FileLock: Sendable {
     }
 
     deinit {
-        // Without a process ID, nobody mistakes the previous holder for the current one.
+        // Without an old process ID, the previous holder is not mistaken for the current one.
         _ = ftruncate(self.descriptor, 0)
         close(self.descriptor)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Another protocol than the expected one, recognized by the first bytes of a connection.
+/// A protocol other than TLS, recognized by the first bytes of a connection.
 ///
 /// The usual cause is a wrong port.
 package enum ForeignProtocol: Sendable {
@@ -11,10 +11,10 @@ package enum ForeignProtocol: Sendable {
     case mail
     case feedback
 
-    /// How many of the first bytes are needed.
+    /// The number of first bytes that are needed.
     package static let byteCountMax = 16
 
-    /// Recognizes a protocol; `nil` for those of no protocol that is known here.
+    /// Recognizes a protocol; `nil` if it is unknown.
     ///
     /// - Parameter bytes: the first bytes that the remote side sent.
     package init?(_ bytes: some Collection<UInt8>) {
@@ -29,17 +29,20 @@ package enum ForeignProtocol: Sendable {
         } else if begins("220 ", "220-", "+OK", "* OK") {
             self = .mail
         } else if head.count >= 9, head[0] == 0, head[3] == 4, head[5...8].allSatisfy({ $0 == 0 }) {
-            // A server of HTTP/2 begins with a SETTINGS frame on stream 0 (RFC 9113, 3.4 and 6.5).
+            // An HTTP/2 server starts with a SETTINGS frame on stream 0 (RFC 9113, 3.4 and 6.5).
             self = .http2
-        } else if head.count >= 6, (0x30...0x90).contains(head[0]), head[4] == 0, (1...100).contains(head[5]) {
-            // A feedback tuple: a time between 1995 and 2046, and the length of a device token.
+        } else if head.count == Self.byteCountMax, (0x30...0x90).contains(head[0]), head[4] == 0,
+            (1...100).contains(head[5])
+        {
+            // A feedback tuple: a time between 1995 and 2046, and the length of a device token. It is longer than an
+            // error response, so a damaged one of those is not mistaken for it.
             self = .feedback
         } else {
             return nil
         }
     }
 
-    /// What the remote side does, after its name: "gateway localhost:22 is an SSH server".
+    /// The predicate of a sentence about the remote side, as in "gateway localhost:22 is an SSH server".
     package var predicate: String {
         switch self {
         case .http: "speaks plain HTTP"

@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// What OpenSSL left in this thread's error queue, the first error first.
+/// The errors that OpenSSL left in this thread's error queue, the first error first.
 struct OpenSSLQueue {
     struct Entry {
         let library: Int32
@@ -12,7 +12,7 @@ struct OpenSSLQueue {
 
     let entries: [Entry]
 
-    /// Takes all errors out of the queue, so that the next call of any connection on this thread starts clean.
+    /// Removes all errors from the queue, so that the next call on this thread starts with an empty queue.
     static func take() -> Self {
         var entries: [Entry] = []
         while case let code = ERR_get_error(), code != 0 {
@@ -25,10 +25,10 @@ struct OpenSSLQueue {
 
     var isEmpty: Bool { self.entries.isEmpty }
 
-    /// Whether OpenSSL left nothing in the queue of this thread.
+    /// Whether the queue of this thread is empty.
     static var isEmpty: Bool { ERR_peek_error() == 0 }
 
-    /// OpenSSL's own reasons, joined, without repetitions.
+    /// OpenSSL's reasons, joined, without repetitions.
     var text: String {
         var seen: [String] = []
         for entry in self.entries where !seen.contains(entry.text) { seen.append(entry.text) }
@@ -39,7 +39,7 @@ struct OpenSSLQueue {
         self.entries.contains { $0.library == library && $0.reason == reason }
     }
 
-    /// Whether an algorithm was missing, as those of the legacy provider are from the default one.
+    /// Whether an algorithm was missing, such as those that only the legacy provider has.
     var isAboutUnsupportedAlgorithm: Bool {
         self.entries.contains {
             $0.reason == ERR_R_UNSUPPORTED
@@ -49,7 +49,7 @@ struct OpenSSLQueue {
         }
     }
 
-    /// The number of the TLS alert that the peer sent, if the error was one.
+    /// The number of the TLS alert that the peer sent, if that was the error.
     var alert: UInt8? {
         for entry in self.entries where entry.library == ERR_LIB_SSL {
             let number = entry.reason - Int32(SSL_AD_REASON_OFFSET)
@@ -58,7 +58,7 @@ struct OpenSSLQueue {
         return nil
     }
 
-    /// The reasons that OpenSSL's TLS code gave.
+    /// The reasons of OpenSSL's TLS code.
     var tlsReasons: [Int32] {
         self.entries.filter { $0.library == ERR_LIB_SSL }.map(\.reason)
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How one end of TLS connections behaves; made by ``client(identity:trust:verification:)`` or
-/// ``server(identity:clientCertificates:trust:)``, then changed field by field.
+/// The behavior of one side of TLS connections.
+///
+/// Create it with ``client(identity:trust:verification:)`` or ``server(identity:clientCertificates:trust:)``, then
+/// change single properties.
 public struct TLSConfiguration: Sendable {
     /// How much of a server's identity a client verifies.
     @frozen
@@ -10,7 +12,7 @@ public struct TLSConfiguration: Sendable {
         case full
         /// The certificate chain, but not the host name.
         case chainOnly
-        /// Nothing. The connection is then open to anyone in between.
+        /// Nothing. Anyone in the network path can then read and change the data.
         case none
     }
 
@@ -21,7 +23,7 @@ public struct TLSConfiguration: Sendable {
         case none
         /// A certificate is requested; clients without one are accepted.
         case optional
-        /// A certificate is requested; clients without one are refused.
+        /// A certificate is requested; clients without one are rejected.
         case required
     }
 
@@ -37,7 +39,7 @@ public struct TLSConfiguration: Sendable {
     /// Default for clients: none. Servers need one.
     public var identity: TLSIdentity?
 
-    /// The authorities a peer's certificate is verified against.
+    /// The authorities that verify the peer's certificate.
     ///
     /// Default: ``TLSTrust/system``.
     public var trust: TLSTrust
@@ -52,62 +54,63 @@ public struct TLSConfiguration: Sendable {
     /// Default: ``ClientCertificates/none``.
     public var clientCertificates: ClientCertificates = .none
 
-    /// Whether a server lets a client certificate in although its chain does not verify; only for servers.
+    /// Whether a server accepts a client certificate even if its chain does not verify; only for servers.
     ///
     /// Default: `false`.
     ///
-    /// The client still proves that it holds the certificate's key. The caller must decide by the facts of
-    /// ``TLSHandler/peerCertificate`` and by ``TLSHandler/peerVerificationProblem``.
+    /// The client still proves that it has the certificate's key. The caller must decide based on
+    /// ``TLSHandler/peerCertificate`` and ``TLSHandler/peerVerificationProblem``.
     public var acceptsUnverifiedClientCertificates = false
 
-    /// The oldest version that is spoken.
+    /// The oldest version allowed.
     ///
-    /// Default: 1.2. Below 1.2 OpenSSL's security level is lowered to 0.
+    /// Default: 1.2. Below 1.2, OpenSSL's security level is lowered to 0.
     public var minimumVersion: TLSVersion = .tls1_2
 
-    /// The newest version that is spoken.
+    /// The newest version allowed.
     ///
     /// Default: 1.3 for clients, 1.2 for servers.
     public var maximumVersion: TLSVersion
 
-    /// The application protocols (ALPN) that are offered or accepted, the preferred one first.
+    /// The application protocols (ALPN) that are offered or accepted, in order of preference.
     ///
     /// Default: none.
     ///
-    /// Each has 1 to 255 bytes. A server with a list refuses a client that offers only others, and accepts a client
+    /// Each has 1 to 255 bytes. A server with a list rejects a client that offers only others, and accepts a client
     /// that offers none.
     public var applicationProtocols: [String] = []
 
     /// The ciphers of TLS 1.2 and older, in OpenSSL's notation.
     ///
-    /// Default: OpenSSL's own choice. A server takes the first in its own order that the client offers.
+    /// Default: OpenSSL's own choice. A server uses the first cipher in its own order that the client offers.
     public var cipherList: String?
 
-    /// Whether a client resumes its newest session with the same server, and whether a server lets it.
+    /// Whether a client resumes its newest session with the same server, and whether a server allows that.
     ///
     /// Default: `true`.
     ///
-    /// In a resumed session the client's certificate is not sent again, and only the certificate itself is known.
+    /// In a resumed session, the client does not send its certificate again, and only the leaf certificate is known.
     public var resumesSessions = true
 
-    /// How many session tickets a server sends after a TLS 1.3 handshake.
+    /// The number of session tickets that a server sends after a TLS 1.3 handshake.
     ///
-    /// Default: 0, because clients that
-    /// write to a TLS 1.3 server and close without reading lose what the server said, and some hang.
+    /// Default: 0. With tickets, a client that writes to a TLS 1.3 server and closes without reading loses the server's
+    /// last data, and some clients hang.
     public var ticketCount = 0
 
-    /// Whether an end of the peer's stream without close_notify is taken as close_notify is, where the channel allows
-    /// remote half closure; then ``TLSHandler/isTruncated`` tells.
+    /// Whether the end of the peer's stream without close_notify counts as close_notify.
     ///
-    /// Default: `false`, which makes it ``TLSError/truncated`` and closes the channel.
+    /// It needs a channel that allows remote half closure; ``TLSHandler/isTruncated`` is then true.
+    ///
+    /// Default: `false`; such an end is then ``TLSError/truncated`` and closes the channel.
     public var acceptsTruncation = false
 
-    /// How long a handshake may take.
+    /// The time limit for a handshake.
     ///
     /// Default: 10 seconds.
     public var handshakeTimeout: Duration = .seconds(10)
 
-    /// How long a close may wait for what was flushed to leave and for the peer's close_notify.
+    /// The time limit for a close, which waits until flushed data is sent and the peer's close_notify arrives.
     ///
     /// Default: 5 seconds.
     public var shutdownTimeout: Duration = .seconds(5)
@@ -116,9 +119,9 @@ public struct TLSConfiguration: Sendable {
     ///
     /// - Parameters:
     ///   - identity: the client's certificate and key, for servers that request one.
-    ///   - trust: The authorities the server's chain must lead to.
+    ///   - trust: The authorities that verify the server's chain.
     ///   - verification: How much of the server's identity is verified.
-    /// - Returns: The configuration, to be changed further.
+    /// - Returns: The configuration, which can be changed further.
     public static func client(
         identity: TLSIdentity? = nil,
         trust: TLSTrust = .system,
@@ -134,8 +137,8 @@ public struct TLSConfiguration: Sendable {
     /// - Parameters:
     ///   - identity: the server's certificate and key.
     ///   - clientCertificates: Whether clients are asked for a certificate.
-    ///   - trust: The authorities a client's chain must lead to; their names are sent to clients.
-    /// - Returns: The configuration, to be changed further.
+    ///   - trust: The authorities that verify a client's chain; their names are sent to clients.
+    /// - Returns: The configuration, which can be changed further.
     public static func server(
         identity: TLSIdentity,
         clientCertificates: ClientCertificates = .none,
@@ -155,11 +158,11 @@ public struct TLSConfiguration: Sendable {
 }
 
 extension TLSConfiguration: CustomStringConvertible, CustomReflectable {
-    /// Which end it is for, and whose certificate it has, in one line.
+    /// The role and the certificate, in one line.
     public var description: String {
         "TLS of a \(self.role)" + (self.identity.map { " with \($0)" } ?? " without a certificate")
     }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

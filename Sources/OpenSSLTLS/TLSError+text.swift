@@ -1,17 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The names that the text of a ``TLSError`` contains: the remote side, and the files of this side.
+/// The names in the text of a ``TLSError``: the remote side, and the files of this side.
 package struct TLSErrorNames: Hashable, Sendable {
     /// The remote side, such as "gateway localhost:2195" or "the provider".
     package var remote: String
-    /// The file of this side's certificate; `nil` where it is unknown.
+    /// The file of this side's certificate; `nil` if it is unknown.
     package var certificate: String?
-    /// The file of the trusted authorities; `nil` where it is unknown.
+    /// The file of the trusted authorities; `nil` if it is unknown.
     package var trust: String?
     /// Whether this side has no certificate.
     package var isAnonymous: Bool
+    /// Whether this side's certificate is for servers, and not for clients.
+    package var isForServers = false
+    /// The files of an identity, as they are named to the user; `nil` where there are no names.
+    package var files: Files?
 
-    /// Makes names; without arguments, those that fit any connection.
+    /// The files of an identity, such as "--certificate push.pem".
+    package struct Files: Hashable, Sendable {
+        /// The certificate.
+        package var certificate: String
+        /// The private key; the certificate's file where the key is in it.
+        package var key: String
+        /// The passphrase.
+        package var passphrase: String
+
+        /// Makes names.
+        package init(certificate: String, key: String, passphrase: String) {
+            self.certificate = certificate
+            self.key = key
+            self.passphrase = passphrase
+        }
+
+        fileprivate var privateKey: String { self.key == self.certificate ? "the key in \(self.key)" : self.key }
+    }
+
+    /// Creates names; the defaults suit any connection.
     package init(
         remote: String = "the remote host",
         certificate: String? = nil,
@@ -24,21 +47,22 @@ package struct TLSErrorNames: Hashable, Sendable {
         self.isAnonymous = isAnonymous
     }
 
-    /// Makes the names of a connection.
+    /// Creates the names of a connection.
     ///
     /// - Parameters:
     ///   - remote: the remote side, such as "gateway localhost:2195".
-    ///   - configuration: has the files of this side.
+    ///   - configuration: provides the files of this side.
     package init(remote: String, _ configuration: TLSConfiguration) {
         self.init(remote: remote)
         self.certificate = configuration.identity?.path
         if case .file(let path) = configuration.trust { self.trust = path }
         self.isAnonymous = configuration.identity == nil
+        self.isForServers = configuration.identity.map { !$0.certificate.isForClients } ?? false
     }
 
     fileprivate var ownCertificate: String { self.certificate.map { "certificate \($0)" } ?? "this side's certificate" }
 
-    /// The certificate of this side, a client.
+    /// The certificate of this side, if it is a client.
     package var clientCertificate: String {
         self.certificate.map { "certificate \($0)" } ?? "the client certificate"
     }
@@ -63,7 +87,7 @@ extension TLSError: CustomStringConvertible {
             ?? self.connectionFact(names)
     }
 
-    /// What to do about it; `nil` where there is no advice.
+    /// What to do about it; `nil` if there is no advice.
     package func advice(_ names: TLSErrorNames) -> String? {
         self.fileAdvice ?? self.remoteCertificateAdvice ?? self.alertAdvice(names) ?? self.connectionAdvice
     }
@@ -75,19 +99,25 @@ extension TLSError {
     private func fileFact(_ names: TLSErrorNames) -> String? {
         switch self {
         case .fileUnreadable(let path, let detail): "cannot read \(path): \(detail)"
-        case .identityMalformed(let detail): "the certificate or key cannot be read: \(detail)"
-        case .certificateMissing: "the file contains no certificate"
-        case .keyMissing: "the file contains no private key"
-        case .passphraseMissing: "the private key is encrypted"
-        case .passphraseWrong: "the passphrase does not decrypt the private key"
-        case .keyMismatch: "the private key does not belong to the certificate"
+        case .identityMalformed(let detail):
+            names.files.map { "\($0.certificate) is not PEM, PKCS#12 or DER, or is damaged" }
+                ?? "the certificate or key cannot be read: \(detail)"
+        case .certificateMissing: "\(names.files?.certificate ?? "the file") contains no certificate"
+        case .keyMissing: "\(names.files?.key ?? "the file") contains no private key"
+        case .passphraseMissing: "\(names.files?.key ?? "the private key") is encrypted"
+        case .passphraseWrong:
+            "\(names.files?.passphrase ?? "the passphrase") does not decrypt \(names.files?.key ?? "the private key")"
+        case .keyMismatch:
+            "\(names.files?.privateKey ?? "the private key") does not belong to "
+                + (names.files?.certificate ?? "the certificate")
         case .legacyProviderMissing(let detail):
-            "the file is encrypted with an old cipher, such as RC2-40, and OpenSSL's legacy provider cannot be loaded "
-                + "(\(detail))"
+            "\(names.files?.key ?? "the file") is encrypted with an old cipher, such as RC2-40, and OpenSSL's legacy "
+                + "provider cannot be loaded (\(detail))"
         case .keyDerivationTooLong(let count, let countMax):
-            "the file needs \(count == .max ? "countless" : String(count)) iterations to derive its keys, more than "
-                + "the limit of \(countMax)"
-        case .tooManyParts(let countMax): "the file contains more than \(countMax) certificates and keys"
+            "\(names.files?.key ?? "the file") needs \(count == .max ? "countless" : String(count)) iterations to "
+                + "derive its keys, more than the limit of \(countMax)"
+        case .tooManyParts(let countMax):
+            "\(names.files?.certificate ?? "the file") contains more than \(countMax) certificates and keys"
         case .identityTooWeak(let detail):
             "\(names.ownCertificate) is too weak for OpenSSL's security level (\(detail))"
         case .trustUnusable(let detail):
@@ -167,9 +197,14 @@ extension TLSError {
         static let certificateRequired: UInt8 = 116
     }
 
-    /// Why this side's certificate is refused, by the alert: the reason, and what to do.
-    private static func refusal(_ alert: UInt8) -> (reason: String, advice: String) {
+    /// What servers send for a certificate that is not for clients: bad, unsupported and unknown certificate.
+    private static let purposeAlerts: Set<UInt8> = [42, 43, 46]
+
+    /// Why the remote side rejected this side's certificate, and what to do, based on the alert.
+    private static func refusal(_ alert: UInt8, _ names: TLSErrorNames) -> (reason: String, advice: String) {
         switch alert {
+        case _ where names.isForServers && Self.purposeAlerts.contains(alert):
+            ("it is a certificate for servers", "give the provider's certificate, which is for clients")
         case 42: ("bad certificate", "check that it is the right certificate for this server and environment")
         case 43: ("unsupported certificate", "get one of a common type, such as RSA with 2048 bits, for clients")
         case 44: ("revoked", "get a new certificate")
@@ -190,7 +225,7 @@ extension TLSError {
         case .ownCertificateRefused(let alert, _) where alert == Alert.certificateRequired || names.isAnonymous:
             "\(names.remote) requires a client certificate"
         case .ownCertificateRefused(let alert, _):
-            "\(names.remote) refused \(names.ownCertificate): \(Self.refusal(alert).reason)"
+            "\(names.remote) refused \(names.ownCertificate): \(Self.refusal(alert, names).reason)"
         case .handshakeRefused(Alert.unrecognizedName, _):
             "\(names.remote) does not serve the requested host name (TLS alert: unrecognized name)"
         case .handshakeRefused(Alert.insufficientSecurity, _):
@@ -211,7 +246,7 @@ extension TLSError {
         switch self {
         case .ownCertificateRefused(let alert, _) where alert == Alert.certificateRequired || names.isAnonymous:
             "give a certificate and its key"
-        case .ownCertificateRefused(let alert, _): Self.refusal(alert).advice
+        case .ownCertificateRefused(let alert, _): Self.refusal(alert, names).advice
         case .handshakeRefused(Alert.unrecognizedName, _): "connect by the name in its certificate"
         case .handshakeRefused(Alert.handshakeFailure, _) where names.isAnonymous:
             "give a certificate and its key"

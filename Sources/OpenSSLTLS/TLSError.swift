@@ -2,29 +2,29 @@
 
 import COpenSSL
 
-/// What failed with a certificate, a key, a handshake or a connection.
+/// An error of a certificate, a key, a handshake or a connection.
 ///
-/// The description is one line: what failed, then what to do about it. `detail` is OpenSSL's reason or a fact about
-/// the certificate; no case contains a key or a passphrase.
+/// The description is one line: what failed, then what to do about it. `detail` is OpenSSL's reason or a fact about the
+/// certificate; no case contains a key or a passphrase.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum TLSError: Error, Hashable, Sendable {
     // MARK: Files and identities
 
     /// A file could not be read.
     case fileUnreadable(path: String, detail: String)
-    /// The certificate or key is in no known format.
+    /// The certificate or key has an unknown format.
     case identityMalformed(detail: String)
-    /// No certificate was found in what was given.
+    /// The input contains no certificate.
     case certificateMissing
-    /// No private key was found in what was given.
+    /// The input contains no private key.
     case keyMissing
     /// The key is encrypted and no passphrase was given.
     case passphraseMissing
     /// The passphrase does not decrypt the key.
     case passphraseWrong
-    /// No certificate given belongs to the key.
+    /// No given certificate belongs to the key.
     case keyMismatch
     /// The file is encrypted with a cipher, such as RC2-40, that needs OpenSSL's legacy provider, which is missing.
     case legacyProviderMissing(detail: String)
@@ -63,9 +63,9 @@ public enum TLSError: Error, Hashable, Sendable {
 
     // MARK: Alerts of the remote side
 
-    /// The remote side refused this side's certificate, or requires one. In TLS 1.3 this comes after the handshake.
+    /// The remote side rejected this side's certificate, or requires one. In TLS 1.3, this happens after the handshake.
     case ownCertificateRefused(alert: UInt8, detail: String)
-    /// The remote side refused the handshake.
+    /// The remote side rejected the handshake.
     case handshakeRefused(alert: UInt8, detail: String)
     /// The two sides have no TLS version in common.
     case versionRefused(detail: String)
@@ -86,12 +86,12 @@ public enum TLSError: Error, Hashable, Sendable {
     case closedDuringHandshake(detail: String)
     /// The connection ended without close_notify, so data may be missing.
     case truncated
-    /// The remote side violated the protocol, or bytes changed on the way.
+    /// The remote side violated the protocol, or data was changed in transit.
     case protocolFailure(detail: String)
 }
 
 extension TLSError {
-    /// Whether another attempt with the same configuration would fail in the same way, as far as is known.
+    /// Whether another attempt with the same configuration would probably fail in the same way.
     public var isPermanent: Bool {
         switch self {
         case .handshakeTimedOut, .closedDuringHandshake, .truncated, .alert, .protocolFailure: false
@@ -103,12 +103,12 @@ extension TLSError {
 // MARK: - From OpenSSL
 
 extension TLSError {
-    /// Makes an error from what OpenSSL reported about a connection.
+    /// Converts OpenSSL's errors about a connection.
     ///
     /// - Parameters:
     ///   - queue: The errors of the failed call.
     ///   - isHandshaking: Whether the handshake had not completed.
-    ///   - verification: What is wrong with the remote side's certificate, if verification failed.
+    ///   - verification: The problem of the remote side's certificate, if verification failed.
     init(_ queue: OpenSSLQueue, isHandshaking: Bool, verification: TLSError?) {
         if let alert = queue.alert {
             self = Self.received(alert, detail: queue.text)
@@ -165,7 +165,7 @@ extension TLSError {
         }
     }
 
-    /// What is wrong with a chain, by OpenSSL's `X509_V_ERR_` code, or `nil` if nothing is wrong.
+    /// The problem of a chain, based on OpenSSL's `X509_V_ERR_` code; `nil` if there is none.
     static func verification(_ result: Int, of certificate: TLSCertificate?, host: String?) -> TLSError? {
         guard result != Int(X509_V_OK) else { return nil }
         let reason = unsafe String(cString: X509_verify_cert_error_string(result))

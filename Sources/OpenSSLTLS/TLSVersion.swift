@@ -21,7 +21,7 @@ public enum TLSVersion: Int32, Hashable, Sendable, Comparable, CaseIterable, Cus
         left.rawValue < right.rawValue
     }
 
-    /// The version as people write it, such as "TLS 1.2".
+    /// The usual spelling, such as "TLS 1.2".
     public var description: String {
         switch self {
         case .tls1_0: "TLS 1.0"

@@ -147,10 +147,10 @@ public struct TestCertificateAuthority: Sendable {
         try TLSCertificate(der: TestCertificate.read(pem: pem)[0].der())
     }
 
-    /// Whether a certificate was signed by this authority.
+    /// Whether this authority signed a certificate.
     ///
     /// - Parameter certificate: any certificate.
-    /// - Returns: `false` also for another authority with the same name.
+    /// - Returns: `false` for another authority, even with the same name.
     public func hasIssued(_ certificate: TLSCertificate) -> Bool {
         defer { ERR_clear_error() }
         let pointer = unsafe certificate.der.withUnsafeBufferPointer { bytes in
@@ -162,7 +162,7 @@ public struct TestCertificateAuthority: Sendable {
         return unsafe X509_verify(pointer, self.key.pointer) == 1
     }
 
-    /// Issues an intermediate authority, whose issued certificates are accompanied by its own.
+    /// Issues an intermediate authority, whose certificate accompanies those that it issues.
     public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> TestCertificateAuthority {
         let key = try TestKey.make(keyKind.kind)
         let request = TestCertificateRequest(
@@ -174,7 +174,7 @@ public struct TestCertificateAuthority: Sendable {
         return try TestCertificateAuthority(certificate, key: key, intermediates: [certificate] + self.intermediates)
     }
 
-    /// Issues a server's certificate.
+    /// Issues a server certificate.
     ///
     /// - Parameters:
     ///   - names: The host names and IP addresses of the certificate.
@@ -190,7 +190,7 @@ public struct TestCertificateAuthority: Sendable {
         try self.issueServer(names: names, keyKind: keyKind, period: validity.period)
     }
 
-    /// Issues a server's certificate with a given validity.
+    /// Issues a server certificate with a given validity.
     ///
     /// `hasOwnKey` requests a key that no other certificate of this process has, as needed for stored certificates.
     package func issueServer(
@@ -221,7 +221,7 @@ public struct TestCertificateAuthority: Sendable {
     /// - Parameters:
     ///   - topic: The app's bundle identifier.
     ///   - environments: The last numbers of the extensions; 1 for development, 2 for production.
-    ///   - description: A further field of the subject, of any length; by default none.
+    ///   - description: An additional field of the subject, of any length; by default none.
     ///   - keyKind: The type of its key.
     ///   - validity: Its validity.
     /// - Returns: The certificate with its key.
@@ -242,7 +242,7 @@ public struct TestCertificateAuthority: Sendable {
         )
     }
 
-    /// Issues a client's certificate with a given validity.
+    /// Issues a client certificate with a given validity.
     package func issueClient(
         topic: String,
         environments: [Int] = [1, 2],
@@ -262,7 +262,7 @@ public struct TestCertificateAuthority: Sendable {
         return try self.issue(request, keyKind: keyKind)
     }
 
-    /// Issues a client's certificate for storage, with a key that no other certificate has.
+    /// Issues a client certificate for storage, with a key that no other certificate has.
     ///
     /// - Parameters:
     ///   - topics: The topics, at least one. The first is its UID; several topics are in the extension
@@ -312,12 +312,12 @@ public struct TestCertificateAuthority: Sendable {
     /// The maximum length of a common name (RFC 5280, appendix A.1), in characters.
     private static let nameCountMax = 64
 
-    /// The common name of a client's certificate, with a long topic cut; the UID contains all of it.
+    /// The common name of a client certificate, with a long topic truncated; the UID contains all of it.
     private static func clientName(_ topic: String) -> String {
         String(String.UnicodeScalarView("Apple Push Services: \(topic)".unicodeScalars.prefix(self.nameCountMax)))
     }
 
-    /// RFC 5280 requires both, and Python 3.13 requires that of the authority.
+    /// RFC 5280 requires both, and Python 3.13 checks that of the authority.
     private static let keyIdentifiers: [(Int32, String)] = [
         (NID_subject_key_identifier, "hash"), (NID_authority_key_identifier, "keyid"),
     ]

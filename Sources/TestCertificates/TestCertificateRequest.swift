@@ -4,9 +4,9 @@ import COpenSSL
 
 /// The content of a certificate for tests.
 struct TestCertificateRequest {
-    /// The fields of the subject by short name, in order.
+    /// The fields of the subject in order, with their short names.
     var subject: [(String, String)]
-    /// Extensions in OpenSSL's notation by number.
+    /// Extensions with their OpenSSL numbers, in OpenSSL's notation.
     var extensions: [(Int32, String)]
     /// Extensions unknown to OpenSSL: dotted object identifier and content.
     var rawExtensions: [(String, [UInt8])] = []
@@ -37,7 +37,7 @@ struct TestCertificateRequest {
                 -1,
                 0
             )
-            // Fails, for example, for a common name of more than 64 characters.
+            // Fails for a common name of more than 64 characters, for example.
             guard isAdded == 1 else { throw TestCertificateError.current("\(name) of the subject") }
         }
         unsafe X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))

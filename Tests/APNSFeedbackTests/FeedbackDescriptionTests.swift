@@ -7,7 +7,7 @@ import Testing
 
 /// Goal: feedback clients are printed in one line, without the certificate.
 @Suite struct FeedbackDescriptionTests {
-    @Test func `each is one line, without bytes`() throws {
+    @Test func `each description is one line, without bytes`() throws {
         let folder = try TemporaryFolder()
         let configuration = try FeedbackConfiguration(
             host: "localhost",

@@ -9,10 +9,10 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: whatever interrupts the making of files, or takes their place away, the next start finds a folder that it can
-/// use, and files that belong together.
+/// Goal: after any interruption or failure while files are created, the next start finds a usable folder whose files
+/// belong together.
 @Suite(.timeLimit(.minutes(2)), .serialized) struct AtomicFolderTests {
-    /// Stands for the end of the process.
+    /// Simulates the end of the process.
     private struct Killed: Error {}
 
     /// Counts the changes of the disk, and ends the process before one of them.
@@ -26,16 +26,16 @@ import Testing
 
         func willChange() throws {
             self.count += 1
-            // Who is dead cleans nothing up.
+            // A killed process does not clean up.
             if self.hasKilled { throw Killed() }
         }
     }
 
     /// Method: the process ends before the first change of the disk, before the second one, and so on.
     ///
-    /// The next start has the options from before, so that it would find a mixture of old and new files.
+    /// The next start has the earlier options, so it would detect a mixture of old and new files.
     @Test(arguments: [false, true])
-    func `a kill at any instant leaves what the next start mends`(isFolderThere: Bool) async throws {
+    func `the next start repairs the folder after a kill at any time`(isFolderThere: Bool) async throws {
         let base = try KeptFolder()
         try await base.start(keyKind: .p256)
         let before = try base.contents()
@@ -46,7 +46,7 @@ import Testing
             let killer = Killer(after: count)
             _ = try? await folder.start(topic: KeptFolder.otherTopic, keyKind: .p256, willChange: killer.willChange)
             guard killer.hasKilled else { break }
-            // Another one that is killed on the way, and one that is not.
+            // Another process that is killed meanwhile, and one that is not.
             let second = Killer(after: count % 3)
             _ = try? await folder.start(keyKind: .p256, willChange: second.willChange)
             try await folder.start(keyKind: .p256)
@@ -80,7 +80,7 @@ import Testing
         #expect(starts.count { !$0.1 } == 1)
     }
 
-    @Test func `a path where no folder can be is named`() async throws {
+    @Test func `a path that cannot be a folder is named`() async throws {
         let folder = try KeptFolder()
         try folder.write("file", [1])
         for path in [folder.path + "/file", folder.path + "/file/folder", folder.path + "/none/folder"] {
@@ -103,7 +103,7 @@ import Testing
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let whole = try folder.contents()
-        // Room for fewer files than there are to write, and for a lock.
+        // Space for fewer files than there are to write, and for a lock.
         #expect(mount("tmpfs", folder.path, "tmpfs", 0, "size=24k") == 0)
         defer { umount2(folder.path, Int32(MNT_DETACH)) }
         let error = await #expect(throws: CommandFailure.self) { try await folder.start(keyKind: .p256) }
@@ -112,7 +112,7 @@ import Testing
         #expect(try folder.contents().isEmpty)
         #expect(mount("tmpfs", folder.path, "tmpfs", UInt(MS_REMOUNT), "size=64k") == 0)
         for (name, bytes) in whole { try folder.write(name, bytes) }
-        // Until nothing goes in any more.
+        // Writes until the disk is full.
         let filler = [UInt8](repeating: 0, count: 4096)
         for number in 0..<64 where (try? folder.write("filler\(number)", filler)) == nil { break }
         #expect(try await folder.start().lines.isEmpty)
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(.enabled(if: canMount, "mounting a small file system needs root"))
-    func `a disk that is only read serves a folder that has everything`() async throws {
+    func `a complete folder works on a read-only disk`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let whole = try folder.contents()

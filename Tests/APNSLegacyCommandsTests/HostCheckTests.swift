@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Apple's names of services that it shut down, as they resolve on different networks.
+/// Apple's host names of the services that it shut down, as different networks resolve them.
 @Suite struct HostCheckTests {
     private static func failure(_ host: String, _ purpose: HostCheck.Purpose, _ address: String?) -> String? {
         let addresses = address.flatMap { try? SocketAddress(ipAddress: $0, port: 0) }.map { [$0] } ?? []
@@ -19,24 +19,29 @@ import Testing
     }
 
     @Test(arguments: ["127.0.0.1", "10.1.2.3", "172.20.0.1", "192.168.1.1", "100.64.0.1", "::1", "fd00::1"])
-    func `a gateway of one's own may have Apple's name`(address: String) {
+    func `a private gateway may have Apple's host name`(address: String) {
         #expect(Self.failure("gateway.push.apple.com", .gateway, address) == nil)
         #expect(Self.failure("feedback.push.apple.com", .feedback, address) == nil)
     }
 
     @Test(arguments: ["17.188.138.72", "172.32.0.1", "100.128.0.1", "2620:149:208:4310::1", nil])
-    func `Apple's own services are known to be closed`(address: String?) {
+    func `Apple's own services are reported as shut down`(address: String?) {
         let production = Self.failure("Gateway.Push.Apple.com", .gateway, address)
         #expect(production?.contains("2021-03-31") == true)
         #expect(production?.contains("--transport http2 --environment production") == true)
         let sandbox = Self.failure("gateway.sandbox.push.apple.com", .gateway, address)
         #expect(sandbox?.contains("--transport http2 --environment sandbox") == true)
-        #expect(Self.failure("feedback.push.apple.com", .feedback, address)?.contains("2021-03-31") == true)
+        for host in ["feedback.push.apple.com", "feedback.push.apple.com."] {
+            #expect(Self.failure(host, .feedback, address)?.contains("2021-03-31") == true)
+        }
+        #expect(Self.failure("GATEWAY.push.apple.com.", .gateway, address)?.contains("2021-03-31") == true)
     }
 
-    @Test func `Apple's HTTP/2 service is right for HTTP/2 only`() {
+    @Test func `Apple's HTTP/2 service is accepted only for HTTP/2`() {
         #expect(Self.failure("api.push.apple.com", .http2, nil) == nil)
-        #expect(Self.failure("api.push.apple.com", .gateway, nil)?.hasSuffix("add --transport http2") == true)
+        for host in ["api.push.apple.com", "api.push.apple.com."] {
+            #expect(Self.failure(host, .gateway, nil)?.hasSuffix("add --transport http2") == true)
+        }
         #expect(Self.failure("gateway.example.com", .gateway, nil) == nil)
     }
 
@@ -44,8 +49,10 @@ import Testing
         ("localhost:2195", "use --host localhost --port 2195"), ("[::1]", "use --host ::1"),
         ("[::1]:2195", "use --host ::1 --port 2195"), ("https://a.example/x", "use --host a.example"),
         ("tls://a.example:1", "use --host a.example --port 1"), ("a b", "is not a host name"), ("", "is empty"),
+        ("a.example:", "ends with a colon, and the port is missing; use --host a.example --port NUMBER"),
+        ("[::1]:", "ends with a colon, and the port is missing; use --host ::1 --port NUMBER"),
     ])
-    func `a host that is written with more than its name is answered with the right options`(
+    func `the error for a host with more than a name suggests the right options`(
         host: String,
         text: String
     ) {

@@ -7,9 +7,9 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: what the textfile collector reads of a run is whole, and says when one succeeded last.
+/// Goal: the metrics file of a run is complete, and contains the time of the last success.
 @Suite struct MetricsFileTests {
-    /// The testing library has a type of this name, too.
+    /// The testing library also has a type with this name.
     private typealias Status = APNSLegacyCommands.ExitStatus
 
     private struct Trouble: Error {}
@@ -54,7 +54,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["nightly.prom"])
     }
 
-    @Test func `a link that somebody else has put beside the file is not followed`() async throws {
+    @Test func `a symbolic link that another user put next to the file is not followed`() async throws {
         let folder = try TemporaryFolder()
         let victim = try folder.write("victim", Array("precious".utf8))
         let path = folder.path + "/a.prom"
@@ -74,12 +74,12 @@ import Testing
     }
 
     @Test(arguments: ["metrics.txt", ".prom", "missing/nightly.prom"])
-    func `a file that would not be read or cannot be made is found before the run`(_ name: String) throws {
+    func `a file that would not be read or cannot be created is detected before the run`(_ name: String) throws {
         let folder = try TemporaryFolder()
         #expect(throws: CommandFailure.self) { _ = try MetricsFile("\(folder.path)/\(name)", command: "send") }
     }
 
-    @Test func `a file that cannot be written in the end is a failure, but none that hides another`() async throws {
+    @Test func `a file that cannot be written at the end is a failure, but does not hide another one`() async throws {
         for (status, expected) in [(Status.success, Status.cannotCreate), (.tryAgain, .tryAgain)] {
             let folder = try TemporaryFolder()
             let file = try MetricsFile(folder.path + "/a.prom", command: "send")

@@ -40,7 +40,7 @@ import Testing
         ]
     }
 
-    @Test func `each is one line, without bytes`() throws {
+    @Test func `each description is one line, without bytes`() throws {
         for value in try Self.values() {
             for printed in PrintedText.all(of: value) {
                 #expect(printed.isShortLine && !printed.showsBytes, "\(printed)")

@@ -22,14 +22,14 @@ struct AccountingTests {
         var testDescription: String { "\(self.delay) ms, \(self.cut)" }
     }
 
-    /// All pairs of them in the long run.
+    /// All combinations in the long run.
     static let faults =
         TestEffort.isLong
         ? [0, 50, 200, 1000].flatMap { delay in
             [GatewayScript.Cut.orderly, .fin, .reset].map { Fault(delay: delay, cut: $0) }
         } : [Fault(delay: 0, cut: .fin), Fault(delay: 200, cut: .reset)]
 
-    /// Refuses the bad ones.
+    /// Rejects the bad ones.
     static func script(delay: Int, cut: GatewayScript.Cut) -> GatewayScript {
         GatewayScript {
             $0.action = { frame, _ in
@@ -76,7 +76,8 @@ struct AccountingTests {
         }
     }
 
-    @Test func `command 0 finds by bisection what the gateway closes on without an answer`() async throws {
+    @Test func `with command 0, a rejected notification without an error response is found by bisection`() async throws
+    {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
@@ -102,7 +103,7 @@ struct AccountingTests {
         arguments: DeliveryPolicy.allCases,
         TestEffort.isLong ? [GatewayScript.Cut.fin, .reset, .orderly] : [.reset]
     )
-    func `a connection that fails mid-stream without an answer is settled by the policy`(
+    func `with a connection that fails without an error response, the policy determines the outcomes`(
         policy: DeliveryPolicy,
         cut: GatewayScript.Cut
     ) async throws {
@@ -131,7 +132,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `a split answer is an answer`() async throws {
+    @Test func `a split error response is read`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
@@ -161,7 +162,7 @@ struct AccountingTests {
         }
     }
 
-    @Test func `an answer with identifier 0 is traced to its notification`() async throws {
+    @Test func `an error response with identifier 0 is matched to its notification`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in
@@ -206,26 +207,89 @@ struct AccountingTests {
         }
     }
 
-    @Test func `garbage stops the run, and reports nothing written as settled`() async throws {
+    /// What servers of other protocols send first, and how they are named.
+    private static let foreignAnswers: [([UInt8], String)] = [
+        (Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), "speaks plain HTTP; check the port"),
+        ([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100], "speaks HTTP/2; send over HTTP/2"),
+        (Array("SSH-2.0-OpenSSH_9.2p1\r\n".utf8), "is an SSH server; check the port"),
+        ([0x65, 0x53, 0xF1, 0, 0, 32] + Array(repeating: 7, count: 32), "sends feedback tuples; connect to"),
+    ]
+
+    @Test(arguments: foreignAnswers, [false, true])
+    func `a server of another protocol has processed nothing, so everything is unsent`(
+        _ answer: ([UInt8], String),
+        isSplit: Bool
+    ) async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { _, index in index == 100 ? .say(Array("HTTP/1.1 400".utf8)) : .take } }
+            GatewayScript {
+                $0.action = { _, _ in .say(answer.0) }
+                $0.splitsAnswer = isSplit
+                $0.cut = .never
+            }
         }) { gateway in
-            let outcomes = NIOLockedValueBox(Sending.Outcomes())
-            let error = await #expect(throws: ProviderError.self) {
-                try await Sending.send(200, Sending.configuration(port: gateway.port), into: outcomes)
+            let outcomes = try await Self.outcomesOfWrongProtocol(200, port: gateway.port, answer.1)
+            // What the client had not taken when it ended has no record.
+            #expect(!outcomes.settlements.isEmpty)
+            #expect(
+                outcomes.settlements.allSatisfy {
+                    $0.outcome.kind == .unsent && !$0.possibleDuplicate && $0.report.attempts == 0
+                }
+            )
+            #expect(gateway.records.allSatisfy { $0.taken.isEmpty })
+        }
+    }
+
+    /// Garbage: some of it is as long as an error response, or nearly one, or text that no known protocol begins with.
+    @Test(arguments: [[9, 8, 0, 0, 0, 1], [0x38, 8, 0, 0, 0, 1], [7], Array("ERROR: out of memory\n".utf8)])
+    func `an unknown answer stops the run, and nothing that was taken is unsent`(_ garbage: [UInt8]) async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript {
+                $0.action = { _, index in index == 100 ? .say(garbage) : .take }
+                $0.cut = .never
             }
-            #expect(error?.description.contains("speaks plain HTTP; check the port") == true)
-            guard case .notPermitted(let failure) = error?.kind else {
-                Issue.record("\(String(describing: error))")
-                return
-            }
-            #expect(failure.kind == .wrongProtocol)
+        }) { gateway in
+            let text = "sent something other than an error response; check the port"
+            let outcomes = try await Self.outcomesOfWrongProtocol(200, port: gateway.port, text)
             let counts = gateway.takenCounts
             #expect(counts.count == 100)
-            let all = outcomes.withLockedValue { $0 }
-            let unsent = all.settlements.filter { $0.outcome.kind == .unsent }.flatMap(\.numbers)
+            let unsent = outcomes.settlements.filter { $0.outcome.kind == .unsent }.flatMap(\.numbers)
             #expect(unsent.filter { counts[$0] != nil }.isEmpty)
-            #expect(all.count { $0 == .indeterminate(nil) } >= 100)
+            #expect(outcomes.count { $0 == .indeterminate(nil) } >= 100)
         }
+    }
+
+    @Test func `an unknown status of a gateway, or other bytes after its error response, prove nothing`() async throws {
+        let responses = [
+            ErrorResponse(status: .init(rawValue: 99), identifier: 101).bytes,
+            ErrorResponse(status: .invalidToken, identifier: 101).bytes + Array("HTTP/1.1 400 Bad Request".utf8),
+        ]
+        for response in responses {
+            try await Sending.withGateway(script: { connection in
+                GatewayScript { $0.action = { _, index in connection == 1 && index == 100 ? .say(response) : .take } }
+            }) { gateway in
+                let outcomes = try await Sending.send(200, Sending.configuration(port: gateway.port))
+                #expect(outcomes.count { $0 == .accepted } == 199)
+                #expect(outcomes.byNumber[100]?.map(\.outcome.kind) == [.rejected])
+            }
+        }
+    }
+
+    /// The outcomes of a run that ends because of another protocol.
+    private static func outcomesOfWrongProtocol(
+        _ count: Int,
+        port: Int,
+        _ text: String
+    ) async throws -> Sending.Outcomes {
+        let outcomes = NIOLockedValueBox(Sending.Outcomes())
+        let error = await #expect(throws: ProviderError.self) {
+            try await Sending.send(count, Sending.configuration(port: port), into: outcomes)
+        }
+        #expect(error?.description.contains(text) == true, "\(String(describing: error))")
+        guard case .notPermitted(let failure) = error?.kind else {
+            Issue.record("\(String(describing: error))")
+            return Sending.Outcomes()
+        }
+        #expect(failure.kind == .wrongProtocol)
+        return outcomes.withLockedValue { $0 }
     }
 }

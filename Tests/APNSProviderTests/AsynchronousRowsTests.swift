@@ -6,7 +6,7 @@ import Testing
 
 /// Goal: an array is sent like an asynchronous sequence.
 ///
-/// Method: a gateway that refuses one of its notifications.
+/// Method: a gateway that rejects one of the notifications.
 @Suite(.timeLimit(.minutes(1))) struct AsynchronousRowsTests {
     @Test func `an array is sent, and the records have its identifiers`() async throws {
         try await Sending.withGateway(script: { _ in

@@ -3,7 +3,7 @@
 import APNSTestKit
 import OpenSSLTLS
 
-/// The certificates most tests need, made once.
+/// The certificates that most tests need, created once.
 enum Certificates {
     static let authority = Result { try TestCertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
@@ -11,7 +11,7 @@ enum Certificates {
 
     static func trust() throws -> TLSTrust { .pem(try Self.authority.get().certificatePEM) }
 
-    /// A gateway's TLS that asks for a client certificate, as Apple's did.
+    /// The TLS configuration of a gateway that requests a client certificate, like Apple's.
     static func gateway(
         version: ClosedRange<TLSVersion> = .tls1_2 ... .tls1_3,
         identity: TLSIdentity? = nil
@@ -26,7 +26,7 @@ enum Certificates {
         return configuration
     }
 
-    /// A provider's TLS.
+    /// The TLS configuration of a provider.
     static func provider(trust: TLSTrust? = nil, hasIdentity: Bool = true) throws -> TLSConfiguration {
         TLSConfiguration.client(
             identity: hasIdentity ? try Self.client.get().identity : nil,

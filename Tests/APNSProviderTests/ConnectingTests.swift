@@ -73,10 +73,15 @@ struct ConnectingTests {
         }
     }
 
-    @Test func `a gateway that closes every connection without an answer is reported as refusing`() async throws {
+    @Test(arguments: [1, 2, 10], [1, 3])
+    func `a gateway that closes every connection without a response is reported as rejecting`(
+        count: Int,
+        connections: Int
+    ) async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .closeAfterHandshake } }) { gateway in
-            let source = CountedSource(10)
-            let sender = try BatchSender(Sending.configuration(port: gateway.port))
+            let source = CountedSource(count)
+            let configuration = try Sending.configuration(port: gateway.port) { $0.connectionCount = connections }
+            let sender = try BatchSender(configuration)
             let error = await #expect(throws: ProviderError.self) { try await sender.run(source) }
             #expect(error?.kind == .closedWithoutAnswer)
             #expect(error?.description.contains("for its app and environment") == true)
@@ -160,7 +165,7 @@ struct ConnectingTests {
         try await BatchSender(Sending.configuration(port: 1)).run(source)
     }
 
-    @Test func `finishing at rest needs no connection`() async throws {
+    @Test func `finishing without open notifications needs no connection`() async throws {
         let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
             GatewayScript { $0.probeReply = .identifier }
         }
@@ -194,7 +199,7 @@ struct ConnectingTests {
     }
 
     @Test(arguments: [0, 65, 70_000])
-    func `values out of range are refused`(value: Int) throws {
+    func `values out of range are rejected`(value: Int) throws {
         #expect(throws: ProviderError.self) {
             try BatchSender(Sending.configuration(port: 1) { $0.connectionCount = value })
         }

@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Notifications that are not sent are counted by the queue, and all others by the transport.
-    @Test func `locally refused notifications are counted like sent ones`() throws {
+    @Test func `locally rejected notifications are counted like sent ones`() throws {
         let metrics = TestMetrics()
         let queue = SubmissionQueue(
             try Sending.configuration(port: 1),

@@ -17,8 +17,8 @@ import Testing
         #expect("\(record)" == "user 7: rejected: 8 (invalid token), 2 attempts, possible duplicate")
     }
 
-    @Test func `an expiry from now on is that of the system's clock`() throws {
-        // The same clock on both sides: others of the system are some milliseconds ahead of it.
+    @Test func `a relative expiry uses the system clock`() throws {
+        // The same clock on both sides: other clocks of the system are a few milliseconds ahead of it.
         let before = Int64(time(nil))
         let expiry = try #require(PushExpiry.after(.seconds(3600)).wireValue)
         let after = Int64(time(nil))

@@ -6,7 +6,7 @@ import APNSTestKit
 import APNSWire
 import Testing
 
-/// Goal: a notification whose payload a service would refuse is not sent, and its outcome has the reason and its place.
+/// Goal: a notification whose payload a service would reject is not sent, and its outcome has the reason and its place.
 ///
 /// Method: a client with a scripted gateway, which records everything it accepts.
 @Suite(.timeLimit(.minutes(2)))

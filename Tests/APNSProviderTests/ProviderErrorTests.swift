@@ -20,7 +20,8 @@ import Testing
         #expect(Set(errors.map(\.kind)).count == errors.count)
         #expect(ProviderError(.completed, lastFailure: nil, names) == nil)
         let failures: [ConnectionFailure] = [
-            .notAGateway(Array("SSH-2.0".utf8), names), .stalled(.seconds(1), names), .closed(names),
+            ConnectionFailure(UnexpectedAnswer(bytes: Array("SSH-2.0".utf8)), names), .stalled(.seconds(1), names),
+            .closed(names),
         ]
         #expect(failures.map(\.kind) == [.wrongProtocol, .stalled, .closed(nil)])
         for failure in failures {

@@ -11,7 +11,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Goal: TLS is end to end through a proxy, and a proxy that refuses does not stop a run for long.
+/// Goal: TLS is end to end through a proxy, and a proxy that rejects a connection does not stop a run for long.
 ///
 /// Method: a scripted proxy for each answer, and pproxy, an independent implementation.
 @Suite(.serialized, .timeLimit(.minutes(2)))
@@ -82,7 +82,7 @@ struct ProxyTests {
     }
 
     @Test(arguments: [Proxy.Kind.http, .socks5])
-    func `a proxy that refuses or closes is retried, then the run ends`(kind: Proxy.Kind) async throws {
+    func `a proxy that rejects or closes is retried, then the run ends`(kind: Proxy.Kind) async throws {
         let refusal = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
         for answer in [ScriptedProxy.Answer.close, .say(kind == .http ? refusal : "\u{5}\u{1}\u{0}\u{1}\0\0\0\0\0\0")] {
             let proxy = try await ScriptedProxy.start(kind == .http ? .http : .socks5, answer, upstream: 1)
@@ -101,7 +101,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `a proxy that requires other credentials stops the run immediately`() async throws {
+    @Test func `a proxy that rejects the credentials stops the run immediately`() async throws {
         let answer = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
         let proxy = try await ScriptedProxy.start(.http, .say(answer), upstream: 1)
         let sender = try BatchSender(Self.configuration(.http, port: proxy.port, gateway: 2195))
@@ -167,7 +167,7 @@ struct ProxyTests {
     }
 }
 
-/// pproxy as a process of its own.
+/// pproxy as a separate process.
 final class PythonProxy {
     let port: Int
     private let process: Process

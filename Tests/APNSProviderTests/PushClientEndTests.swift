@@ -73,7 +73,7 @@ import Testing
         func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {}
     }
 
-    @Test func `one that waits for long does not keep those after it`() {
+    @Test func `a notification that waits long does not keep later ones in memory`() {
         var submissions = OpenSubmissions()
         submissions.append(0, Receiver(), key: 0)
         var keptReceivers: [() -> Receiver?] = []

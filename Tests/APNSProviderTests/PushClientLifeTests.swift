@@ -159,7 +159,7 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `after the end submissions are refused immediately`() async throws {
+    @Test func `after the end, submissions are rejected immediately`() async throws {
         let client = try PushClient(Self.service(port: 1))
         client.finish()
         #expect(await client.send(try Sending.notification(1)) == .unsent(.stopped))
@@ -278,7 +278,7 @@ struct PushClientLifeTests {
 
     // MARK: Local outcomes
 
-    @Test func `invalid ones are not sent, and rejected tokens are suppressed until allowed`() async throws {
+    @Test func `invalid notifications are not sent, and rejected tokens are suppressed until allowed`() async throws {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }

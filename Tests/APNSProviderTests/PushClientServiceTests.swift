@@ -58,6 +58,22 @@ struct PushClientServiceTests {
 
     // MARK: Outages
 
+    @Test func `a client that reaches another protocol reports unsent notifications with the reason`() async throws {
+        let answer = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
+        try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .say(answer) } } }) {
+            gateway in
+            let client = try PushClient(PushClientLifeTests.service(port: gateway.port))
+            let running = Task { try await client.run() }
+            let report = await client.report(of: try Sending.notification(0))
+            guard case .unsent(.notPermitted(let failure)) = report.outcome else {
+                Issue.record("\(report)")
+                return
+            }
+            #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
+            await #expect(throws: ProviderError.self) { try await running.value }
+        }
+    }
+
     @Test func `unsent notifications of an outage have the reason, and the client continues when the gateway is back`()
         async throws
     {

@@ -6,7 +6,7 @@ import APNSWire
 import NIOConcurrencyHelpers
 import Testing
 
-/// Goal: nothing waits for available room or work, and no one is woken twice for the same work.
+/// Goal: nothing waits while there is room or work, and nothing is woken up twice for the same work.
 @Suite("Queue state machine")
 struct QueueStateMachineTests {
     /// Counts calls.
@@ -20,7 +20,7 @@ struct QueueStateMachineTests {
 
     private static func call(_ callbacks: [QueueStateMachine.Callback]) { for callback in callbacks { callback() } }
 
-    @Test func `submissions are numbered, and refused above the limit and after the end`() {
+    @Test func `submissions are numbered, and rejected above the limit and after the end`() {
         var machine = QueueStateMachine(countMax: 2, workerCount: 1)
         let numbers = [machine.put().number, machine.assignNumber(), machine.put().number]
         #expect(numbers == [0, 1, 2])

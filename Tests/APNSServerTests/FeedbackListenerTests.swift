@@ -84,9 +84,10 @@ struct FeedbackListenerTests {
         #expect(line.metadata["push.feedback.tokens"] == "2", "\(line.metadata)")
     }
 
-    /// Goal: the store is not read ahead of the provider.
+    /// Goal: the store is not read further than the provider reads.
     ///
-    /// Method: a list of 38 MB and a provider that reads nothing: only what fits into the sockets of both ends is read.
+    /// Method: a list of 38 MB and a provider that reads nothing: only as much is read as fits into the sockets of both
+    /// sides.
     @Test func `a provider that does not read receives no more than the sockets hold`() async throws {
         let store = CountedStore(count: 1_000_000)
         try await Self.withListener(store) { listener, port in

@@ -13,36 +13,36 @@ import Testing
     @Test(arguments: [(131_072, 16_384), (16_777_216, 4_194_304), (1_048_576, 131_072), (100, 10)])
     func `the allowance refills over time, up to the initial amount`(_ burst: Int, _ perSecond: Int) {
         var limiter = LogRateLimiter(burst: burst, perSecond: perSecond)
-        func takes(_ amount: Int, _ now: NIODeadline) -> Bool { limiter.takes(amount, now: now) }
-        #expect(!takes(burst + 1, Self.start))
-        #expect(takes(burst, Self.start))
-        #expect(!takes(1, Self.start))
-        #expect(takes(perSecond, Self.start + .seconds(1)))
-        #expect(!takes(1, Self.start + .seconds(1)))
-        let (leftOutCount, more) = (limiter.takeLeftOutCount(), limiter.takeLeftOutCount())
+        func allows(_ amount: Int, _ now: NIODeadline) -> Bool { limiter.allows(amount, now: now) }
+        #expect(!allows(burst + 1, Self.start))
+        #expect(allows(burst, Self.start))
+        #expect(!allows(1, Self.start))
+        #expect(allows(perSecond, Self.start + .seconds(1)))
+        #expect(!allows(1, Self.start + .seconds(1)))
+        let (leftOutCount, more) = (limiter.takeOmittedCount(), limiter.takeOmittedCount())
         #expect(leftOutCount == 3 && more == 0)
         let late = NIODeadline.uptimeNanoseconds(UInt64(Int64.max))
-        #expect(!takes(burst + 1, late))
-        #expect(takes(burst, late))
+        #expect(!allows(burst + 1, late))
+        #expect(allows(burst, late))
         // Time that runs backward changes nothing.
-        #expect(!takes(1, Self.start))
+        #expect(!allows(1, Self.start))
     }
 
     @Test func `short steps of time add up`() {
         var limiter = LogRateLimiter(burst: 131_072, perSecond: 16_384)
-        _ = limiter.takes(131_072, now: Self.start)
-        for step in 1...1000 { _ = limiter.takes(1 << 20, now: Self.start + .microseconds(Int64(step))) }
-        let isTaken = limiter.takes(15, now: Self.start + .milliseconds(1))
+        _ = limiter.allows(131_072, now: Self.start)
+        for step in 1...1000 { _ = limiter.allows(1 << 20, now: Self.start + .microseconds(Int64(step))) }
+        let isTaken = limiter.allows(15, now: Self.start + .milliseconds(1))
         #expect(isTaken)
     }
 
     /// Goal: a rate slightly above the limit is not halved.
     @Test(arguments: [20, 21, 25, 30, 39, 1000]) func `the rate is reached at any speed of arrivals`(perSecond: Int) {
         var limiter = LogRateLimiter(burst: 200, perSecond: 20)
-        for _ in 0..<200 { _ = limiter.takes(1, now: Self.start) }
+        for _ in 0..<200 { _ = limiter.allows(1, now: Self.start) }
         var count = 0
         for index in 1...(60 * perSecond) {
-            if limiter.takes(1, now: Self.start + .microseconds(Int64(index * 1_000_000 / perSecond))) { count += 1 }
+            if limiter.allows(1, now: Self.start + .microseconds(Int64(index * 1_000_000 / perSecond))) { count += 1 }
         }
         #expect((1190...1200).contains(count))
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSServer
 
-@Suite("The headers of a request at the service's end")
+@Suite("The headers of a request on the server")
 struct PushRequestHeadTests {
     private static let good: [(String, String)] = [
         (":method", "POST"), (":scheme", "https"), (":authority", "host"), (":path", "/3/device/00ff"),
@@ -24,7 +24,7 @@ struct PushRequestHeadTests {
         return reason
     }
 
-    @Test func `good headers are read`() {
+    @Test func `valid headers are read`() {
         guard
             case .head(let head) = self.read([
                 "apns-priority": "5", "apns-push-type": "background", "apns-expiration": "99999999999",
@@ -66,7 +66,7 @@ struct PushRequestHeadTests {
     ]
 
     @Test(arguments: Self.faults.indices)
-    func `each fault has its reason`(_ index: Int) {
+    func `each invalid header has its reason`(_ index: Int) {
         #expect(self.reason(Self.faults[index].change) == Self.faults[index].reason)
     }
 
@@ -111,7 +111,7 @@ struct PushRequestHeadTests {
         #expect(self.reason(["apns-push-type": "loud", ":path": "/"]) == .invalidPushType)
     }
 
-    @Test func `a repeated header is refused`() {
+    @Test func `a repeated header is rejected`() {
         let headers = HPACKHeaders(Self.good + [("apns-topic", "com.example.other")])
         guard case .refused(_, .duplicateHeaders) = PushRequestHead.read(headers, certificateTopics: []) else {
             Issue.record("taken")

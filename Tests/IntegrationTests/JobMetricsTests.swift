@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what the commands of cron jobs leave for node_exporter is good, complete, and says when one succeeded last.
+/// Goal: the metrics files of cron jobs are valid and complete, and contain the time of the last success.
 @Suite(.timeLimit(.minutes(2))) struct JobMetricsTests {
     /// The values by name and labels.
     private static func samples(_ path: String) throws -> [String: Double] {
@@ -41,7 +41,7 @@ import Testing
         try await promtool.checkMetrics(try String(contentsOfFile: send, encoding: .utf8))
         let kinds = DocumentedMetrics.kinds(try String(contentsOfFile: send, encoding: .utf8))
 
-        // The port is closed; what failed before anything was sent has no outcomes.
+        // Connections to the port are refused; a failure before anything was sent has no outcomes.
         let reserved = try ReservedPort()
         let port = "\(reserved.number)"
         let missing = ["--trust", "/missing", "--host", "localhost", "--port", port]
@@ -65,10 +65,10 @@ import Testing
         let stopped = try await apply.apply(["--max-fraction", "0.1", "--metrics-file", purge])
         #expect(stopped.code == 79, "\(stopped.error)")
         let labels = "{command=\"purge apply\",name=\"purge\"}"
-        #expect(try Self.samples(purge)["apns_legacy_purge_brake_tripped\(labels)"] == 1)
+        #expect(try Self.samples(purge)["apns_legacy_purge_limit_exceeded\(labels)"] == 1)
         #expect(try await apply.apply(["--metrics-file", purge]).code == 0)
         #expect(try Self.samples(purge)["apns_legacy_purge_pruned_rows\(labels)"] == 5)
-        #expect(try Self.samples(purge)["apns_legacy_purge_brake_tripped\(labels)"] == 0)
+        #expect(try Self.samples(purge)["apns_legacy_purge_limit_exceeded\(labels)"] == 0)
 
         let others = try [feedback, purge].map { try String(contentsOfFile: $0, encoding: .utf8) }
         for text in others { try await promtool.checkMetrics(text) }

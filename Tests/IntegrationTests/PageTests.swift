@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: the page of the simulator shows what arrives, to everybody, whatever is in it.
+/// Goal: the page of the simulator shows every notification with any content, in any browser.
 ///
 /// Method: `apns-legacy simulator` as a process, and its page in headless Chromium, which Tests/Page drives.
 @Suite(.timeLimit(.minutes(3))) struct PageTests {
@@ -19,7 +19,7 @@ import Testing
 
     private static let folder = GatewayTests.repository.appending(path: "Tests/Page")
 
-    @Test func `the page keeps what it promises`() async throws {
+    @Test func `all checks of the page pass`() async throws {
         let environment = try await PythonEnvironment("websockets==17.4")
         let scene = try SendScene()
         let folder = scene.path("simulator")

@@ -15,7 +15,7 @@ import Testing
 
         """
 
-    @Test func `check says what would be refused, and warns of what is hardly meant`() async throws {
+    @Test func `check reports invalid payloads, and warns of probable mistakes`() async throws {
         let scene = try SendScene()
         let good = try scene.write("good.json", #"{"aps": {"bagde":1}}"#)
         let run = try await CommandRun(["payload", "check", good])
@@ -32,7 +32,7 @@ import Testing
         let refused = try await CommandRun(["payload", "check", bad])
         #expect(refused.code == 1)
         #expect(refused.output == "\(bad), line 1, column 17: aps.badge is a string, expected a number\n", "\(refused)")
-        // White space does not count, as apns-legacy send leaves it out.
+        // White space does not count, since apns-legacy send removes it.
         let long = try scene.write("long.json", #"{"aps":{"alert":""# + String(repeating: "a", count: 300) + #""}}"#)
         let tooLong = try await CommandRun(["payload", "check", long, "--payload-max", "256"])
         #expect(tooLong.code == 1 && tooLong.output.contains("has 320 bytes, the limit is 256"), "\(tooLong)")
@@ -89,7 +89,7 @@ import Testing
         #expect(try await CommandRun(["payload", "minify", scene.path("missing")]).code == 66)
     }
 
-    @Test func `a line that is no text stays in its batch`() async throws {
+    @Test func `a line that is not text is kept in its batch`() async throws {
         let scene = try SendScene()
         let path = scene.path("bytes.jsonl")
         try Data(Array("{\"aps\": {}}\n{\"aps\":\"".utf8) + [0xFF, 0xFE] + Array("\"}\n{ }\n".utf8)).write(
@@ -100,7 +100,7 @@ import Testing
         #expect(run.output == "{\"aps\":{}}\n{\"aps\":\"\u{FFFD}\u{FFFD}\"}\n{}\n", "\(run)")
     }
 
-    @Test func `names are printed without what a terminal obeys, and what is no JSON is not taken for a value`()
+    @Test func `names are printed without control characters, and invalid JSON is not treated as a value`()
         async throws
     {
         let scene = try SendScene()
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func `size says which protocols take a payload`() async throws {
+    @Test func `size reports which protocols accept a payload`() async throws {
         let scene = try SendScene()
         let text = "{\"aps\": {\"alert\":\"" + String(repeating: "a", count: 2030) + "\"}}"
         let path = try scene.write("payload.json", text)
@@ -133,13 +133,13 @@ import Testing
         )
     }
 
-    @Test func `preview shows what a device would, without what a terminal obeys`() async throws {
+    @Test func `preview shows what a device would, without control characters`() async throws {
         let scene = try SendScene()
         let strings = try scene.write("Localizable.strings", "\"K\" = \"Your %@ is ready\";\n")
         let payload = #"{"aps":{"alert":{"title":"A\u001b[2J","loc-key":"K","loc-args":["tea"]},"badge":0}}"#
         let path = try scene.write("payload.json", payload)
         let run = try await CommandRun(["payload", "preview", path, "--strings", strings])
-        #expect(run.output == "  A<U+1B>[2J\n  Your tea is ready\nThe badge is taken off.\n", "\(run)")
+        #expect(run.output == "  A<U+1B>[2J\n  Your tea is ready\nThe badge is removed.\n", "\(run)")
         let without = try await CommandRun(["payload", "preview", path])
         #expect(without.output.contains("  K\nThere is no text for K.\n"))
         let bad = try scene.write("bad.strings", "\"K\" = \"a\";\n\"L\" \"b\";\n")
@@ -150,7 +150,7 @@ import Testing
         #expect(shown.output == "The app is woken in the background, and nothing is shown.\n")
     }
 
-    @Test func `build writes a payload of its parts, and refuses what would be refused`() async throws {
+    @Test func `build creates a payload from options, and rejects invalid ones`() async throws {
         let run = try await CommandRun([
             "payload", "build", "--title", "Order", "--alert", "It \"left\"", "--badge", "2", "--sound", "default",
             "--custom", "order=1234", "--custom", "note=a=b", "--custom", #"list=[1,{"a":null}]"#,

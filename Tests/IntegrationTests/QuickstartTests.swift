@@ -6,7 +6,7 @@ import Testing
 
 /// Goal: the quick start works from the batch to the pruned table.
 ///
-/// Method: run it and check what it prints. It fails by itself if its records differ.
+/// Method: run it and check its output. It fails by itself if its records differ.
 @Suite(.serialized, .timeLimit(.minutes(1))) struct QuickstartTests {
     @Test func `the quick start sends, reads feedback and prunes`() async throws {
         let scene = try SendScene()

@@ -73,7 +73,7 @@ import Testing
         // A dead device, one without the app, and an unknown token.
         let lines = [SendScene.line(9), SendScene.line(5), "{\"token\":\"01\",\"payload\":{\"aps\":{}}}\n"]
         let path = try scene.write("batch.jsonl", lines.joined())
-        try scene.bury([])
+        try scene.addDead([])
         func send(_ key: String, topic: String) async throws -> SendScene.Run {
             try await scene.run([
                 "send", path, "--transport", "http2", "--results", "-", "--host", "localhost", "--port",

@@ -17,7 +17,7 @@ import TestSupport
     ]
 
     @Test(arguments: Self.groups)
-    func `the control API, from outside`(_ file: String, _ group: String) async throws {
+    func `other programs can use the control API`(_ file: String, _ group: String) async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Interop/\(file)").path
         let program = try Child.program

@@ -4,9 +4,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what an article says that its snippet prints is what it prints.
+/// Goal: the output of a snippet in an article is its actual output.
 ///
-/// Method: run the snippet, and compare with the blocks of the article that have no language.
+/// Method: run the snippet, and compare its output with the blocks of the article that have no language.
 @Suite(.timeLimit(.minutes(1))) struct SnippetOutputTests {
     private static func text(_ path: String) throws -> String {
         try String(contentsOf: GatewayTests.repository.appending(path: path), encoding: .utf8)
@@ -37,17 +37,18 @@ import Testing
         ("TestWithoutApple", "APNSTestKit/APNSTestKit.docc/Testing-a-provider.md", 5),
         ("WritePayloads", "APNSPayload/APNSPayload.docc/Writing-payloads.md", 7),
     ])
-    func `an article shows what its snippet prints`(_ name: String, _ article: String, _ lineCount: Int) async throws {
+    func `an article shows the output of its snippet`(_ name: String, _ article: String, _ lineCount: Int) async throws
+    {
         let printed = try await Self.run(name)
         #expect(printed.split(separator: "\n").count == lineCount, "\(printed)")
         #expect(Self.output(in: try Self.text("Sources/\(article)")) == printed)
     }
 
-    @Test func `identities of each form are read, and the article shows what the snippet prints`() async throws {
+    @Test func `identities in each format are read, and the article shows the output of the snippet`() async throws {
         let scene = try SendScene()
         try scene.writeIdentities()
         let article = try Self.text("Sources/OpenSSLTLS/OpenSSLTLS.docc/Certificates-and-keys.md")
-        // The certificates of tests end within a day.
+        // The certificates of tests expire within a day.
         let shown = Self.output(in: article).replacing("renew it: false", with: "renew it: true")
         let printed = try await Self.run("ReadIdentities", [scene.folder])
         #expect(printed == shown)

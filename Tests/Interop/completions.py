@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Completes command lines of apns-legacy in a shell, as if somebody pressed the tab key there.
+"""Completes command lines of apns-legacy in a shell, as if the tab key was pressed there.
 
     completions.py PROGRAM SHELL FOLDER
 
-SHELL is bash, zsh or fish, and FOLDER is an empty folder. Prints what is wrong, a line each; or how many command lines
-were completed.
+SHELL is bash, zsh or fish, and FOLDER is an empty folder. Prints each problem on a line, or the
+number of completed command lines.
 """
 
 import os
@@ -36,7 +36,7 @@ with open("functions/_apns-legacy", "w") as file:
 BASH = r"""
 source "$1" || exit 1
 line=$2
-# As readline splits a line: = and : are words of their own.
+Like readline, which treats = and : as separate words.
 COMP_WORDS=()
 for word in $line; do
     if [[ $word == --*=* ]]; then COMP_WORDS+=("${word%%=*}" = "${word#*=}"); else COMP_WORDS+=("$word"); fi
@@ -105,7 +105,7 @@ zsh = Zsh() if SHELL == "zsh" else None
 
 
 def completions(line):
-    """What the shell offers in place of the last word."""
+    """The shell's completions of the last word."""
     if SHELL == "zsh":
         return zsh.ask(line + "\x18")
     if SHELL == "bash":
@@ -123,7 +123,7 @@ count = 0
 
 
 def expect(line, *names, without=()):
-    """The shell offers these names, perhaps beside others, and none of those."""
+    """Expects the shell to offer these names, possibly among others, and none of the excluded ones."""
     global count
     count += 1
     found = [re.sub(r"[/ ]$", "", name) for name in completions(line)]
@@ -162,8 +162,15 @@ expect("apns-legacy purge apply --sql ", "ansi", "mysql", "postgresql")
 expect("apns-legacy payload check --transport ", "binary", "http2", "voip")
 expect("apns-legacy certificate new authority --key-type ", "rsa", "ec")
 expect("apns-legacy send --host ", without=files)
+expect("apns-legacy help ", "send", "gateway", "exit-codes", without=files)
+expect("apns-legacy help gateway ", "run", "check", without=["send"])
+expect("apns-legacy help gateway ch", "check", without=["run"])
+expect("apns-legacy help certificate new ", "authority", without=["show"])
+expect("apns-legacy help send ", without=["send", *files])
+if SHELL == "zsh":
+    expect("apns-legacy send --transport=h", "http2")
 if SHELL != "bash":
-    # Each shell has its own way to quote it.
+    # Each shell quotes it differently.
     expect("apns-legacy send --certificate=pu")
 else:
     expect("apns-legacy send --certificate=pu", "push.pem")

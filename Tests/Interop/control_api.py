@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the control API of `apns-legacy simulator` from outside, as a program in another language uses it.
+"""Tests the control API of `apns-legacy simulator` as a program in another language uses it.
 
-The program to test is the environment variable APNS_LEGACY.
+The environment variable APNS_LEGACY contains the path of the program.
 """
 
 import http.client
@@ -39,7 +39,7 @@ class ReadingTests(Base):
         self.assertEqual(status["counts"]["accepted"], 4)
         self.assertEqual(status["heldCount"], 4)
 
-    def test_a_notification_is_shown_whole(self):
+    def test_a_notification_is_shown_completely(self):
         first = self.simulator.get("/notifications")["notifications"][0]
         self.assertEqual(first["number"], 1)
         self.assertEqual(first["token"], "ab" * 32)
@@ -58,7 +58,7 @@ class ReadingTests(Base):
         self.assertEqual(whole.pop("frame")["fields"][0], {"name": "command", "offset": 0, "length": 1, "value": 1})
         self.assertEqual(whole, first)
 
-    def test_filters_choose(self):
+    def test_filters_select_notifications(self):
         def numbers(query):
             return [each["number"] for each in self.simulator.get("/notifications" + query)["notifications"]]
 
@@ -74,7 +74,7 @@ class ReadingTests(Base):
         self.assertEqual(numbers("?listener=http2"), [])
         self.assertEqual(self.simulator.get("/notifications?text=nothing")["lastNumber"], 4)
 
-    def test_mistakes_are_named(self):
+    def test_invalid_queries_are_reported(self):
         request = self.simulator.request
         self.assertError(request("/notifications?tokn=1"), 400, "tokn", "token, topic")
         self.assertError(request("/notifications?token=1&token=2"), 400, "duplicate")
@@ -88,7 +88,7 @@ class ReadingTests(Base):
         self.assertError(request("/status?x=1"), 400, "x")
         self.assertError(request("/page/../status"), 404)
 
-    def test_files_are_served_with_their_types_and_every_answer_is_guarded(self):
+    def test_files_are_served_with_their_types_and_every_response_has_security_headers(self):
         for path, content_type in [
             ("/", "text/html; charset=utf-8"),
             ("/page/app.js", "text/javascript; charset=utf-8"),
@@ -107,7 +107,7 @@ class ReadingTests(Base):
         self.assertEqual((status, text), (200, ""))
         self.assertError(self.simulator.request("/status", "OPTIONS"), 405)
 
-    def test_a_wait_that_is_over_says_what_came(self):
+    def test_a_wait_that_times_out_reports_what_arrived(self):
         start = time.monotonic()
         answer = self.simulator.request("/notifications?wait=200ms&token=" + "ef" * 32)
         self.assertError(answer, 404, "0 of 1", "accepted 4", "cd" * 32)
@@ -129,7 +129,7 @@ class ReadingTests(Base):
         ]:
             for path in ["/", "/status", "/notifications"]:
                 self.assertEqual(self.simulator.request(path, headers=headers)[0], status, (headers, path))
-        # What a page of another site loads has no Origin; a link to the page is another matter.
+        # Resources that a page of another site loads have no Origin; a link to the page is allowed.
         search = "/notifications?text=secret"
         for site, mode, path, status in [
             ("cross-site", "no-cors", search, 403), ("same-site", "no-cors", search, 403),
@@ -141,7 +141,7 @@ class ReadingTests(Base):
             self.assertEqual(self.simulator.request(path, headers=headers)[0], status, (headers, path))
         self.assertEqual(status_of(self.simulator.raw("GET /status HTTP/1.0\r\n\r\n")), 421)
 
-    def test_garbage_and_long_heads_end_the_connection_alone(self):
+    def test_garbage_and_long_headers_end_only_the_connection(self):
         for text in [
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
             b"GET / HTTP/9.9\r\n\r\n",
@@ -156,12 +156,12 @@ class ReadingTests(Base):
 
 
 class LiveTests(Base):
-    def test_a_wait_ends_as_soon_as_enough_came(self):
+    def test_a_wait_ends_as_soon_as_enough_arrived(self):
         with Simulator() as simulator:
             answers = []
 
             def wait():
-                # Longer than anybody waits here for its end.
+                # Longer than this test runs.
                 answers.append(simulator.get("/notifications?wait=10m&count=2&token=" + "ab" * 32))
 
             thread = threading.Thread(target=wait)
@@ -172,7 +172,7 @@ class LiveTests(Base):
             self.assertFalse(thread.is_alive())
             self.assertEqual([each["number"] for each in answers[0]["notifications"]], [2, 3])
 
-    def test_events_come_live_and_resume(self):
+    def test_events_are_sent_live_and_resume(self):
         with Simulator() as simulator:
             events = Events(simulator)
             self.assertEqual(events.response.headers["Content-Type"], "text/event-stream")
@@ -187,7 +187,7 @@ class LiveTests(Base):
             self.assertEqual([resumed.next_notification()["data"]["number"] for _ in range(2)], [2, 3])
             resumed.close()
 
-    def test_an_event_of_another_run_is_missed_and_what_is_there_follows(self):
+    def test_an_event_of_another_run_is_missed_and_stored_events_follow(self):
         with Simulator() as simulator:
             simulator.push("{}")
             simulator.get("/notifications?wait=10s")
@@ -202,13 +202,13 @@ class LiveTests(Base):
                 self.assertEqual((first["event"], first["data"]), ("missed", {}), unknown)
                 self.assertEqual(events.next_notification()["data"]["number"], 1)
                 events.close()
-            # The same without an event in between: where a stream begins, it says where that is.
+            # The same without an event in between: a stream begins with its position.
             events = Events(simulator)
             events.close()
             self.assertEqual(simulator.request("/events?after=" + identifier, "HEAD")[0], 200)
             self.assertError(simulator.request("/events?after=5"), 400, "after")
 
-    def test_one_that_never_reads_costs_nothing_and_learns_what_it_missed(self):
+    def test_a_client_that_never_reads_uses_no_memory_and_is_told_what_it_missed(self):
         with Simulator() as simulator:
             connections = []
             for _ in range(20):
@@ -237,7 +237,7 @@ class LiveTests(Base):
                 connection.close()
             self.assertEqual(simulator.end(), 0)
 
-    def test_there_are_no_more_waits_and_connections_than_there_may_be(self):
+    def test_waits_and_connections_are_limited(self):
         with Simulator() as simulator:
             request = b"GET /notifications?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"
             waiting = [simulator.raw(request) for _ in range(300)]
@@ -246,13 +246,13 @@ class LiveTests(Base):
             for connection in status:
                 self.assertEqual(status_of(connection), 503)
             self.assertError(simulator.request("/notifications?wait=1s"), 503, "256")
-            # Other requests are answered all the same, until there are too many connections.
+            # Other requests are still answered, until there are too many connections.
             self.assertEqual(simulator.get("/status")["heldCount"], 0)
             more = [simulator.raw("") for _ in range(400)]
             self.assertGreater(len(readable(more, 51)), 50)
             for connection in waiting + more:
                 connection.close()
-            # The places are free again.
+            # The limit is free again.
             deadline = time.monotonic() + DEADLINE
             while True:
                 try:
@@ -262,7 +262,7 @@ class LiveTests(Base):
                 except (ConnectionError, http.client.HTTPException, urllib.error.URLError):
                     self.assertLess(time.monotonic(), deadline)
 
-    def test_a_body_that_is_too_slow_ends_whether_it_is_read_or_was_answered_before(self):
+    def test_a_slow_body_ends_the_connection_before_and_after_a_response(self):
         with Simulator() as simulator:
             head = "POST /devices HTTP/1.1\r\nHost: %s\r\nContent-Length: 10\r\n\r\n"
             start = time.monotonic()
@@ -275,7 +275,7 @@ class LiveTests(Base):
                 self.assertLess(time.monotonic() - start, 20)
                 connection.close()
 
-    def test_it_ends_on_sigterm_and_on_request_with_clients_there(self):
+    def test_it_ends_on_sigterm_and_on_request_with_connected_clients(self):
         for end in ["SIGTERM", "POST"]:
             with Simulator() as simulator:
                 events = Events(simulator)
@@ -299,14 +299,14 @@ class LiveTests(Base):
 
 
 def readable(connections, count):
-    """Those on which an answer, or the end, came: `count` of them, and what comes right behind."""
+    """The connections with a response or an end: `count` of them, and those that follow immediately."""
     poll = select.poll()
     for connection in connections:
         poll.register(connection, select.POLLIN)
     ready = set()
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
-        # Where more come than there should be, they come with the others.
+        # Connections beyond the expected number would arrive with the others.
         descriptors = {descriptor for descriptor, _ in poll.poll(1000 if len(ready) < count else 200)}
         if not descriptors and len(ready) >= count:
             break
@@ -317,10 +317,10 @@ def readable(connections, count):
 
 
 class DeviceTests(SharedSimulatorTests):
-    # With a device, others are unknown.
+    # With a device option, all other tokens are unknown.
     options = ["--device", "ab" * 32]
 
-    def test_a_device_is_registered_and_gets_what_is_sent(self):
+    def test_a_device_is_registered_and_receives_notifications(self):
         simulator = self.simulator
         device = simulator.post("/devices", {"topic": "com.example.app"}, status=201)
         token = device["apps"][0]["token"]
@@ -335,7 +335,7 @@ class DeviceTests(SharedSimulatorTests):
         self.assertIn(device, simulator.get("/devices")["devices"])
         self.assertEqual(simulator.get("/tokens/" + token)["device"], device["identifier"])
 
-    def test_bad_devices_are_refused_with_the_reason(self):
+    def test_invalid_devices_are_rejected_with_the_reason(self):
         request = self.simulator.request
         for body, status, *words in [
             ({}, 400, "topic"),
@@ -364,7 +364,7 @@ class DeviceTests(SharedSimulatorTests):
         self.assertError(request("/tokens/x"), 400)
         self.assertEqual(len(self.simulator.get("/devices")["devices"]), 1)
 
-    def test_an_offline_device_gets_the_last_notification_when_it_is_back(self):
+    def test_an_offline_device_receives_the_last_notification_when_it_is_online_again(self):
         simulator = self.simulator
         events = Events(simulator)
         device = simulator.post("/devices", {"topics": ["com.example.app", "b"], "identifier": "my phone"})
@@ -389,7 +389,7 @@ class DeviceTests(SharedSimulatorTests):
         simulator.request(path, "DELETE")
         self.assertError(simulator.request(path), 404)
 
-    def test_an_app_that_is_deleted_is_410_and_in_feedback(self):
+    def test_a_deleted_app_causes_410_and_a_feedback_entry(self):
         simulator = self.simulator
         path = "/devices/" + "ab" * 32 + "/apps/com.example.app"
         self.assertEqual(simulator.curl("ab" * 32)[0], 200)
@@ -413,14 +413,14 @@ class DeviceTests(SharedSimulatorTests):
         self.assertError(simulator.request("/feedback", "POST", {"token": "ef" * 32}), 404)
         self.assertError(simulator.request("/devices/" + "ab" * 32 + "/apps/not%20a%20topic", "PUT"), 400, "topic")
 
-    def test_nothing_is_said_to_be_done_that_is_not(self):
+    def test_no_request_succeeds_without_an_effect(self):
         simulator = self.simulator
         device = simulator.post("/devices", {"topic": "com.example.app", "identifier": "Ann's phone"})
         path = "/devices/Ann's%20phone/apps/"
-        # An app of the other environment, of which this service knows nothing.
+        # An app of the other environment, which this service does not know.
         simulator.post(path + "other", {"environment": "production"}, "PUT")
         self.assertError(simulator.request(path + "other", "DELETE"), 409, "production", "sandbox")
-        # A time is for an app that is there.
+        # A time requires an installed app.
         simulator.post(path + "com.example.app", None, "DELETE")
         self.assertError(
             simulator.request(path + "com.example.app?at=2026-01-05T10:00:00Z", "DELETE"), 409, "already deleted")
@@ -431,7 +431,7 @@ class DeviceTests(SharedSimulatorTests):
         self.assertEqual(simulator.get("/feedback")["entries"], [])
         self.assertError(simulator.request("/feedback", "POST", late | {"token": "ef" * 32}), 404)
 
-    def test_a_token_that_is_of_no_app_any_more_is_still_known(self):
+    def test_a_token_without_an_app_is_still_known(self):
         simulator = self.simulator
         old = simulator.post("/devices", {"topic": "com.example.app", "identifier": "a"})["apps"][0]["token"]
         simulator.post("/devices/a/apps/com.example.app", {"token": "cd" * 32}, "PUT")
@@ -446,7 +446,7 @@ class DeviceTests(SharedSimulatorTests):
         self.assertNotIn("device", known)
         self.assertEqual(simulator.curl("cd" * 32)[1]["reason"], "Unregistered")
 
-    def test_a_notification_has_its_bytes_and_one_that_is_refused_its_reason(self):
+    def test_a_notification_has_its_bytes_and_a_rejected_one_its_reason(self):
         simulator = self.simulator
         simulator.push('{"aps":{}}')
         simulator.push("{}", token="ef" * 32)
@@ -467,7 +467,7 @@ class DeviceTests(SharedSimulatorTests):
         answer = simulator.get("/notifications?outcome=any")
         self.assertEqual((answer["notifications"], answer["lastNumber"]), ([], number))
 
-    def test_connections_are_shown_and_ended(self):
+    def test_connections_are_listed_and_ended(self):
         simulator = self.simulator
         with simulator.gateway() as gateway:
             gateway.sendall(frame("{}"))
@@ -485,7 +485,7 @@ class DeviceTests(SharedSimulatorTests):
 
 
 class FaultTests(SharedSimulatorTests):
-    def test_a_fault_happens_on_a_connection_that_is_open_until_it_is_switched_off(self):
+    def test_a_fault_occurs_on_an_open_connection_until_it_is_disabled(self):
         simulator = self.simulator
         events = Events(simulator)
         body = {"at": {"token": "cd"}, "effect": {"name": "reject", "reason": "TooManyRequests"}}
@@ -517,11 +517,11 @@ class FaultTests(SharedSimulatorTests):
             gateway.sendall(frame("{}", identifier=2))
             self.assertEqual(gateway.recv(100), struct.pack(">BBI", 8, 7, 2))
 
-    def test_all_are_replaced_in_yaml_and_given_back_as_they_were_told(self):
+    def test_all_faults_are_replaced_in_yaml_and_returned_unchanged(self):
         self.assertError(self.simulator.request("/faults", "PUT"), 400, "empty")
         simulator = self.simulator
         text = """
-            # A storm, and one that waits for its turn.
+            # A fault that always occurs, and one that occurs later.
             faults:
               - effect: {name: reject, reason: ServiceUnavailable}
                 occurrenceCountMax: 2
@@ -538,7 +538,7 @@ class FaultTests(SharedSimulatorTests):
         for old, new in zip(told["faults"], again):
             self.assertEqual(old | {"id": 0, "occurrenceCount": 0}, new | {"id": 0})
 
-    def test_mistakes_are_named_with_their_line(self):
+    def test_errors_are_reported_with_their_line(self):
         request = self.simulator.request
         for text, *words in [
             ("effect: {name: explode}", "line 1", "effect.name", "unknown effect explode; valid effects: reject, "),
@@ -588,9 +588,9 @@ class FaultTests(SharedSimulatorTests):
         self.assertError(request("/faults/99", "PATCH", {"isEnabled": True}), 404)
         self.assertEqual(self.simulator.get("/faults")["faults"], [])
 
-    def test_what_takes_long_to_compare_is_refused_at_once(self):
+    def test_yaml_that_expands_exponentially_is_rejected_immediately(self):
         simulator = self.simulator
-        # Each stands for two of the one before.
+        # Each one expands to two copies of the previous one.
         aliases = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1},*a{n - 1}]\n" for n in range(1, 28))
         for text, word in [
             (aliases + "? *a27\n: 1\n", "aliases"),
@@ -603,7 +603,7 @@ class FaultTests(SharedSimulatorTests):
             self.assertError(simulator.request("/faults", "PUT", text.encode()), 400, word)
             self.assertLess(time.monotonic() - start, 10, text[:50])
 
-    def test_there_are_no_more_faults_than_there_may_be(self):
+    def test_the_number_of_faults_is_limited(self):
         fault = {"effect": {"name": "ignore"}, "at": {"token": "cd"}}
         self.simulator.post("/faults", [fault] * 999, "PUT")
         self.simulator.post("/faults", fault, status=201)
@@ -611,7 +611,7 @@ class FaultTests(SharedSimulatorTests):
         self.assertError(self.simulator.request("/faults", "PUT", [fault] * 1001), 400, "1001 faults")
         self.assertEqual(len(self.simulator.get("/faults")["faults"]), 1000)
 
-    def test_a_response_in_pieces_or_in_one_segment_with_the_end(self):
+    def test_a_response_is_sent_in_pieces_or_in_one_segment_with_the_end(self):
         for report, most in [({"isSplit": True}, None), ({"isCoalesced": True}, 1)]:
             fault = {"effect": {"name": "reject", "status": 8}, "report": report}
             self.simulator.post("/faults", [fault], "PUT")
@@ -623,7 +623,7 @@ class FaultTests(SharedSimulatorTests):
                     text += part
                 self.assertEqual(text, struct.pack(">BBI", 8, 8, 5))
 
-    def test_goaway_comes_where_settings_are_due(self):
+    def test_goaway_is_sent_instead_of_settings(self):
         self.simulator.post("/faults", {"effect": {"name": "goAwayFirst"}, "occurrenceCountMax": 1})
         context = ssl.create_default_context(cafile=self.simulator.folder + "/authority.pem")
         context.load_cert_chain(self.simulator.folder + "/provider.pem", self.simulator.folder + "/provider.key.pem")

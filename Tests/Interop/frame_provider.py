@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A provider of the legacy binary protocol as many scripts of old were: plain frames over Python's own TLS, written
-without ever reading, unless it is ordered to read.
+"""A provider of the legacy binary protocol like many old scripts: it writes plain frames over Python's own TLS, and
+only reads on request.
 
-Each line of standard input is a step as a JSON object; the answer to each is a JSON object in a line of standard
+Each line of standard input is a step as a JSON object; the result of each is a JSON object in a line of standard
 output. The steps:
 
     {"do": "connect", "after": 0.5}
-        opens a connection after so many seconds; the one before is left as it is
+        opens a connection after this number of seconds; the previous one stays open
     {"do": "write", "command": 0 or 1, "numbers": [...], "lengths": {"2": 3000}, "probe": 11}
-        writes one notification for each number, and then perhaps a probe, all in one call
+        writes one notification for each number, and an optional probe, in one call
     {"do": "pace", "command": 0 or 1, "numbers": [...], "interval": 0.05}
         writes one notification at each interval, until a write fails
     {"do": "read", "count": 6}
-        reads so many bytes, or up to the end
+        reads this number of bytes, or up to the end
     {"do": "reset", "timeout": 2}
         waits for a reset without reading
     {"do": "close"}
-        closes the socket as a process that ends does, without close_notify
+        closes the socket without close_notify, like a process that ends
 """
 
 import argparse
@@ -103,7 +103,7 @@ class Provider:
         return {"bytes": received.hex()}
 
     def reset(self, step):
-        # Errors are reported though no event is asked for. A half-close by the other end is none.
+        # poll() reports errors even if no event is requested. A half-close by the gateway is not an error.
         poll, began = select.poll(), time.monotonic()
         poll.register(self.connection, 0)
         if not poll.poll(step["timeout"] * 1000):

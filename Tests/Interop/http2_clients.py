@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Sends a notification to each of several device tokens with an independent Python client, one after the other, and
-prints as JSON what that client says of each."""
+prints as JSON the outcome of each that the client reports."""
 
 import argparse
 import asyncio
@@ -46,7 +46,7 @@ def send_with_aioapns(arguments, tokens):
     import aioapns
     import aioapns.connection
 
-    # The client knows Apple's addresses only.
+    # The client only supports Apple's addresses.
     aioapns.connection.APNsDevelopmentClientProtocol.APNS_SERVER = "localhost"
     aioapns.connection.APNsDevelopmentClientProtocol.APNS_PORT = arguments.port
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what `apns-legacy simulator` does with requests on an HTTP/2 connection that ends, with the h2 package.
+"""Tests how `apns-legacy simulator` handles requests on an HTTP/2 connection that ends, with the h2 package.
 
-What a client was not told must not be in the record, since it sends that again. The program to test is the environment
-variable APNS_LEGACY.
+A request without a response must not be in the record, since the client sends it again. The environment variable
+APNS_LEGACY contains the path of the program.
 """
 
 import socket
@@ -49,7 +49,7 @@ class Client:
 
     def send(self, *headers, body=b'{"aps":{}}'):
         if self.farewell or self.is_over:
-            # This package sends nothing any more.
+            # The h2 package sends nothing more.
             return 0
         stream = self.connection.get_next_available_stream_id()
         head = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost")]
@@ -79,7 +79,7 @@ class Client:
             return
         self.unread += data
         while len(self.unread) >= 9 and not self.is_over:
-            # One frame at a time, since an error would hide the events of those before it.
+            # One frame at a time, since an error would hide the events of earlier frames.
             count = 9 + int.from_bytes(self.unread[:3], "big")
             if len(self.unread) < count:
                 break
@@ -87,7 +87,7 @@ class Client:
             try:
                 self.take(self.connection.receive_data(frame))
             except h2.exceptions.ProtocolError:
-                # To this package a connection is over with GOAWAY.
+                # The h2 package ends a connection with GOAWAY.
                 assert self.farewell
                 self.is_over = True
         self.flush()
@@ -114,7 +114,7 @@ class Client:
 
 class EndingTests(SharedSimulatorTests):
     def accepted(self):
-        """The numbers of the streams that are in the record as taken, of the only connection."""
+        """The numbers of the streams that are recorded as accepted, of the only connection."""
         notifications = self.simulator.get("/notifications?outcome=accepted&limit=1000")["notifications"]
         return sorted(2 * each["notification"] - 1 for each in notifications)
 
@@ -125,7 +125,7 @@ class EndingTests(SharedSimulatorTests):
     def told(self, client):
         return sorted(stream for stream, status in client.statuses.items() if status == 200)
 
-    def test_what_comes_after_a_malformed_request_is_answered_or_not_taken(self):
+    def test_requests_after_a_malformed_one_are_answered_or_not_accepted(self):
         for header in [("te", "gzip"), ("connection", "close"), ("content-length", "3"), ("Upper", "case")]:
             with self.subTest(header=header):
                 self.simulator.post("/reset")
@@ -150,7 +150,7 @@ class EndingTests(SharedSimulatorTests):
         ({"name": "goAway", "reason": "Shutdown"}, []),
     ]
 
-    def test_a_connection_that_a_fault_ends_takes_nothing_more(self):
+    def test_a_connection_that_a_fault_ends_accepts_nothing_more(self):
         for effect, taken in self.endings:
             for delay in [0, 200]:
                 with self.subTest(effect=effect, delay=delay):
@@ -170,7 +170,7 @@ class EndingTests(SharedSimulatorTests):
                     if effect["name"] == "goAway":
                         self.assertEqual(client.farewell.last_stream_id, 1)
 
-    def test_what_is_late_is_not_taken_once_goaway_has_said_so(self):
+    def test_requests_after_the_last_stream_of_goaway_are_not_accepted(self):
         self.plan({"name": "delay", "milliseconds": 300}, at={"notification": 2})
         self.plan({"name": "goAway", "reason": "Shutdown"}, at={"notification": 1}, report={"delayMilliseconds": 50})
         client = Client(self.simulator)
@@ -190,7 +190,7 @@ class EndingTests(SharedSimulatorTests):
             self.assertEqual(client.statuses[stream], 413, length)
         notifications = self.simulator.get("/notifications?outcome=rejected")["notifications"]
         self.assertEqual(sorted(each["payloadByteCount"] for each in notifications), lengths)
-        # One that never ends does not last.
+        # An endless body ends the connection.
         client.send(body=b"x" * 10_000_000)
         client.read_until(lambda: len(client.statuses) > len(lengths))
         self.assertEqual(len(client.statuses), len(lengths) + 1)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP/2 push endpoint over the h2 package, which shares no code with this project.
+"""An HTTP/2 push endpoint based on the h2 package, which shares no code with this project.
 
-Prints its port, then for each request the token and the status it was answered with. Ends when its input does.
+Prints its port, then the token and the status of the response for each request. Exits at the end of its input.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def main():
 
     threading.Thread(target=accept, daemon=True).start()
     sys.stdin.read()
-    # Threads may still hold sockets, which should not keep it alive.
+    # Threads may still use sockets, which must not keep the process alive.
     os._exit(0)
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs each command of apns-legacy, and validates what it writes with the JSON Schemas of the documentation.
+"""Runs each command of apns-legacy, and validates its output with the JSON Schemas of the documentation.
 
     program_output.py PROGRAM SCHEMAS FOLDER
 
-PROGRAM is apns-legacy, SCHEMAS is docs/schemas, and FOLDER is an empty folder for files. Prints what is wrong, a line
-each, and exits with 1; or prints how many lines were validated.
+PROGRAM is apns-legacy, SCHEMAS is docs/schemas, and FOLDER is an empty folder for files. Prints each problem on
+a line and exits with 1, or prints the number of validated lines.
 
-- Each line of standard error is a message (log-line), and standard output has results only, then the summary.
-- An object with a key that the schema does not have is refused.
-- Each property of a schema is in the output of some run.
+- Each line of standard error is a message (log-line); standard output only contains results, then the summary.
+- An object with a key that is not in the schema is an error.
+- Each property of a schema occurs in the output of at least one run.
 """
 
 import json
@@ -52,13 +52,13 @@ def problem(text):
 
 
 def definition(key, value):
-    """The part of a schema that an object is of."""
+    """The part of a schema that applies to an object."""
     schema = schemas[key]
     return schema["$defs"][value["command"].replace(" ", "-")] if "$defs" in schema else schema
 
 
 def note(path, schema, value):
-    """Notes which properties were seen."""
+    """Records the properties that occurred."""
     if "$ref" in schema:
         return note(*(lambda name: (name, schemas[name]))(schema["$ref"].removesuffix(".schema.json")), value)
     if isinstance(value, dict):
@@ -91,7 +91,7 @@ def validate(key, line, run):
         return problem(f"{run}: not JSON ({key}): {line[:200]}")
     errors = list(validators[key].iter_errors(value))
     if errors:
-        # A message about one of many commands names that command.
+        # A message names its command.
         name = str(value.get("command", "")).replace(" ", "-") if isinstance(value, dict) else ""
         if key == "summary" and name in schemas[key]["$defs"]:
             part = {"$ref": f"summary.schema.json#/$defs/{name}"}
@@ -131,7 +131,7 @@ def check_output(words, code, status, output, error, lines):
 
 
 def run(words, code=0, lines=None, input="", extra={}):
-    """Runs a command; `lines` is the schema of what it prints before the summary, or a pattern."""
+    """Runs a command; `lines` is the schema of its output before the summary, or a pattern."""
     words = words.split() if isinstance(words, str) else words
     options = ["--summary", "json", "--log-format", "json"]
     ended = subprocess.run(
@@ -160,7 +160,7 @@ class Server:
         return check_output(self.words, code, self.process.returncode, output, self.error.read(), lines)
 
 
-# The connection is lost once behind a notification to this device.
+# The connection is lost once after a notification to this device.
 LOST = int("ab" * 32, 16)
 
 
@@ -181,7 +181,7 @@ def line(number):
 # MARK: Usage errors
 
 def usage_errors():
-    """Each command answers an option that no command has with one line, and prints nothing."""
+    """For an unknown option, each command reports one error and prints nothing."""
     tool = json.loads(subprocess.run([PROGRAM, "--experimental-dump-help"], capture_output=True, text=True).stdout)
 
     def walk(command, words):
@@ -206,7 +206,7 @@ def usage_errors():
 
 
 def colors():
-    """Only a terminal gets colors, and not one without them."""
+    """Only a terminal that supports colors gets them."""
     for values, is_terminal, is_colored in [
         ({"TERM": "xterm"}, True, True), ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
         ({"TERM": "dumb"}, True, False), ({"TERM": "xterm"}, False, False),
@@ -333,7 +333,7 @@ def gateways(state, ports):
     path = os.path.join(FOLDER, "gateway/gateway.yaml")
     text = open(path).read()
     for name, old in [("port", 2195), ("feedbackPort", 2196), ("port", 9095)]:
-        # The ports that the documentation has may be in use.
+        # The ports in the documentation may be in use.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             text = re.sub(rf"(?m)^(\s+{name}:) {old}$", rf"\1 {listener.getsockname()[1]}", text)
     open(path, "w").write(text)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends notifications with an independent Python client, and prints as JSON what that client says became of them;
-or reads feedback with one, and prints the tokens and times.
+"""Sends notifications with an independent Python client, and prints as JSON the outcomes that it reports; or reads
+feedback with one, and prints the tokens and times.
 
-The clients are of the time of TLS 1.0 and of Apple's host names. What is replaced here, from outside, is only how
-they open their TLS connection; what they write and how they read the error response is theirs.
+The clients only support TLS 1.0 and Apple's host names. This program only replaces how they open their TLS
+connection; they write notifications and read error responses with their own code.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def send_with_pushjack(arguments, tokens):
     import pushjack.apns
 
     def create_socket(host, port, certificate):
-        # ssl.wrap_socket() is gone from Python 3.12, and verified nothing.
+        # Python 3.12 removed ssl.wrap_socket(), which did not verify certificates.
         context = ssl.create_default_context(cafile=arguments.trust)
         context.load_cert_chain(certificate)
         plain = pushjack.apns.socket.create_connection((host, port))
@@ -45,11 +45,11 @@ def send_with_pushjack(arguments, tokens):
 def send_with_apns_clerk(arguments, tokens):
     import OpenSSL
 
-    # The client asks for exactly TLS 1.0.
+    # The client requests exactly TLS 1.0.
     OpenSSL.SSL.TLSv1_METHOD = OpenSSL.SSL.TLS_CLIENT_METHOD
     from apns_clerk import APNs, Message, Session
 
-    # A time limit would be set on the context of a connection before, which today's pyOpenSSL does not let change.
+    # A time limit would change the context of an earlier connection, which current versions of pyOpenSSL prevent.
     session = Session(connect_timeout=None, read_tail_timeout=arguments.wait)
     connection = session.get_connection(("127.0.0.1", arguments.port), cert_file=arguments.identity)
     service = APNs(connection)

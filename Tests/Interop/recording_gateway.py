@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A gateway of the legacy binary protocol over Python's own TLS, which appends the number of each notification that it
-takes to a file before it answers anything.
+"""A gateway of the legacy binary protocol over Python's own TLS, which appends the number of each accepted
+notification to a file before it responds.
 
-The number is the last four bytes of the token. Every fiftieth from the seventh on is refused as an invalid token; what
-came behind it on the same connection is discarded, as in the protocol. It prints a line when it listens, and ends
-by a signal.
+The number is the last four bytes of the token. Every fiftieth from the seventh on is rejected as an invalid
+token, and later data on the same connection is discarded, as the protocol requires. It prints a line when it listens,
+and runs until a signal.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class Malformed(Exception):
 
 
 def take_frame(received):
-    """Returns identifier and token of the first frame of command 1, and the rest; None where it is not whole."""
+    """Returns the identifier and token of the first frame of command 1, and the rest; None if it is incomplete."""
     if len(received) < HEAD.size:
         return None
     command, identifier, _, token_length = HEAD.unpack_from(received)
@@ -42,7 +42,7 @@ def take_frame(received):
 
 
 def answer(received, record):
-    """Records what was taken of some bytes; returns the error response that is due, if any, and the rest."""
+    """Records the accepted notifications in some bytes; returns the error response, if any, and the rest."""
     taken, response = [], None
     while response is None and (frame := take_frame(received)):
         identifier, token, received = frame
@@ -54,7 +54,7 @@ def answer(received, record):
         else:
             taken.append("%d\n" % number)
     if taken:
-        # In one write, so that a kill leaves no half of a line.
+        # In one write, so that a kill leaves no incomplete line.
         os.write(record, "".join(taken).encode("ascii"))
     return response, received
 
@@ -68,7 +68,7 @@ def serve(plain, context, record):
                 response, received = answer(received + piece, record)
                 if response:
                     connection.sendall(response)
-                    # Further input is discarded, so that a reset does not destroy the answer.
+                    # Later input is read and discarded; a reset would destroy the response.
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(65536):
                         pass

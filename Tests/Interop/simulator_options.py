@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what the options of `apns-legacy simulator` do that its control API shows.
+"""Tests the options of `apns-legacy simulator` with its control API.
 
-The program to test is the environment variable APNS_LEGACY.
+The environment variable APNS_LEGACY contains the path of the program.
 """
 
 import json
@@ -55,7 +55,7 @@ class OptionTests(Base):
             self.assertEqual(simulator.request("/events", "HEAD", headers=right)[0], 200)
             self.assertError(simulator.request("/status", headers=right | {"Host": "rebound.example"}), 421)
 
-    def test_a_port_that_is_taken_is_one_line(self):
+    def test_a_port_in_use_is_reported_in_one_line(self):
         with Simulator() as simulator:
             code, text = self.run_to_end("--control-port", str(simulator.port))
             self.assertEqual(code, 69)
@@ -63,7 +63,7 @@ class OptionTests(Base):
             lines = [line for line in text.splitlines() if not line.startswith("Created in ")]
             self.assertEqual(len(lines), 1)
 
-    def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
+    def test_a_file_contains_the_ports_while_they_are_open(self):
         path = self.path("ports.json", "old")
         with Simulator("--announce", path) as simulator:
             self.wait_for(path)
@@ -75,7 +75,7 @@ class OptionTests(Base):
         self.assertEqual(code, 73)
         self.assertRegex(text, "cannot write .*none/ports.json.lock: No such file or directory")
 
-    def test_an_announcement_is_of_one_simulator_that_runs(self):
+    def test_a_port_file_belongs_to_one_running_simulator(self):
         path = self.path("ports.json")
         with Simulator("--announce", path) as simulator:
             code, text = self.run_to_end("--announce", path)
@@ -88,7 +88,7 @@ class OptionTests(Base):
             simulator.process.kill()
             simulator.process.wait(DEADLINE)
         self.assertTrue(os.path.exists(path))
-        # What a killed one left is gone before anything else is done, such as making keys, or failing at it.
+        # The file of a killed simulator is removed before anything else is done, such as creating keys.
         folder = self.path("damaged")
         os.mkdir(folder)
         with open(os.path.join(folder, "key.p8"), "w") as file:
@@ -102,7 +102,7 @@ class OptionTests(Base):
         while not os.path.exists(path):
             self.assertLess(time.monotonic(), deadline)
 
-    def test_a_log_leaves_what_others_wrote(self):
+    def test_a_log_keeps_what_others_wrote(self):
         for text in ["my notes", "one\n{\"other\":1}", '{"num', "x" * (2 << 20), '{"number"']:
             path = self.path("notes", text)
             code, error = self.run_to_end("--log-notifications", path)
@@ -110,7 +110,7 @@ class OptionTests(Base):
             self.assertIn("its last line is incomplete", error)
             with open(path) as file:
                 self.assertEqual(file.read(), text)
-        path = self.path("log.jsonl", "a line of somebody else\n")
+        path = self.path("log.jsonl", "a line of another program\n")
         with Simulator("--log-notifications", path) as simulator:
             code, error = self.run_to_end("--log-notifications", path)
             self.assertEqual(code, 75, error)
@@ -119,7 +119,7 @@ class OptionTests(Base):
             simulator.get("/notifications?wait=10s")
         with open(path) as file:
             lines = file.readlines()
-        self.assertEqual(lines[0], "a line of somebody else\n")
+        self.assertEqual(lines[0], "a line of another program\n")
         self.assertEqual(json.loads(lines[1])["number"], 1)
 
     def test_a_log_is_a_file_or_a_device(self):
@@ -129,7 +129,7 @@ class OptionTests(Base):
         self.assertEqual(code, 73, error)
         self.assertIn("not a regular file", error)
 
-    def test_a_file_of_a_second_topic_is_compared_with_the_certificate_of_that_topic(self):
+    def test_a_file_for_a_second_topic_is_compared_with_the_certificate_of_that_topic(self):
         topics = ["--topic", "com.example.one", "--topic", "com.example.two"]
         with Simulator(*topics, folder=self.folder):
             pass
@@ -144,7 +144,7 @@ class OptionTests(Base):
             for value in ['AB"DEFGHIJ', "ABCDEFGHI", "ABCDEFGHI ", "ABCDEFGHI\u00e9"]:
                 self.assertEqual(self.run_to_end(option, value)[0], 64, value)
 
-    def test_the_log_has_each_notification_also_after_a_kill(self):
+    def test_the_log_contains_each_notification_even_after_a_kill(self):
         path = self.path("log.jsonl")
         with Simulator("--log-notifications", path) as simulator:
             simulator.push("{}", "{}")
@@ -152,7 +152,7 @@ class OptionTests(Base):
             simulator.process.kill()
         with open(path) as file:
             self.assertEqual([json.loads(line) for line in file], expected)
-        # Killed within a line.
+        # As if it was killed while it wrote a line.
         with open(path, "a") as file:
             file.write('{"number":3,"rec')
         error = self.path("error")
@@ -165,7 +165,7 @@ class OptionTests(Base):
         with open(error) as file:
             self.assertIn("removed an incomplete last line of 16 bytes", file.read())
 
-    def test_a_log_that_cannot_be_written_is_said_once_and_not_a_success(self):
+    def test_an_unwritable_log_is_reported_once_and_is_a_failure(self):
         code, text = self.run_to_end("--log-notifications", self.path("none/log.jsonl"))
         self.assertEqual(code, 73)
         self.assertIn("cannot write", text)
@@ -180,7 +180,7 @@ class OptionTests(Base):
         self.assertEqual(len(lines), 1)
         self.assertIn("No space left on device", lines[0])
 
-    def test_faults_come_from_a_file_and_a_mistake_is_one_line(self):
+    def test_faults_are_read_from_a_file_and_an_error_is_one_line(self):
         path = self.path("faults.yaml", "- effect: {name: reject, status: 8}\n  at: {token: cd}\n")
         with Simulator("--faults", path) as simulator:
             self.assertEqual(simulator.get("/faults")["faults"][0]["effect"], {"name": "reject", "status": 8})
@@ -227,7 +227,7 @@ class OptionTests(Base):
         "title-loc-key": "TITLE", "title-loc-args": ["fun"], "subtitle-loc-key": "NO_SUCH_KEY",
         "loc-key": "INVITATION", "loc-args": ["Ann", "Ben"], "action-loc-key": "OPEN"}}})
 
-    def test_localized_alerts_are_shown_with_the_texts_of_the_app(self):
+    def test_localized_alerts_are_shown_with_the_strings_of_the_app(self):
         texts = {"INVITATION": "%2$@ invites %1$@ to play.", "TITLE": "100%% %@", "OPEN": "\u00d6ffnen"}
         expected = {"title": "100% fun", "subtitle": "NO_SUCH_KEY", "body": "Ben invites Ann to play.",
                     "action": "\u00d6ffnen", "isSilent": False, "missingKeys": ["NO_SUCH_KEY"]}
@@ -250,7 +250,7 @@ class OptionTests(Base):
             with open(log) as file:
                 self.assertEqual(json.loads(file.read())["preview"], expected)
 
-    def test_a_strings_file_that_cannot_be_read_is_one_line(self):
+    def test_an_unreadable_strings_file_is_reported_in_one_line(self):
         for name, content, line in [
             ("bad.strings", '"a" = "b";\n"c" = ;\n', 'bad.strings: line 2: expected a key or a text'),
             ("bad.json", '{"a": "b",\n\n"c": 5}', "bad.json: line 3: expected a key or a text"),
@@ -262,13 +262,13 @@ class OptionTests(Base):
         self.assertEqual(self.run_to_end("--strings", self.path("none"))[0], 66)
 
     def server_names(self, simulator):
-        """What the server's certificate bears."""
+        """The names in the server's certificate."""
         context = ssl.create_default_context(cafile=simulator.folder + "/authority.pem")
         plain = socket.create_connection(("127.0.0.1", simulator.ready["http2_port"]), DEADLINE)
         with context.wrap_socket(plain, server_hostname="localhost") as connection:
             return [value for _, value in connection.getpeercert()["subjectAltName"]]
 
-    def test_the_server_certificate_has_the_names_that_are_wanted(self):
+    def test_the_server_certificate_has_the_required_names(self):
         names = ["--server-name", "APNS.test", "--server-name", "172.17.0.2", "--server-name", "fd00::2"]
         error = self.path("error")
         with Simulator(folder=self.folder) as simulator:
@@ -280,7 +280,7 @@ class OptionTests(Base):
         with open(error) as file:
             line = next(line for line in file if line.startswith("Created in "))
         self.assertIn("(it lacks apns.test, 172.17.0.2, fd00::2): server.pem, server.key.pem", line)
-        # One that has more names than are wanted stays.
+        # A certificate with more names than required is kept.
         with open(error, "w") as stderr, Simulator(folder=self.folder, stderr=stderr) as simulator:
             self.assertEqual(self.server_names(simulator), now)
         with open(error) as file:
@@ -290,7 +290,7 @@ class OptionTests(Base):
             self.assertEqual(code, 64, name)
             self.assertIn("--server-name", text)
 
-    def test_unknown_tokens_are_taken_or_refused_as_it_is_said(self):
+    def test_unknown_tokens_are_accepted_or_rejected_as_configured(self):
         device = ["--device", "ab" * 32]
         for options, status in [
             ([], 200), (device, 400), (["--unknown-tokens", "refuse"], 400),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A running `apns-legacy simulator`, and what a test asks of it and sends to it.
+"""A running `apns-legacy simulator`, with functions for requests to it.
 
-The program is the environment variable APNS_LEGACY. Only the standard library is needed; where there is
-openapi-spec-validator, each answer is compared with the description of the API as well.
+The environment variable APNS_LEGACY contains the path of the program. Only the standard library is required; if
+openapi-spec-validator is installed, each response is also compared with the description of the API.
 """
 
 import http.client
@@ -33,7 +33,7 @@ DEADLINE = 20
 
 
 class Base(unittest.TestCase):
-    """What the tests of the control API have in common."""
+    """The base class of the control API's tests."""
 
     def assertError(self, answer, status, *words):
         self.assertEqual(answer[0], status, answer)
@@ -57,7 +57,7 @@ class SharedSimulatorTests(Base):
 
 
 class Description:
-    """What /openapi.yaml says; checks answers against it."""
+    """The description in /openapi.yaml, which responses are validated with."""
 
     def __init__(self, text):
         self.document = yaml.safe_load(text)
@@ -75,7 +75,7 @@ class Description:
             if len(parts) != len(segments):
                 continue
             if all(part.startswith("{") or part == segment for part, segment in zip(parts, segments)):
-                # One without a parameter comes before one with.
+                # A path without parameters takes precedence.
                 if best is None or template.count("{") < best.count("{"):
                     best = template
         return best
@@ -92,7 +92,7 @@ class Description:
         template = self.path_of(path)
         operation = self.document["paths"].get(template, {}).get(method.lower())
         if operation is None:
-            # What is not described is refused.
+            # Other paths are rejected.
             assert status in (401, 403, 404, 405, 421), (method, path, status)
             reply = self.document["components"]["responses"]["Error"]
         else:
@@ -110,7 +110,7 @@ class Simulator:
 
     def __init__(self, *options, stderr=subprocess.DEVNULL, folder=None):
         self.folder = folder or tempfile.mkdtemp()
-        # RSA keys take a second to make; clients that know nothing else have tests of their own.
+        # Creating RSA keys takes a second; clients that require them have other tests.
         arguments = [PROGRAM, "simulator", "--key-type", "ec", "--folder", self.folder, *options]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.ready = json.loads(self.process.stdout.readline())
@@ -131,7 +131,7 @@ class Simulator:
         return self.process.wait(DEADLINE)
 
     def request(self, path, method="GET", body=None, headers={}, timeout=DEADLINE):
-        """The status, the headers and the JSON (or text) of an answer."""
+        """Returns the status, the headers and the JSON (or text) of a response."""
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, method=method, data=body, headers=dict(headers))
@@ -161,7 +161,7 @@ class Simulator:
         return answer[2]
 
     def curl(self, token, payload='{"aps":{}}', *headers):
-        """Sends a notification over HTTP/2; the status and the answer."""
+        """Sends a notification over HTTP/2; returns the status and the response."""
         arguments = ["curl", "--silent", "--http2", "--max-time", str(DEADLINE), "--cacert"]
         arguments += [self.folder + "/authority.pem", "--cert", self.folder + "/provider.pem"]
         arguments += ["--key", self.folder + "/provider.key.pem", "--data-binary", payload]
@@ -192,7 +192,7 @@ class Simulator:
             try:
                 connection.unwrap()
             except ssl.SSLError:
-                # An error response that nobody read.
+                # There may be an unread error response.
                 pass
 
     def raw(self, text, timeout=DEADLINE):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what `apns-legacy simulator` records of what it was sent, and what it does on the wire meanwhile.
+"""Tests what `apns-legacy simulator` records and how it responds on the network.
 
-The program to test is the environment variable APNS_LEGACY.
+The environment variable APNS_LEGACY contains the path of the program.
 """
 
 import json
@@ -14,7 +14,7 @@ import unittest
 
 from simulator_process import DEADLINE, Base, Events, SharedSimulatorTests, Simulator, frame
 
-# Where the kernel's struct tcp_info has the state of the connection, and the count of segments with data that came.
+# The positions of the connection state and the number of received data segments in the kernel's struct tcp_info.
 TCP_STATE = slice(0, 1)
 TCP_DATA_SEGMENTS_IN = slice(152, 156)
 TCP_CLOSE_WAIT = 8
@@ -22,7 +22,7 @@ ALERT, APPLICATION_DATA = 21, 23
 
 
 class RawProvider:
-    """A provider whose bytes are read from the socket as they come, before TLS takes them."""
+    """A provider that can read raw bytes from the socket, before TLS decrypts them."""
 
     def __init__(self, simulator):
         context = ssl.create_default_context(cafile=simulator.folder + "/authority.pem")
@@ -48,13 +48,13 @@ class RawProvider:
         self.flush()
 
     def facts(self):
-        """The state of the connection, and how many segments with data have come."""
+        """The state of the connection, and the number of received data segments."""
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         return info[TCP_STATE][0], struct.unpack("=I", info[TCP_DATA_SEGMENTS_IN])[0]
 
 
 def record_types(data):
-    """The content types of the TLS records in some bytes, which are whole."""
+    """The content types of complete TLS records."""
     types = []
     while data:
         kind, _, count = struct.unpack(">BHH", data[:5])
@@ -68,7 +68,7 @@ class RecordTests(SharedSimulatorTests):
     def last(self, query="outcome=any"):
         return self.simulator.get(f"/notifications?{query}&wait=10s&order=newest")["notifications"][0]
 
-    def test_how_long_a_verdict_took_is_there_on_both_protocols(self):
+    def test_the_time_until_the_verdict_is_recorded_on_both_protocols(self):
         simulator = self.simulator
         simulator.push("{}")
         self.assertLess(self.last()["durationMilliseconds"], 10_000)
@@ -85,11 +85,11 @@ class RecordTests(SharedSimulatorTests):
             send()
             self.assertGreaterEqual(self.last("listener=" + listener)["durationMilliseconds"], 30)
 
-    def test_bytes_that_begin_with_no_command_are_recorded_as_closed(self):
+    def test_bytes_that_do_not_start_with_a_command_are_recorded_as_closed(self):
         provider = RawProvider(self.simulator)
         provider.send(b"GET / HTTP/1.1\r\n\r\n")
         told = provider.socket.recv(65536)
-        # Nothing but close_notify.
+        # Only close_notify.
         self.assertEqual(record_types(told), [ALERT])
         self.assertEqual(provider.socket.recv(1), b"")
         found = self.last()
@@ -101,7 +101,7 @@ class RecordTests(SharedSimulatorTests):
         self.assertEqual(self.simulator.get("/notifications?wait=1ms&outcome=rejected")["lastNumber"], found["number"])
         provider.socket.close()
 
-    def test_every_problem_of_a_payload_is_told_at_its_place(self):
+    def test_every_problem_of_a_payload_is_reported_with_its_position(self):
         payload = '{"aps":{"badge":"1",\n "alert":{"loc-args":[1]}, "sound":5},"x":['
         self.simulator.push('{"aps":{"badge":"1",\n "alert":{"loc-args":[1]}, "sound":5}}')
         self.assertEqual(self.last()["payloadProblems"], [
@@ -136,7 +136,7 @@ class RecordTests(SharedSimulatorTests):
             events.close()
             self.assertEqual(event["data"]["notificationNumber"], number, effect)
             self.assertEqual(simulator.get("/faults/log")["applications"][-1], event["data"])
-        # One that is recorded later is reported immediately, and again with its number.
+        # An occurrence whose notification is recorded later is reported immediately, and again with its number.
         simulator.post("/faults", [{"effect": {"name": "delay", "milliseconds": 50}}], "PUT")
         events = Events(simulator)
         simulator.curl("ab" * 32)
@@ -151,7 +151,7 @@ class RecordTests(SharedSimulatorTests):
                          [("faultApplied", None), ("notification", None), ("faultApplied", number)])
         self.assertEqual(found[0][2], found[2][2])
 
-    def test_an_error_response_and_the_end_come_in_one_segment_where_that_is_planned(self):
+    def test_a_fault_sends_an_error_response_and_the_end_in_one_segment(self):
         for is_coalesced in (True, False):
             report = {"isCoalesced": is_coalesced}
             self.simulator.post("/faults", [{"effect": {"name": "reject", "status": 8}, "report": report}], "PUT")
@@ -162,7 +162,7 @@ class RecordTests(SharedSimulatorTests):
             state = provider.facts()[0]
             data = provider.socket.recv(65536)
             if is_coalesced:
-                # Its first sign of life is the end as well, and one read has all of it.
+                # The first data arrives together with the end, and one read returns all of it.
                 self.assertEqual(state, TCP_CLOSE_WAIT)
                 self.assertEqual(record_types(data), [APPLICATION_DATA, ALERT])
             while more := provider.socket.recv(65536):
@@ -205,7 +205,7 @@ class RevocationTests(Base):
 
 
 class BoundTests(Base):
-    def test_a_device_has_no_more_apps_than_it_may(self):
+    def test_the_number_of_apps_of_a_device_is_limited(self):
         with Simulator() as simulator:
             topics = [f"com.example.app{number}" for number in range(101)]
             request = simulator.request

@@ -7,7 +7,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: the handler speaks with OpenSSL's own `s_server` and `s_client`, not only with itself.
+/// Goal: the handler works with OpenSSL's own `s_server` and `s_client`, not only with itself.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct OpenSSLPeerTests {
     private let folder: TemporaryFolder
@@ -24,7 +24,7 @@ struct OpenSSLPeerTests {
 
     init() throws {
         self.folder = try TemporaryFolder()
-        // TLS 1.0 and 1.1 are spoken by old peers, whose certificates have RSA keys.
+        // Only old peers use TLS 1.0 and 1.1, and their certificates have RSA keys.
         self.authority = try TestCertificateAuthority(keyKind: .rsa2048)
         self.server = try self.authority.issueServer(keyKind: .rsa2048)
         self.client = try self.authority.issueClient(topic: "com.example.app", keyKind: .rsa2048)
@@ -48,9 +48,9 @@ struct OpenSSLPeerTests {
         version < .tls1_2 ? ["-cipher", "DEFAULT:@SECLEVEL=0"] : []
     }
 
-    // MARK: Our client, their server
+    // MARK: Our client, OpenSSL's server
 
-    /// Starts `s_server` and lends a client connected to it.
+    /// Starts `s_server` and runs a closure with a client connected to it.
     private func withServer(
         _ arguments: [String],
         client: TLSContext,
@@ -95,7 +95,7 @@ struct OpenSSLPeerTests {
     }
 
     @Test(arguments: TLSVersion.allCases)
-    func `bytes go to s_server and back under each version, with a client certificate`(
+    func `data is exchanged with s_server with each version and a client certificate`(
         version: TLSVersion
     ) async throws {
         let context = try self.clientContext(.tls1_0 ... .tls1_3) { $0.identity = self.client.identity }
@@ -107,13 +107,13 @@ struct OpenSSLPeerTests {
             try await client.channel.close().get(within: .seconds(10))
             try await client.wait("end") { $0.isInactive }
             #expect(client.observer.notes.errors.isEmpty)
-            // It prints while bytes are on their way.
+            // It prints while data is exchanged.
             try await tool.wait(for: "UID = com.example.app")
         }
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_1])
-    func `an old s_server is refused unless a minimum below 1.2 is asked for`(version: TLSVersion) async throws {
+    func `an old s_server is rejected unless a minimum below 1.2 is configured`(version: TLSVersion) async throws {
         let arguments = [Self.option(version)] + Self.old(version)
         try await self.withServer(arguments, client: self.clientContext(.tls1_2 ... .tls1_3)) { client, _ in
             try await client.wait("end") { $0.isInactive }
@@ -125,7 +125,9 @@ struct OpenSSLPeerTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `s_server refuses a client without a certificate, and the error says so`(version: TLSVersion) async throws {
+    func `s_server rejects a client without a certificate, and the error contains the reason`(version: TLSVersion)
+        async throws
+    {
         let arguments = [Self.option(version), "-Verify", "2", "-verify_return_error"]
         try await self.withServer(arguments, client: self.clientContext(.tls1_2 ... .tls1_3)) { client, _ in
             try await client.wait("end") { $0.isInactive }
@@ -137,7 +139,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_server sees the server name and chooses its certificate by it`() async throws {
+    @Test func `s_server receives the server name and selects its certificate`() async throws {
         let other = try self.authority.issueServer(names: ["other.example"], keyKind: .rsa2048)
         let second = try self.folder.write("other.pem", other.pem)
         let arguments = ["-servername", "other.example", "-cert2", second, "-key2", second]
@@ -159,7 +161,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `an application protocol is agreed on with s_server`() async throws {
+    @Test func `an application protocol is negotiated with s_server`() async throws {
         let context = try self.clientContext(.tls1_2 ... .tls1_3) { $0.applicationProtocols = ["h2", "http/1.1"] }
         try await self.withServer(["-alpn", "http/1.1"], client: context) { client, _ in
             try await client.wait("handshake") { $0.isHandshakeDone }
@@ -167,7 +169,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `sessions with s_server are resumed, under TLS 1.3 too`() async throws {
+    @Test func `sessions with s_server are resumed, even with TLS 1.3`() async throws {
         for version in [TLSVersion.tls1_2, .tls1_3] {
             let context = try self.clientContext(.tls1_2 ... .tls1_3)
             let tool = try OpenSSLTool(
@@ -195,7 +197,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_server that closes its socket without close_notify has truncated the connection`() async throws {
+    @Test func `an s_server that closes its socket without close_notify truncates the connection`() async throws {
         try await self.withServer([], client: self.clientContext(.tls1_2 ... .tls1_3)) { client, tool in
             try await client.wait("handshake") { $0.isHandshakeDone }
             try tool.write("last words\n")
@@ -230,9 +232,9 @@ struct OpenSSLPeerTests {
         try await listener.close()
     }
 
-    // MARK: Their client, our server
+    // MARK: OpenSSL's client, our server
 
-    /// Starts a server that echoes, and lends it and an `s_client` connected to it.
+    /// Starts an echo server, and runs a closure with it and an `s_client` connected to it.
     private func withClient(
         _ arguments: [String],
         _ change: (inout TLSConfiguration) -> Void,
@@ -282,7 +284,7 @@ struct OpenSSLPeerTests {
     }
 
     @Test(arguments: TLSVersion.allCases)
-    func `bytes come from s_client and go back under each version, with a client certificate`(
+    func `data is exchanged with s_client with each version and a client certificate`(
         version: TLSVersion
     ) async throws {
         let arguments = [Self.option(version), "-cert", self.files.client, "-servername", "localhost"]
@@ -306,7 +308,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `the server's order of ciphers holds, not the one of a client that prefers CBC with SHA-1`()
+    @Test func `the server's order of ciphers is used, not that of a client that prefers CBC with SHA-1`()
         async throws
     {
         let offer = "AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
@@ -317,7 +319,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_client gets the alert that a certificate is required`() async throws {
+    @Test func `s_client receives the alert that a certificate is required`() async throws {
         try await self.withClient(["-tls1_2"]) {
             $0.clientCertificates = .required
         } _: { tool, server in
@@ -327,7 +329,9 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_client that verifies another host refuses, and the alert says so`() async throws {
+    @Test func `an s_client that verifies another host rejects the server, and the alert contains the reason`()
+        async throws
+    {
         try await self.withClient(["-verify_hostname", "other.example"]) { _ in
         } _: { _, server in
             try await server.wait("end") { $0.isInactive }
@@ -338,7 +342,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `an application protocol is agreed on with s_client`() async throws {
+    @Test func `an application protocol is negotiated with s_client`() async throws {
         try await self.withClient(["-alpn", "spdy/1,h2"]) {
             $0.applicationProtocols = ["h2", "http/1.1"]
         } _: { tool, server in
@@ -348,7 +352,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_client that asks for short records gets them`() async throws {
+    @Test func `an s_client that requests short records receives them`() async throws {
         try await self.withClient(["-tls1_2", "-maxfraglen", "512"]) { _ in
         } _: { tool, server in
             try await server.wait("handshake") { $0.isHandshakeDone }
@@ -358,7 +362,7 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `s_client that asks for renegotiation does not get it`() async throws {
+    @Test func `an s_client that requests renegotiation is rejected`() async throws {
         try await self.withClient(["-tls1_2"]) { _ in
         } _: { tool, server in
             try await server.wait("handshake") { $0.isHandshakeDone }

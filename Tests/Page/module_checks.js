@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run in the page: the modules that parse and hold, on tables. The value is what differs.
+// Runs in the page: tests the modules that parse and store data. The result lists the differences.
 (async () => {
     const { EventParser } = await import("/page/event-stream.js");
     const { Filter } = await import("/page/filter.js");
@@ -11,7 +11,7 @@
         if (one !== other) failures.push(`${name}: ${one}, not ${other}`);
     };
 
-    // Server-sent events, cut at every place.
+    // Server-sent events, split at every position.
     const stream =
         ": hello\nid: 1\nevent: device\ndata: {\ndata: }\n\n" +
         "id: 2\r\ndata:x\r\n\r\ndata\n\ndata: \rid:3\r\rid: 4\n";
@@ -24,7 +24,7 @@
         expect(`events cut at ${cut}`, events, expectedEvents);
     }
 
-    // JSON is shown as it was sent.
+    // JSON is shown as sent.
     const pretty = (source) => prettyPieces(source).map(({ text }) => text).join("");
     expect("an object", pretty('{"a":1,"a":[ ],"b":{"c":"\\u202e"}}'),
         '{\n  "a": 1,\n  "a": [],\n  "b": {\n    "c": "\\u202e"\n  }\n}');
@@ -67,7 +67,7 @@
         expect(`filter ${JSON.stringify(values)}`, new Filter(values).matches(sample), matches);
     }
 
-    // What is held has a bound, and the newest are first.
+    // The number of stored notifications is limited, and the newest are first.
     const row = (number) => {
         const delivery = number % 2 ? "delivered" : "stored";
         return { number, outcome: "accepted", delivery, payloadText: String(number) };

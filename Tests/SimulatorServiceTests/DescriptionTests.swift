@@ -47,7 +47,7 @@ import Yams
         #expect(described.subtracting(served).sorted() == [])
     }
 
-    @Test func `each file of the page is part of the program, byte by byte`() throws {
+    @Test func `each file of the page is part of the program, byte for byte`() throws {
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.folder.appending(path: "Page").path)
         #expect(files.count > 3)
         let served = EmbeddedFiles.routes.map(\.path)

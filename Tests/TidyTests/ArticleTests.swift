@@ -2,9 +2,9 @@
 
 import Testing
 
-/// Goal: every article of a library is found from the library's page, and shows snippets that are there.
+/// Goal: every article of a library is linked from the library's page, and shows existing snippets.
 ///
-/// Method: read the `.docc` folders, so that nobody has to build the documentation to see it.
+/// Method: read the `.docc` folders, so that problems are found without building the documentation.
 struct ArticleTests {
     private let files: [SourceFile]
 
@@ -24,7 +24,7 @@ struct ArticleTests {
         }
     }
 
-    @Test func `each snippet that an article shows is there`() throws {
+    @Test func `each snippet that an article shows exists`() throws {
         var count = 0
         for article in self.pages {
             for line in article.lines where line.hasPrefix("@Snippet") {
@@ -47,7 +47,7 @@ struct ArticleTests {
         }
     }
 
-    @Test func `the Swift Package Index documents the libraries that a product has, each with its page`() throws {
+    @Test func `the Swift Package Index documents the libraries of all products, each with its page`() throws {
         let index = try #require(self.files.first { $0.path == ".spi.yml" })
         let documented = index.text.matches(of: #/\n +- (\w+)(?=\n)/#).map { String($0.1) }
         #expect(index.text.hasPrefix("#") && index.lines.contains("version: 1"))

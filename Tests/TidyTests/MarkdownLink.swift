@@ -2,14 +2,14 @@
 
 /// A link of a Markdown file to another file, or to a heading.
 struct MarkdownLink {
-    /// Counted from 1.
+    /// The line, counted from 1.
     let line: Int
-    /// As it stands there.
+    /// The target as written.
     let target: String
 
-    /// The links of a file that lead to no other site.
+    /// The links of a file, except for those to other sites.
     ///
-    /// What stands in blocks and between backquotes is no link.
+    /// Text in code blocks and between backquotes contains no links.
     static func links(in file: SourceFile) -> [MarkdownLink] {
         var isInBlock = false
         var links: [MarkdownLink] = []
@@ -27,7 +27,7 @@ struct MarkdownLink {
         return links
     }
 
-    /// The anchors of a file, as GitHub makes them of its headings.
+    /// The anchors of a file, as GitHub derives them from its headings.
     static func anchors(of file: SourceFile) -> Set<String> {
         var isInBlock = false
         var anchors: Set<String> = []
@@ -48,7 +48,7 @@ struct MarkdownLink {
         return anchors
     }
 
-    /// The links of a file that lead nowhere.
+    /// The broken links of a file.
     static func findings(in file: SourceFile, paths: Set<String>, files: [String: SourceFile]) -> [Finding] {
         let folders = Set(
             paths.flatMap { path in

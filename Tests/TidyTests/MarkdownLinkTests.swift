@@ -2,9 +2,9 @@
 
 import Testing
 
-/// Goal: a link of the documents leads somewhere.
+/// Goal: the documents contain no broken links.
 ///
-/// Method: look up every link and anchor of the Markdown files; and links that lead nowhere are found.
+/// Method: resolve every link and anchor of the Markdown files; samples show that broken links are found.
 struct MarkdownLinkTests {
     private func findings(_ markdown: String) -> [String] {
         let file = SourceFile(path: "docs/a.md", text: markdown)
@@ -35,9 +35,9 @@ struct MarkdownLinkTests {
         "[a](https://example.com/none)", "<img src=\"images/b.png\">", "[a](images)", "`[a](none.md)`",
         "```\n[a](none.md)\n```",
     ])
-    func `a link that leads somewhere passes`(_ markdown: String) { #expect(self.findings(markdown) == []) }
+    func `a valid link passes`(_ markdown: String) { #expect(self.findings(markdown) == []) }
 
-    @Test func `a link that leads nowhere is found`() {
+    @Test func `a broken link is found`() {
         #expect(
             self.findings("[a](none.md)\n[b](../README.md#three) [c](#here)\n<img src=\"b.png\">") == [
                 "docs/a.md:1: there is no docs/none.md", "docs/a.md:2: README.md has no heading #three",

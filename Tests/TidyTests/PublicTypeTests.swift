@@ -2,10 +2,10 @@
 
 import Testing
 
-/// The public types of one file of Swift, found by its lines, which `swift format` has laid out.
+/// The public types of one Swift file, found by its lines, which `swift format` has formatted.
 enum PublicTypes {
-    /// The public types of Foundation on Linux that are in no other type, as `swift symbolgraph-extract` lists them for
-    /// Swift 6.3, without those that ``foundationPrefixes`` finds.
+    /// The public top-level types of Foundation on Linux, as `swift symbolgraph-extract` lists them for Swift 6.3,
+    /// without those that ``foundationPrefixes`` finds.
     static let foundationNames = Set(
         """
         AffineTransform AlignmentOptions AttributeContainer AttributeDynamicLookup AttributeScope \
@@ -41,10 +41,10 @@ enum PublicTypes {
         .split(separator: " ")
     )
 
-    /// What the names of Foundation's other types begin with, before a further capital letter.
+    /// The prefixes of Foundation's other types, which a capital letter follows.
     static let foundationPrefixes = ["CF", "CG", "NS", "URL", "XML"]
 
-    /// The names of the types that are in no other type.
+    /// The names of the top-level types.
     static func names(in file: SourceFile) -> [Substring] {
         let head = #/(?:@\w+ )*public (?:final |indirect )?(?:struct|enum|class|actor|protocol|typealias) (\w+).*/#
         return file.lines.compactMap { $0.wholeMatch(of: head)?.1 }
@@ -57,7 +57,7 @@ enum PublicTypes {
             }
     }
 
-    /// The enumerations with cases of which nothing says whether there may be more later.
+    /// The enumerations with cases that do not declare whether later versions may add cases.
     static func undecidedEnumerations(in file: SourceFile) -> [Finding] {
         let head = #/( *)(?:@\w+ )*public (?:indirect )?enum (\w+).*/#
         return file.lines.indices.compactMap { start in
@@ -75,7 +75,7 @@ enum PublicTypes {
     }
 }
 
-/// Goal: a user's file that imports a product finds no name with two meanings, and knows which enumerations may grow.
+/// Goal: a file that imports a product has no ambiguous names, and its author knows which enumerations may grow.
 @Suite struct PublicTypeTests {
     /// The files of a target that is in a library product.
     private static func libraryFiles() throws -> [SourceFile] {
@@ -106,11 +106,11 @@ enum PublicTypes {
         #expect(places.count > 100)
     }
 
-    @Test func `every enumeration says whether there may be more cases`() throws {
+    @Test func `every enumeration declares whether there may be more cases`() throws {
         for finding in try Self.libraryFiles().flatMap(PublicTypes.undecidedEnumerations) { Issue.record("\(finding)") }
     }
 
-    /// The compiler finds what a snippet needs and does not import; this finds what it imports beside that.
+    /// The compiler finds missing imports of a snippet; this finds superfluous ones.
     @Test func `one import is enough for each task`() throws {
         let snippets = try SourceTree.repository.get().files.filter {
             $0.language == .swift && $0.components[0] == "Snippets"
@@ -132,7 +132,7 @@ enum PublicTypes {
         for task in tasks { #expect(used.contains(task), "no snippet shows \(task.sorted())") }
     }
 
-    /// A test and what it tests, and sending beside feedback.
+    /// Tests with the tested modules, and sending with feedback.
     private static let snippetsOfTwoTasks = ["Snippets/TestWithoutApple.swift", "Snippets/CallsOfOtherLibraries.swift"]
 
     /// The modules of this package that a file imports.
@@ -142,9 +142,9 @@ enum PublicTypes {
         }
     }
 
-    // MARK: The checks find what they are for
+    // MARK: Testing the checks
 
-    @Test func `types of the file are found, and types of Foundation's`() {
+    @Test func `types of the file are found, and so are types of Foundation`() {
         let file = SourceFile(
             path: "A.swift",
             text: """
@@ -161,7 +161,7 @@ enum PublicTypes {
         #expect(!PublicTypes.isFoundations("URLs"))
     }
 
-    @Test func `enumerations are found that may or may not grow`() {
+    @Test func `enumerations without a declaration are found`() {
         let file = SourceFile(
             path: "A.swift",
             text: """

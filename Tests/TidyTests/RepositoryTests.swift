@@ -2,9 +2,9 @@
 
 import Testing
 
-/// Goal: the repository keeps the rules of CONTRIBUTING.md.
+/// Goal: the repository follows the rules of CONTRIBUTING.md.
 ///
-/// Method: read every file of it.
+/// Method: check every file.
 @Suite(.timeLimit(.minutes(2)))
 struct RepositoryTests {
     struct Exception: Hashable {
@@ -13,13 +13,13 @@ struct RepositoryTests {
         let reason: String
     }
 
-    /// Files that a rule does not hold for, each with its reason.
+    /// Files that are exempt from a rule, each with the reason.
     static let exceptions = [
         Exception(rule: .bannedWords, path: "Tests/TestSupport/Eventually.swift", reason: "the one wait of the tests")
     ]
 
     @Test(arguments: Rule.allCases)
-    func `every file keeps the rule`(_ rule: Rule) throws {
+    func `every file follows the rule`(_ rule: Rule) throws {
         let excepted = Set(Self.exceptions.filter { $0.rule == rule }.map(\.path))
         let findings = try SourceTree.repository.get().files.flatMap(rule.findings)
         for finding in findings where !excepted.contains(finding.path) {
@@ -38,7 +38,7 @@ struct RepositoryTests {
         for folder in Set(folders) { #expect(manifest.contains("name: \"\(folder)\""), "\(folder) is not built") }
     }
 
-    @Test func `every target of Sources spells out its unsafe code`() throws {
+    @Test func `every target of Sources marks its unsafe code`() throws {
         let files = try SourceTree.repository.get().files
         let manifest = try #require(files.first { $0.path == "Package.swift" }).text
         let targets = try #require(manifest.firstRange(of: "\n    targets: ["))
@@ -53,7 +53,7 @@ struct RepositoryTests {
         }
     }
 
-    /// `Scripts/weight` builds such a package; this finds what is forgotten before that.
+    /// `Scripts/weight` builds such a package; this finds omissions earlier.
     @Test func `without traits, only the packages that sending needs are fetched`() throws {
         let files = try SourceTree.repository.get().files
         let manifest = try #require(files.first { $0.path == "Package.swift" }).text
@@ -68,7 +68,7 @@ struct RepositoryTests {
         )
     }
 
-    @Test func `the walk finds this file and leaves builds out`() throws {
+    @Test func `the list of files contains this file and no build products`() throws {
         let paths = try SourceTree.repository.get().paths
         #expect(paths.contains("Tests/TidyTests/RepositoryTests.swift"))
         #expect(paths.contains("LICENSE"))

@@ -2,20 +2,20 @@
 
 import Testing
 
-/// One place that breaks a rule.
+/// One violation of a rule.
 struct Finding: Hashable, CustomStringConvertible {
     let path: String
-    /// Counted from 1; `nil` when the rule is about the whole file or its path.
+    /// The line, counted from 1; `nil` if the rule is about the whole file or its path.
     var line: Int?
     let sentence: String
 
     var description: String { "\(self.path)\(self.line.map { ":\($0)" } ?? ""): \(self.sentence)" }
 }
 
-/// What every file is held to, one at a time.
+/// A rule that every file must follow.
 ///
-/// Each rule looks at lines. What needs a parser is left to `swift format` and to the compiler, which also checks that
-/// a target imports what its manifest declares and nothing else (`Scripts/test`).
+/// Rules look at lines. `swift format` and the compiler check what requires a parser; the compiler also checks that a
+/// target imports exactly the modules that its manifest declares (`Scripts/test`).
 enum Rule: String, CaseIterable, CustomTestStringConvertible {
     case fileLength
     case functionLength
@@ -31,13 +31,13 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     static let functionLineCountMax = 70
     static let lineColumnCountMax = 120
 
-    /// Modules that no file imports: there is one TLS implementation and one test library.
+    /// Modules that no file may import: there is one TLS implementation and one test library.
     static let bannedModules: Set<Substring> = ["NIOSSL", "XCTest"]
 
-    /// Targets that import Foundation; the others do without, since it is large where nothing else brings it.
+    /// Targets that may import Foundation; it is large, so the others do not.
     static let targetsWithFoundation: Set<Substring> = ["APNSLegacyCommands", "SimulatorService", "TokenStore"]
 
-    /// What types and units had for names before they got plain ones; no name begins or ends with them.
+    /// Former names of types and units; no name may begin or end with them.
     static let formerNames = [
         "AbruptClose", "Airborne", "Books", "CiphertextPort", "ClosingManner", "ConnectionFloor", "Desk", "Door",
         "FeedbackSpan", "Front", "GatewayParts", "IdentityGate", "Lane", "Ledger", "LowCloser", "Mailbox", "Octet",
@@ -66,7 +66,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         return [Finding(path: file.path, sentence: "\(file.lines.count) lines, at most \(Self.fileLineCountMax)")]
     }
 
-    /// Whether a line begins with a word, and ends as one with a body behind it; the expression takes longer.
+    /// Whether a line begins with a word, and ends as one that starts a body; the regular expression is slower.
     private static func mayBeginFunction(_ line: Substring) -> Bool {
         guard let first = line.utf8.first(where: { $0 != UInt8(ascii: " ") }), let last = line.utf8.last else {
             return false
@@ -74,8 +74,8 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         return (first == UInt8(ascii: "@") || first >= UInt8(ascii: "a")) && "{(<)".utf8.contains(last)
     }
 
-    /// A function ends at the first line that is indented no deeper than its first and begins with a brace, since
-    /// `swift format` has laid out every file.
+    /// A function ends at the first line that starts with a brace and is not indented further than its first line,
+    /// since `swift format` has formatted every file.
     private func functionLength(_ file: SourceFile) -> [Finding] {
         guard file.language == .swift else { return [] }
         let head = #/ *(?:@?\w+(?:\(\w+\))? )*(?:func |init[?(<]|deinit \{|subscript[(<]).*/#
@@ -97,7 +97,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
 
     private func lineLength(_ file: SourceFile) -> [Finding] {
         guard file.isCode else { return [] }
-        // A line has no more columns than bytes, which are quicker to count.
+        // A line has no more columns than bytes, which are faster to count.
         let long = file.lines.enumerated().filter { _, line in
             line.utf8.count > Self.lineColumnCountMax && line.count > Self.lineColumnCountMax
         }
@@ -107,7 +107,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         }
     }
 
-    /// The license stands first, behind only what a tool wants to be first.
+    /// The license comes first, after only those lines that tools require to be first.
     private func license(_ file: SourceFile) -> [Finding] {
         guard file.isCode else { return [] }
         let first = file.lines.first { !$0.hasPrefix("#!") && !$0.hasPrefix("// swift-tools-version:") }
@@ -136,18 +136,18 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_".utf8
     )
 
-    /// Words and calls that have no place in a folder.
+    /// Words and calls that are not allowed in a folder.
     private func bannedWords(_ file: SourceFile) -> [Finding] {
         let banned: [String]
         switch file.components.first {
         case "Sources":
-            // The command composes; a library is given its logger and its metrics.
+            // The command configures libraries: it passes them a logger and metrics.
             let isCommand = file.components[1] == "APNSLegacyCommands"
             let isMain = file.components[1] == "apns-legacy"
             banned =
                 ["TODO", "FIXME", "XXX", "fatalError("] + (isCommand ? [] : ["Logger(label:"])
                 + (isMain ? [] : ["MetricsSystem.bootstrap"])
-        // A test waits for an event, or with `eventually`. The samples of this rule are no pauses.
+        // Tests wait for an event, or with `eventually`. The samples of this rule are not pauses.
         case "Tests" where file.language == .swift && file.components[1] != "TidyTests":
             banned = [".sleep(", "usleep(", ".asyncAfter("]
         default: return []

@@ -2,9 +2,9 @@
 
 import Testing
 
-/// Goal: no rule passes everything.
+/// Goal: every rule finds violations.
 ///
-/// Method: a sample that breaks each, beside one that just keeps it.
+/// Method: one sample that violates a rule, and a similar one that does not.
 struct RuleTests {
     private static let license = "// SPDX-License-Identifier: Apache-2.0\n"
 
@@ -37,7 +37,7 @@ struct RuleTests {
         #expect(self.lines(.functionLength, "A.swift", text(71)) == [2])
     }
 
-    @Test func `a function without a body, or in one line, does not take the next one's`() {
+    @Test func `a function without a body, or on one line, does not include the next one`() {
         let body = String(repeating: "        x()\n", count: 69)
         for line in ["func f()", "func f() { x() }", "func f(\n        x: Int\n    ) -> Int"] {
             let text = "protocol A {\n    \(line)\n    var y: Int {\n\(body)\n    }\n}\n"
@@ -64,7 +64,7 @@ struct RuleTests {
     }
 
     @Test(arguments: ["import Foundation", "public import struct Foundation.Data", "@preconcurrency import NIOSSL"])
-    func `a library that imports what it may not is found`(_ line: String) {
+    func `a library with a forbidden import is found`(_ line: String) {
         #expect(self.lines(.bannedImports, "Sources/APNSWire/A.swift", Self.license + line + "\n") == [2])
     }
 
@@ -89,7 +89,7 @@ struct RuleTests {
         ("let logger = Logger(label: \"x\")", "APNSLegacyCommands"),
         ("MetricsSystem.bootstrap(metrics)", "apns-legacy"),
     ])
-    func `what only the command may do is found in a library`(_ line: String, _ target: String) {
+    func `calls that only the command may make are found in a library`(_ line: String, _ target: String) {
         #expect(self.lines(.bannedWords, "Sources/A/A.swift", "x\n\(line)\n") == [2])
         #expect(self.lines(.bannedWords, "Sources/\(target)/A.swift", "x\n\(line)\n") == [])
     }
@@ -101,7 +101,7 @@ struct RuleTests {
     }
 
     @Test(arguments: ["let octetCount = 1", "struct PushLane {", "// of 32 octets", "struct SendTally {"])
-    func `a name that was given up is found`(_ line: String) {
+    func `a former name is found`(_ line: String) {
         #expect(self.lines(.bannedWords, "Sources/A/A.swift", "x\n\(line)\n") == [2])
         #expect(self.lines(.bannedWords, "Tests/A/A.swift", "x\n\(line)\n") == [2])
     }
@@ -115,7 +115,7 @@ struct RuleTests {
         "Sources/A/Utils.swift", "Sources/Helpers/A.swift", "Sources/A/StringUtils.swift", "Tests/A/TestHelper.swift",
         "Sources/A/Common/A.swift", "Sources/New/A.swift",
     ])
-    func `a file or folder that names nothing is found`(_ path: String) {
+    func `a file or folder with a meaningless name is found`(_ path: String) {
         #expect(self.lines(.bannedNames, path, "") == [nil])
         #expect(self.lines(.bannedNames, "Sources/APNSWire/NewestFailure.swift", "") == [])
     }
@@ -131,7 +131,7 @@ struct RuleTests {
         #expect(self.lines(.bannedPhrases, "LICENSE", "x\n\(line)\n") == [])
     }
 
-    @Test func `a phrase over two lines is found at the first`() {
+    @Test func `a phrase split over two lines is found on the first line`() {
         #expect(self.lines(.bannedPhrases, "Sources/A/A.swift", "x\n    /// What became\n    /// of it.\n") == [2])
         #expect(self.lines(.bannedPhrases, "docs/x.md", "The bytes are thrown\naway.\n") == [1])
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A code block of a Markdown file that says which snippet it is taken from.
+/// A code block of a Markdown file that names the snippet it is taken from.
 ///
-/// The line before the block is `<!-- snippet: NAME -->`, which a page does not show.
+/// The line before the block is `<!-- snippet: NAME -->`, which is not rendered.
 struct SnippetQuote: Hashable {
     let name: String
-    /// Of the mark, counted from 1.
+    /// The line of the comment, counted from 1.
     let line: Int
     let text: String
 
-    /// The quotes of a Markdown file, in order; one without a code block behind its mark is empty.
+    /// The quotes of a Markdown file, in order; one without a code block after the comment is empty.
     static func quotes(in markdown: String) -> [SnippetQuote] {
         let lines = markdown.split(separator: "\n", omittingEmptySubsequences: false)
         return lines.indices.compactMap { index in
@@ -24,14 +24,14 @@ struct SnippetQuote: Hashable {
         }
     }
 
-    /// The part of a snippet's file that documentation shows, without the empty lines around it.
+    /// The part of a snippet's file that documentation shows, without blank lines around it.
     static func visiblePart(of snippet: String) -> String {
         var isShown = true
         var shown: [Substring] = []
         for line in snippet.split(separator: "\n", omittingEmptySubsequences: false) {
             switch line {
             case "// snippet.show":
-                // What stands before the first mark is a comment for readers of the file.
+                // Text before the first marker is a comment for readers of the file.
                 shown.removeAll()
                 isShown = true
             case "// snippet.hide": isShown = false
@@ -42,7 +42,7 @@ struct SnippetQuote: Hashable {
         return start.reversed().drop { $0.isEmpty }.reversed().joined(separator: "\n")
     }
 
-    /// What is wrong with the quotes of a Markdown file.
+    /// The problems of the quotes in a Markdown file.
     static func findings(in file: SourceFile, snippets: [SourceFile]) -> [Finding] {
         Self.quotes(in: file.text).compactMap { quote in
             let path = "Snippets/\(quote.name).swift"

@@ -2,9 +2,10 @@
 
 import Testing
 
-/// Goal: the samples of the README are what the compiler has seen.
+/// Goal: the samples of the README are compiled code.
 ///
-/// Method: compare every code block that names a snippet with it; and samples that differ are found.
+/// Method: compare every code block that names a snippet with the snippet; test samples show that differences are
+/// found.
 struct SnippetQuoteTests {
     private static let snippet = SourceFile(
         path: "Snippets/Greet.swift",
@@ -35,7 +36,7 @@ struct SnippetQuoteTests {
         #expect(SnippetQuote.visiblePart(of: Self.snippet.text) == "print(1)\n\nprint(2)")
     }
 
-    @Test func `a sample that is its snippet passes`() {
+    @Test func `a sample that equals its snippet passes`() {
         #expect(self.findings("A\n<!-- snippet: Greet -->\n```swift\nprint(1)\n\nprint(2)\n```\n") == [])
     }
 

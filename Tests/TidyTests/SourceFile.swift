@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A text file of the repository as the checks see it.
+/// A text file of the repository.
 struct SourceFile: Sendable {
     enum Language {
         case swift
@@ -9,7 +9,7 @@ struct SourceFile: Sendable {
         case other
     }
 
-    /// From the root of the repository, with slashes.
+    /// The path from the root of the repository, with slashes.
     let path: String
     let text: String
     let lines: [Substring]

@@ -2,14 +2,14 @@
 
 import Foundation
 
-/// The files of the repository, without what builds leave behind.
+/// The files of the repository, without build products.
 struct SourceTree: Sendable {
-    /// The tree that this file is part of.
+    /// The source tree that contains this file.
     static let repository = Result { try SourceTree(containing: #filePath) }
 
     let root: URL
     let files: [SourceFile]
-    /// Every path, also of what is no text.
+    /// Every path, including those of binary files.
     let paths: [String]
 
     private init(containing file: String) throws {
@@ -30,7 +30,7 @@ struct SourceTree: Sendable {
         self.paths = paths
     }
 
-    /// What builds and tools leave behind.
+    /// Folders that builds and tools create.
     static func isLeftBehind(_ name: String) -> Bool {
         name.hasPrefix(".build") || [".git", ".swiftpm", "__pycache__", "Package.resolved", ".DS_Store"].contains(name)
             || name.hasSuffix(".xcodeproj")

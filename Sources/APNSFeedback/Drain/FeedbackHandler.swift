@@ -19,6 +19,8 @@ final class FeedbackHandler: ChannelDuplexHandler {
         /// `nil` if there was no connection.
         var ending: FeedbackEnding?
         var connectionFailure: (any Error)?
+        /// What the server speaks instead, if its first bytes tell.
+        var foreignProtocol: ForeignProtocol?
         var spoolFailure: (any Error)?
         var importFailure: (any Error)?
     }
@@ -44,6 +46,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var isImporting = false
     /// Why the last bytes could not be written: everything is delivered before more is written.
     private var reliefCause: (any Error)?
+    private var hasRead = false
     private var isReadHeld = false
     private var closeDue: Close?
     private var isInactive = false
@@ -219,10 +222,17 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = self.unwrapInboundIn(data)
-        guard self.ending.spoolFailure == nil else { return }
+        guard self.ending.spoolFailure == nil, self.ending.foreignProtocol == nil else { return }
         let now = self.now
         let step = unsafe bytes.withUnsafeReadableBytes { unsafe self.reader?.received($0, now: now) ?? .ignore }
         guard step != .ignore else { return }
+        let isFirst = !self.hasRead
+        self.hasRead = true
+        if isFirst, self.reader?.isMalformedAtStart == true, let found = ForeignProtocol(bytes.readableBytesView) {
+            // This is no list, so nothing of it is kept.
+            self.ending.foreignProtocol = found
+            return self.run(.abort)
+        }
         self.configuration.onRead?(bytes.readableBytes)
         self.pending.writeBuffer(&bytes)
         self.run(step)

@@ -53,7 +53,7 @@ final class SpoolFile: Sendable {
 
     /// Reserves disk space after an offset, without changing the length of the file.
     func reserve(byteCount: Int, at offset: Int) throws(SpoolError) {
-        while take_room(self.descriptor, off_t(offset), off_t(byteCount)) != 0 {
+        while reserve_space(self.descriptor, off_t(offset), off_t(byteCount)) != 0 {
             if errno == EINTR { continue }
             guard errno == EOPNOTSUPP || errno == ENOSYS else { throw SpoolError.current("write", self.path) }
             return try self.checkRoom(byteCount: byteCount)

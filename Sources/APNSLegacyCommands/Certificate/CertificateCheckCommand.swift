@@ -5,7 +5,7 @@ import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 
-/// `apns-legacy certificate check`: says what will fail with certificates.
+/// `apns-legacy certificate check`: finds problems of certificates before they cause failures.
 struct CertificateCheckCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -119,15 +119,15 @@ struct CertificateCheckCommand: CertificateSubcommand {
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let now = environment.now()
         let verifier = try self.trust.map { (try Self.verifier($0), file: $0) }
-        let wishes = CertificateChecker.Wishes(
+        let requirements = CertificateChecker.Requirements(
             topics: self.topics,
             environments: self.environments,
             names: self.names,
             warningDayCount: Int64(self.warnDays),
             readers: Set(self.readers)
         )
-        // With a connection, the authorities are those of the server.
-        var checker = CertificateChecker(wishes, verifier: self.connect == nil ? verifier : nil, now: now)
+        // With a connection, the server's certificate is verified instead.
+        var checker = CertificateChecker(requirements, verifier: self.connect == nil ? verifier : nil, now: now)
         var findings: [CertificateFinding] = []
         for path in self.files {
             findings += checker.findings(path, key: self.key, passphraseFile: self.passphraseFile)
@@ -151,7 +151,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
                 try TLSIdentity(contentsOf: path, key: self.key, passphrase: passphrase)
             }
         } catch {
-            let text = "no connection was made: \(self.files[0]) is no client certificate with key: \(error)"
+            let text = "no connection was made: \(self.files[0]) is not a client certificate with a key: \(error)"
             return [.init(severity: .critical, code: .clientCertificate, place: "\(endpoint)", text: text)]
         }
         var tls = try self.connection.tls(identity, trust: self.trust)

@@ -5,35 +5,35 @@ import BatchFiles
 import Glibc
 import OpenSSLTLS
 
-/// Checks files of certificates and keys for what will fail.
+/// Checks files of certificates and keys for problems.
 struct CertificateChecker {
-    /// What a certificate is to be good for.
-    struct Wishes {
+    /// The intended use of the certificates.
+    struct Requirements {
         var topics: [String] = []
         var environments: [Environment] = []
         var names: [String] = []
         var warningDayCount: Int64 = 30
-        /// Which programs are to read a .p12.
+        /// The programs that must be able to read a .p12.
         var readers: Set<ReaderAge> = [.new]
     }
 
-    /// How old a program is that reads .p12 files.
+    /// The age of a program that reads .p12 files.
     enum ReaderAge: String, Sendable, CaseIterable {
         case old
         case new
     }
 
-    var wishes: Wishes
-    /// The authorities that a certificate must lead to, and their file.
+    var requirements: Requirements
+    /// Verifies the certificates, with the file of its authorities.
     var verifier: (CertificateVerifier, file: String)?
-    /// In seconds since 1970.
+    /// The time, in seconds since 1970.
     var now: Int64
 
     private var path = ""
     private var findings: [CertificateFinding] = []
 
-    init(_ wishes: Wishes, verifier: (CertificateVerifier, file: String)?, now: Int64) {
-        self.wishes = wishes
+    init(_ requirements: Requirements, verifier: (CertificateVerifier, file: String)?, now: Int64) {
+        self.requirements = requirements
         self.verifier = verifier
         self.now = now
     }
@@ -42,9 +42,9 @@ struct CertificateChecker {
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - key: the file of the key; `nil` where that is in the same file, or not to be had.
-    ///   - passphraseFile: what decrypts them.
-    /// - Returns: what was found, the worst first; at least one finding.
+    ///   - key: the file of the key; `nil` if it is in the same file, or not available.
+    ///   - passphraseFile: the file with the passphrase.
+    /// - Returns: the findings, the worst first; at least one.
     mutating func findings(_ path: String, key: String?, passphraseFile: String?) -> [CertificateFinding] {
         self.path = path
         self.findings = []
@@ -72,7 +72,7 @@ struct CertificateChecker {
         self.findings.append(CertificateFinding(severity: severity, code: code, place: self.path, text: text))
     }
 
-    /// Adds why a file cannot be read.
+    /// Adds a finding for a file that cannot be read.
     private mutating func add(_ error: TLSError, _ path: String) {
         let code: CertificateFinding.Code =
             switch error {
@@ -106,7 +106,7 @@ struct CertificateChecker {
         if let problem = file.problem { self.add(problem, self.path) }
         for key in keys where keyPath == nil { if let problem = key.problem { self.add(problem, self.path) } }
         if let protection = file.protection { self.check(protection) }
-        // What is in an encrypted file is not known.
+        // The content of an encrypted file is unknown.
         guard let leaf = file.leaf(keys) else {
             if file.problem == nil { self.addMissingCertificate(file) }
             return
@@ -141,7 +141,7 @@ struct CertificateChecker {
         }
     }
 
-    /// What is good about a file with which nothing is wrong.
+    /// Describes a file without problems.
     private func summary(_ certificate: TLSCertificate, of file: CertificateFile) -> String {
         let kind = CertificateKind(certificate)
         guard kind != .authority || file.certificates.count == 1 else {
@@ -180,19 +180,19 @@ struct CertificateChecker {
     }
 
     private mutating func check(_ protection: PKCS12Protection) {
-        if self.wishes.readers.contains(.new), protection.needsLegacyProvider {
+        if self.requirements.readers.contains(.new), protection.needsLegacyProvider {
             self.add(
                 .warning,
                 .newReaders,
-                "its ciphers are retired: OpenSSL 3 (PHP, Python, Ruby, Node.js of today) reads it only with the "
+                "its ciphers are retired: OpenSSL 3 (current PHP, Python, Ruby, Node.js) reads it only with the "
                     + "legacy provider; apns-legacy certificate convert --form modern"
             )
         }
-        if self.wishes.readers.contains(.old), !protection.isForOldPrograms {
+        if self.requirements.readers.contains(.old), !protection.isForOldPrograms {
             self.add(
                 .critical,
                 .oldReaders,
-                "programs of before 2018 (Java 8, Windows Server 2016, OpenSSL 0.9.8) cannot read its ciphers; "
+                "programs from before 2018 (Java 8, Windows Server 2016, OpenSSL 0.9.8) cannot read its ciphers; "
                     + "apns-legacy certificate convert --form legacy"
             )
         }
@@ -200,12 +200,12 @@ struct CertificateChecker {
 
     // MARK: Certificates
 
-    /// A certificate of a file, as findings call it.
+    /// A certificate of a file, with the name that findings use for it.
     private struct Named {
         var certificate: TLSCertificate
-        /// The beginning of a sentence.
+        /// The name at the start of a sentence.
         var name: String
-        /// What stands before "its key".
+        /// The words before "its key".
         var prefix: String
     }
 
@@ -231,13 +231,13 @@ struct CertificateChecker {
             } else if certificate.isExpired(at: self.now) {
                 let ago = (-count).counted("day")
                 self.add(.critical, .expired, "\(name) expired on \(end), \(ago) ago; get a new one")
-            } else if count < self.wishes.warningDayCount {
+            } else if count < self.requirements.warningDayCount {
                 self.add(.warning, .expiresSoon, "\(name) expires on \(end), in \(count.counted("day")); get a new one")
             }
         }
     }
 
-    /// What OpenSSL 3 takes in TLS: 80 bits of security by its own default, 112 by that of Debian and Ubuntu.
+    /// The security level that OpenSSL 3 requires for TLS: 80 bits by default, 112 bits on Debian and Ubuntu.
     private static let (securityBitCountMin, securityBitCountOfDebian) = (80, 112)
 
     private mutating func checkStrength(of file: CertificateFile) {
@@ -252,7 +252,7 @@ struct CertificateChecker {
                         + "have a certificate issued for a new key of 2048 bits"
                 )
             }
-            // Nobody verifies the signature of what issued itself.
+            // The signature of a self-issued certificate is not verified.
             if certificate.signatureSecurityBitCount < Self.securityBitCountMin,
                 !certificate.isIssued(by: certificate)
             {
@@ -269,7 +269,7 @@ struct CertificateChecker {
     private mutating func checkChain(of file: CertificateFile, _ leaf: TLSCertificate, _ chain: [TLSCertificate]) {
         let last = chain.last ?? leaf
         let others = file.certificates.filter { $0 != leaf && !chain.contains($0) }
-        // A file of authorities is no chain.
+        // A file of authorities is not a chain.
         if !others.isEmpty, !leaf.isAuthority, !last.isIssued(by: last) {
             self.add(
                 .critical,
@@ -279,7 +279,7 @@ struct CertificateChecker {
             )
         } else if !others.isEmpty, !leaf.isAuthority {
             let count = others.count.counted("certificate does", "certificates do")
-            self.add(.warning, .chainBroken, "\(count) not belong to its chain; take out what is not needed")
+            self.add(.warning, .chainBroken, "\(count) not belong to its chain; remove what is not needed")
         }
         guard let verifier = self.verifier else { return }
         let problem = verifier.0.problem(
@@ -288,7 +288,7 @@ struct CertificateChecker {
             isServer: CertificateKind(leaf) == .server
         )
         switch problem {
-        // Said above.
+        // Reported above.
         case nil, .certificateExpired, .certificateNotYetValid: break
         case .unknownAuthority:
             self.add(
@@ -310,7 +310,7 @@ struct CertificateChecker {
 
     private mutating func checkPurpose(of leaf: TLSCertificate) {
         let topics = leaf.pushTopics
-        for topic in self.wishes.topics where !topics.contains(topic) {
+        for topic in self.requirements.topics where !topics.contains(topic) {
             let own = topics.isEmpty ? "it names no topic" : "it is for \(topics.joined(separator: ", "))"
             self.add(
                 .critical,
@@ -319,7 +319,7 @@ struct CertificateChecker {
             )
         }
         let environments = leaf.pushEnvironments
-        for environment in self.wishes.environments where !environments.contains(environment) {
+        for environment in self.requirements.environments where !environments.contains(environment) {
             let own = environments.first.map { "it is for \($0.rawValue)" } ?? "it names no environment"
             self.add(
                 .critical,
@@ -327,18 +327,18 @@ struct CertificateChecker {
                 "it is not for \(environment.rawValue): \(own); give the certificate of that environment"
             )
         }
-        if !self.wishes.topics.isEmpty || !self.wishes.environments.isEmpty, !leaf.isForClients {
+        if !self.requirements.topics.isEmpty || !self.requirements.environments.isEmpty, !leaf.isForClients {
             self.add(.critical, .wrongPurpose, "it is not for clients; have one issued for a provider")
         }
-        for name in self.wishes.names where !leaf.bears(host: name) {
+        for name in self.requirements.names where !leaf.bears(host: name) {
             let names = leaf.hostNames.joined(separator: ", ")
             let own = names.isEmpty ? "it contains no name" : "it is for \(names)"
             self.add(.critical, .wrongName, "it is not for the host \(name): \(own); issue one with --name \(name)")
         }
-        if !self.wishes.names.isEmpty, !leaf.isForServers {
+        if !self.requirements.names.isEmpty, !leaf.isForServers {
             self.add(.critical, .wrongPurpose, "it is not for servers; have one issued for a server")
         }
-        let isServer = !self.wishes.names.isEmpty || leaf.isForServers && !leaf.isForClients
+        let isServer = !self.requirements.names.isEmpty || leaf.isForServers && !leaf.isForClients
         if isServer, !leaf.isAuthority, !leaf.hasAlternativeNames {
             self.add(
                 .critical,

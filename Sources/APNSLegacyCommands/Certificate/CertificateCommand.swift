@@ -3,7 +3,7 @@
 public import ArgumentParser
 import OpenSSLTLS
 
-/// `apns-legacy certificate`: shows, checks, makes and converts certificates and keys.
+/// `apns-legacy certificate`: shows, checks, creates and converts certificates and keys.
 public struct CertificateCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
@@ -24,11 +24,11 @@ public struct CertificateCommand: ParsableCommand {
         ]
     )
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 }
 
-/// A part of `apns-legacy certificate`.
+/// A subcommand of `apns-legacy certificate`.
 protocol CertificateSubcommand: ConsoleCommand {}
 
 extension CertificateSubcommand {
@@ -45,14 +45,14 @@ extension CertificateFile {
         try self.init(bytes: try FileBytes.read(path), passphrase: passphrase)
     }
 
-    /// The certificate that a file is about: the one that a key belongs to, or else the first that is no authority's.
+    /// The main certificate of a file: the one that matches a key, or else the first that is not an authority.
     func leaf(_ keys: [Key]) -> TLSCertificate? {
         let publicKeys = Set(keys.compactMap(\.publicKey))
         let owner = publicKeys.isEmpty ? nil : self.certificates.first { $0.publicKey.map(publicKeys.contains) == true }
         return owner ?? self.certificates.first { CertificateKind($0) != .authority } ?? self.certificates.first
     }
 
-    /// The certificates from one upwards, each issued by the next, without a certificate that issued itself.
+    /// The certificates above a certificate, each the issuer of the one before, without a self-issued one.
     func chain(above leaf: TLSCertificate) -> [TLSCertificate] {
         let issuers = IssuerIndex(self.certificates)
         var chain: [TLSCertificate] = []
@@ -67,7 +67,7 @@ extension CertificateFile {
     }
 }
 
-/// Finds the issuers of certificates among others, by their names first, since verifying a signature takes long.
+/// Finds the issuers of certificates; compares names first, since verifying a signature is slow.
 struct IssuerIndex {
     private let certificates: [TLSCertificate]
     private let indices: [String: [Int]]
@@ -77,12 +77,12 @@ struct IssuerIndex {
         self.indices = Dictionary(grouping: certificates.indices) { Self.name(certificates[$0].subject) }
     }
 
-    /// Where the first certificate stands that has issued one.
+    /// The index of the first certificate that issued a certificate.
     func index(ofIssuerOf certificate: TLSCertificate) -> Int? {
         self.indices[Self.name(certificate.issuer)]?.first { certificate.isIssued(by: self.certificates[$0]) }
     }
 
-    /// A name as it is compared: neither case nor the amount of white space tells names apart (RFC 5280, 7.1).
+    /// A name in the form for comparison, which ignores case and the amount of white space (RFC 5280, 7.1).
     private static func name(_ text: String) -> String {
         text.lowercased().split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }

@@ -5,7 +5,7 @@ import BatchFiles
 import OpenSSLTLS
 import TestCertificates
 
-/// `apns-legacy certificate convert`: writes a certificate with its key in another form.
+/// `apns-legacy certificate convert`: writes a certificate and its key in another format.
 struct CertificateConvertCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "convert",
@@ -32,7 +32,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
             """
     )
 
-    /// The forms that are written.
+    /// The formats to write.
     enum Form: ExpressibleByArgument, Hashable, Sendable {
         case pkcs12(TestIdentity.PKCS12Form)
         case pem
@@ -127,7 +127,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
         return .success
     }
 
-    /// The certificate with its key, and all certificates, its own first.
+    /// Reads the certificate with its key, and all certificates, starting with that one.
     private func load() throws -> (TestIdentity, [TLSCertificate]) {
         let file: CertificateFile
         do throws(TLSError) {

@@ -2,9 +2,9 @@
 
 import OpenSSLTLS
 
-/// Something that a check of certificates found out.
+/// A finding of a certificate check.
 struct CertificateFinding: Encodable {
-    /// How bad it is; the words are those of Nagios.
+    /// The severity; the words are those of Nagios.
     enum Severity: String, Encodable, Comparable {
         case ok
         case warning
@@ -20,7 +20,7 @@ struct CertificateFinding: Encodable {
             }
         }
 
-        /// The exit code of a check that found this and nothing worse.
+        /// The exit code of a check whose worst finding has this severity.
         var status: ExitStatus {
             switch self {
             case .ok: .success
@@ -30,7 +30,7 @@ struct CertificateFinding: Encodable {
         }
     }
 
-    /// What it is about, for programs.
+    /// A code for programs.
     enum Code: String, Encodable {
         case good
         case unreadable
@@ -68,6 +68,6 @@ struct CertificateFinding: Encodable {
     /// What is wrong, and what to do.
     var text: String
 
-    /// The finding as a line.
+    /// The finding as one line.
     var line: String { "\(self.severity.rawValue.uppercased()) \(self.place): \(self.text)".printable() }
 }

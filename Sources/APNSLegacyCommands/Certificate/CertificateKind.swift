@@ -4,7 +4,7 @@ import APNSTransport
 import APNSWire
 import OpenSSLTLS
 
-/// What a certificate is for, by what Apple writes into its own.
+/// The purpose of a certificate, as far as its content shows it.
 enum CertificateKind: String, Encodable {
     case developmentIOS
     case productionIOS
@@ -21,7 +21,7 @@ enum CertificateKind: String, Encodable {
     case authority
     case other
 
-    /// What the common name of a certificate of Apple's begins with.
+    /// The prefixes of the common names in Apple's certificates.
     private static let applePrefixes: [(String, CertificateKind)] = [
         ("Apple Development IOS Push Services: ", .developmentIOS),
         ("Apple Production IOS Push Services: ", .productionIOS),
@@ -32,7 +32,8 @@ enum CertificateKind: String, Encodable {
     ]
 
     init(_ certificate: TLSCertificate) {
-        // What issued itself, by `openssl req -x509`, is an authority by its extensions, and may be a provider's.
+        // By its extensions, a self-issued certificate from `openssl req -x509` is an authority, but it may be a
+        // provider's.
         guard !certificate.isAuthority || certificate.subjectField("UID") != nil else {
             self = .authority
             return
@@ -56,11 +57,11 @@ enum CertificateKind: String, Encodable {
         case .productionIOS: "Apple's push certificate for iOS apps, production"
         case .developmentMac: "Apple's push certificate for Mac apps, development"
         case .productionMac: "Apple's push certificate for Mac apps, production"
-        case .universal: "Apple's push certificate for an app and what belongs to it (universal)"
+        case .universal: "Apple's push certificate for an app and its extensions (universal)"
         case .voip: "Apple's VoIP push certificate"
         case .watch: "Apple's push certificate for a watch complication"
         case .website: "Apple's push certificate for a website"
-        case .pass: "Apple's push certificate for passes of Wallet"
+        case .pass: "Apple's push certificate for Wallet passes"
         case .mdm: "Apple's push certificate for device management (MDM)"
         case .provider: "a provider's certificate, not issued by Apple"
         case .server: "a server's certificate"
@@ -71,7 +72,7 @@ enum CertificateKind: String, Encodable {
         }
     }
 
-    /// Whether it is a client's, which names what it may send for.
+    /// Whether it is a client certificate that names its topics.
     var isClient: Bool {
         switch self {
         case .server, .authority, .other: false
@@ -81,43 +82,43 @@ enum CertificateKind: String, Encodable {
 }
 
 extension TLSCertificate {
-    /// Whether Apple has issued it, by the name of its issuer.
+    /// Whether Apple issued it, judged by the name of its issuer.
     var isFromApple: Bool { self.issuer.contains("O=Apple Inc.") }
 
     /// The extension in which Apple lists the topics of VoIP certificates.
     private static let voipTopicsIdentifier = "1.2.840.113635.100.6.3.4"
 
-    /// The topics that it names: in its UID, and in the extensions .6.3.6 and .6.3.4 of Apple's.
+    /// The topics in its UID, and in Apple's extensions .6.3.6 and .6.3.4.
     var pushTopics: [String] {
         var topics = ProviderIdentity(self).topics
         for topic in self.voipTopics where !topics.contains(topic) { topics.append(topic) }
         return topics
     }
 
-    /// A text with commas between the topics.
+    /// The topics of the VoIP extension, separated by commas.
     private var voipTopics: [String] {
         guard let content = self.extensions[Self.voipTopicsIdentifier], content.count > 2, content[0] == 0x0C else {
             return []
         }
-        // The length has a byte of its own, or several behind one that counts them.
+        // A short length takes one byte; a long one follows a byte with its size.
         let width = content[1] < 0x80 ? 0 : Int(content[1] & 0x7F)
         guard let text = String(validating: content.dropFirst(2 + width), as: UTF8.self) else { return [] }
         return text.split(separator: ",").map { String($0.drop { $0 == " " }) }.filter { !$0.isEmpty }
     }
 
-    /// The environments that it is for, by Apple's extensions.
+    /// The environments that Apple's extensions name.
     var pushEnvironments: [Environment] {
         let identity = ProviderIdentity(self)
         return (identity.isForProduction ? [.production] : []) + (identity.isForSandbox ? [.sandbox] : [])
     }
 
-    /// The first of the host names that it bears, and how many more there are.
+    /// The first of its host names, and the number of others.
     var hostNameText: String {
         let names = self.hostNames.prefix(3).joined(separator: ", ")
         return self.hostNames.count > 3 ? "\(names) and \(self.hostNames.count - 3) more" : names
     }
 
-    /// The whole days until it ends; negative where it has ended.
+    /// The whole days until it expires; negative if it has expired.
     func dayCountLeft(at now: Int64) -> Int64 {
         let seconds = self.notAfter - now
         return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)

@@ -6,7 +6,7 @@ import ArgumentParser
 import OpenSSLTLS
 import TestCertificates
 
-/// `apns-legacy certificate new`: makes authorities, and certificates of theirs.
+/// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
 struct CertificateNewCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new",
@@ -38,7 +38,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
     @Option(help: .value("kind", "The kind of the key; many old clients support only rsa."))
     var keyType = SimulatorCertificateOptions.KeyType.rsa
 
-    @Option(help: .value("days", "How long it is valid. (default: 824 for a server, else 3650)"))
+    @Option(help: .value("days", "How long it is valid. (default: 3650; for a server: 824)"))
     var days: Int?
 
     @Flag(help: "Replace files that exist.")
@@ -53,14 +53,14 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         }
     }
 
-    /// When it is good: from yesterday on, since clocks of other machines may be slow.
+    /// The validity period, which starts yesterday, since clocks of other machines may be slow.
     ///
     /// - Parameters:
-    ///   - dayCount: how long unless `--days` says otherwise; then no longer than the authority.
-    ///   - authority: what issues it.
+    ///   - dayCount: the default for `--days`, limited by the validity of the authority.
+    ///   - authority: the issuer.
     ///   - now: in seconds since 1970.
     /// - Returns: the first and the last second.
-    /// - Throws: ``CommandFailure`` where the authority does not last so long.
+    /// - Throws: ``CommandFailure`` if the authority expires before the certificate.
     func period(
         _ dayCount: Int,
         _ authority: TLSCertificate?,
@@ -79,7 +79,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
     }
 }
 
-/// Which authority issues a certificate.
+/// The authority that issues a certificate.
 struct IssuingOptions: ParsableArguments, Sendable {
     @Option(help: .value("file", "The certificate of the authority."), completion: .file())
     var authority = "authority.pem"
@@ -125,7 +125,7 @@ struct IssuingOptions: ParsableArguments, Sendable {
     }
 }
 
-/// The files of a certificate, by the beginning of their names.
+/// The file names of a certificate, which share a prefix.
 private struct CertificateNames {
     var prefix: String
 
@@ -248,7 +248,7 @@ struct NewServerCommand: ConsoleCommand {
     @Option(help: .value("name", "The beginning of the names of the files."))
     var output = "server"
 
-    /// Apple's systems refuse a server's certificate of more than 825 days.
+    /// Apple's systems reject a server certificate that is valid for more than 825 days.
     private static let dayCount = 824
 
     @OptionGroup(title: "Output")
@@ -360,7 +360,7 @@ struct NewClientCommand: ConsoleCommand {
     @Option(help: .value("name", "The beginning of the names of the files."))
     var output = "provider"
 
-    /// Old clients get copies, which are not easily replaced.
+    /// Old clients keep copies, which are hard to replace.
     private static let dayCount = 3650
 
     @OptionGroup(title: "Output")
@@ -368,13 +368,7 @@ struct NewClientCommand: ConsoleCommand {
 
     func validate() throws {
         guard !self.topics.isEmpty else { throw ValidationError("no app; use --topic BUNDLE-ID, once for each") }
-        for topic in self.topics {
-            guard PushServerConfiguration.isTopic(topic) else {
-                throw ValidationError(
-                    "invalid --topic \(topic.printable()); expected a bundle identifier such as com.example.app"
-                )
-            }
-        }
+        for topic in self.topics { try TopicCheck.check(topic) }
         guard Set(self.topics).count == self.topics.count else {
             throw ValidationError("a --topic is repeated; use each once")
         }
@@ -426,7 +420,7 @@ struct NewClientCommand: ConsoleCommand {
     }
 }
 
-/// The passphrase of a file that is written.
+/// The passphrase of a new file.
 enum NewPassphrase {
     /// Reads the passphrase of a new file.
     ///
@@ -450,6 +444,6 @@ enum NewPassphrase {
 }
 
 extension String {
-    /// Whether there is nothing in it that a terminal obeys.
+    /// Whether it contains no control characters.
     fileprivate var isPrintable: Bool { self.printable() == self }
 }

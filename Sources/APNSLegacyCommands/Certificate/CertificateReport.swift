@@ -5,7 +5,7 @@ import BatchFiles
 import FoundationEssentials
 import OpenSSLTLS
 
-/// What is in a file; as an object of JSON, one for each file.
+/// The content of a file, as text or as a JSON object.
 struct CertificateReport: Encodable {
     struct Certificate: Encodable {
         var number: Int
@@ -25,9 +25,9 @@ struct CertificateReport: Encodable {
         var curve: String?
         var signatureAlgorithm: String
         var fingerprint: String
-        /// The number of the certificate in this file that has issued it; its own for one that has issued itself.
+        /// The number of the certificate in this file that issued it; its own number if it is self-issued.
         var issuerNumber: Int?
-        /// Whether a key of this file, or of `--key`, belongs to it.
+        /// Whether a key in this file or in `--key` belongs to it.
         var hasKey: Bool
     }
 
@@ -68,11 +68,11 @@ struct CertificateReport: Encodable {
         case file, form, certificates, keys, otherParts, encryption, problem
     }
 
-    /// Puts together what is in a file.
+    /// Describes a file.
     ///
     /// - Parameters:
-    ///   - file: what was read.
-    ///   - path: where it is.
+    ///   - file: the parsed file.
+    ///   - path: its path.
     ///   - keys: the private keys, those of the file or of another one.
     ///   - now: in seconds since 1970.
     init(_ file: CertificateFile, of path: String, keys: [CertificateFile.Key], now: Int64) {
@@ -119,7 +119,7 @@ struct CertificateReport: Encodable {
         self.problem = file.problem.map { Self.text($0) }
     }
 
-    /// Why something could not be read, and which option helps.
+    /// Describes an error, and the option that helps.
     static func text(_ error: TLSError) -> String {
         switch error {
         case .passphraseMissing:
@@ -136,7 +136,7 @@ struct CertificateReport: Encodable {
     /// The report as a line of JSON.
     func json() throws -> String { try Self.json(self) }
 
-    /// A value as a line of JSON, with its keys in order.
+    /// A value as a line of JSON with sorted keys.
     static func json(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -174,7 +174,7 @@ extension CertificateReport.Certificate {
         self.hasKey = hasKey
     }
 
-    /// When it is good, for people.
+    /// The validity period as text.
     fileprivate func validity(at now: Int64) -> String {
         let left: String
         if TimeText(text: self.notBefore).map({ $0.seconds > now }) == true {
@@ -191,7 +191,7 @@ extension CertificateReport.Certificate {
 // MARK: - For people
 
 extension CertificateReport {
-    /// What to print.
+    /// The lines to print.
     func lines(now: Int64) -> [String] {
         var lines = ["\(self.file): \(self.formText)"]
         if let problem = self.problem { lines.append("  Not all of it can be read: \(problem)") }
@@ -253,11 +253,11 @@ extension CertificateReport {
         guard self.certificates.isEmpty else { return "\(kind)\(form), MATCHES NO certificate of this file" }
         // Apple's keys for provider tokens are such files.
         return "\(kind)\(form), without a certificate"
-            + (key.curve == "prime256v1" ? "; is it a .p8 key of Apple's?" : "")
+            + (key.curve == "prime256v1" ? "; is it an Apple .p8 key?" : "")
     }
 
     private static func advice(for label: String) -> String {
-        label.hasSuffix("CERTIFICATE REQUEST") ? ", from which an authority makes a certificate; it is none itself" : ""
+        label.hasSuffix("CERTIFICATE REQUEST") ? ", from which an authority creates a certificate" : ""
     }
 
     private static func lines(of encryption: Encryption) -> [String] {
@@ -267,10 +267,10 @@ extension CertificateReport {
         let checksum = encryption.checksum.map { "checksum \($0)" + Self.iterations(encryption.checksumIterations) }
         let readers =
             encryption.needsLegacyProvider
-            ? "programs of before 2018; OpenSSL 3 (PHP, Python, Ruby, Node.js of today) only with its legacy provider"
+            ? "programs from before 2018; OpenSSL 3 (current PHP, Python, Ruby, Node.js) only with its legacy provider"
             : encryption.isForOldPrograms
-                ? "programs of before 2018, and those of today"
-                : "programs of today; not by Java 8, Windows Server 2016, old macOS and others of before 2018"
+                ? "programs from before 2018, and current ones"
+                : "current programs; not by Java 8, Windows Server 2016, old macOS and others from before 2018"
         return [
             "  Encryption: " + (parts + [checksum ?? "no checksum"]).joined(separator: ", "), "  Read by: \(readers)",
         ]

@@ -3,7 +3,7 @@
 import ArgumentParser
 import OpenSSLTLS
 
-/// `apns-legacy certificate show`: says what is in files.
+/// `apns-legacy certificate show`: prints the content of files.
 struct CertificateShowCommand: CertificateSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
@@ -66,7 +66,7 @@ struct CertificateShowCommand: CertificateSubcommand {
         return status
     }
 
-    /// The keys of a file of their own.
+    /// The keys of a separate key file.
     static func keys(of path: String, _ passphraseFile: String?) throws(CommandFailure) -> [CertificateFile.Key] {
         let file: CertificateFile
         do throws(TLSError) {

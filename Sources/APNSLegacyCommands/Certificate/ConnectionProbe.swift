@@ -18,21 +18,21 @@ struct ConnectionProbe: Sendable {
 
     /// The result of a connection.
     struct Outcome: Sendable {
-        /// What the handshake found; `nil` where it did not succeed.
+        /// The result of the handshake; `nil` if it failed.
         var handshake: Handshake?
-        /// What ended the connection before this side did.
+        /// The error that ended the connection early.
         var failure: (any Error)?
         /// Whether the service closed the connection.
         var isClosed = false
-        /// How many bytes the service sent unasked.
+        /// The number of bytes that the service sent without a request.
         var byteCount = 0
-        /// The first bytes of that.
+        /// The first of these bytes.
         var firstBytes: [UInt8] = []
 
-        /// How long the head of a frame of HTTP/2 is, in bytes.
+        /// The length of an HTTP/2 frame header, in bytes.
         static let frameHeadByteCount = 9
 
-        /// Whether the service speaks HTTP/2, which a server begins with a frame of settings (RFC 9113, 3.4 and 6.5).
+        /// Whether the service speaks HTTP/2; a server starts with a SETTINGS frame (RFC 9113, 3.4 and 6.5).
         var isHTTP2: Bool {
             let head = self.firstBytes
             return head.count == Self.frameHeadByteCount && head[0] == 0 && head[3] == 4
@@ -40,7 +40,7 @@ struct ConnectionProbe: Sendable {
         }
     }
 
-    /// What a handshake found.
+    /// The result of a handshake.
     struct Handshake: Sendable {
         var version: TLSVersion?
         var cipher: String
@@ -49,8 +49,8 @@ struct ConnectionProbe: Sendable {
         var hasCertificateRequest: Bool
     }
 
-    /// How long a service may take after the handshake to refuse the client's certificate, as in TLS 1.3, or to close
-    /// the connection without an alert, as Apple's gateway did.
+    /// How long to wait after the handshake: with TLS 1.3, a service rejects a client certificate then, and Apple's
+    /// gateway closed the connection without an alert.
     private static let refusalDurationMax = TimeAmount.seconds(2)
 
     /// Connects, and reports the result in findings.
@@ -92,14 +92,14 @@ struct ConnectionProbe: Sendable {
     }
 }
 
-/// The last handler of a probe's channel: waits for the handshake, and a moment for what the service sends after it.
+/// The last handler of the channel: waits for the handshake, and briefly for what the service sends after it.
 private final class ProbeHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private var outcome = ConnectionProbe.Outcome()
     private var ended: EventLoopPromise<ConnectionProbe.Outcome>?
     private let patience: TimeAmount
-    /// The TLS below, once the channel has it.
+    /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
 
     init(_ ended: EventLoopPromise<ConnectionProbe.Outcome>, patience: TimeAmount) {
@@ -176,7 +176,7 @@ extension ConnectionProbe {
         return [self.finding(.ok, .good, self.text(of: handshake, outcome, now: now))]
     }
 
-    /// What is odd about what a service did after the handshake.
+    /// Findings about unusual behavior of a service after the handshake.
     private func findings(after handshake: Handshake, _ outcome: Outcome) -> [CertificateFinding] {
         var findings: [CertificateFinding] = []
         let isIdentityUnseen = self.tls.identity != nil && !handshake.hasCertificateRequest
@@ -188,8 +188,8 @@ extension ConnectionProbe {
         guard !outcome.isHTTP2 else { return findings }
         if outcome.byteCount > 0 {
             let text =
-                "the server sent \(outcome.byteCount.counted("byte")) unasked; if this is a feedback service, that "
-                + "part of its list is lost"
+                "the server sent \(outcome.byteCount.counted("byte")) without a request; if this is a feedback "
+                + "service, that part of its list is lost"
             findings.append(self.finding(.warning, .connection, text))
         } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
             findings.append(self.closing(isOrderly: outcome.failure == nil))
@@ -197,9 +197,9 @@ extension ConnectionProbe {
         return findings
     }
 
-    /// What a service means that closes right after the handshake.
+    /// Explains why a service closes right after the handshake.
     ///
-    /// - Parameter isOrderly: whether it said so, by close_notify.
+    /// - Parameter isOrderly: whether it sent close_notify.
     /// - Returns: the finding.
     private func closing(isOrderly: Bool) -> CertificateFinding {
         let start = "the handshake succeeded, and then the server closed the connection without an alert; "
@@ -218,7 +218,7 @@ extension ConnectionProbe {
         return self.finding(.warning, .clientCertificate, text)
     }
 
-    /// That the certificate of the server ends soon; `nil` where it does not.
+    /// The finding that the server's certificate expires soon; `nil` if it does not.
     private func expiry(_ handshake: Handshake, now: Int64, warningDayCount: Int64) -> CertificateFinding? {
         guard let certificate = handshake.certificate else { return nil }
         let count = certificate.dayCountLeft(at: now)
@@ -230,7 +230,7 @@ extension ConnectionProbe {
         return self.finding(.warning, .expiresSoon, text)
     }
 
-    /// What is good about a connection.
+    /// Describes a connection without problems.
     private func text(of handshake: Handshake, _ outcome: Outcome, now: Int64) -> String {
         let version = handshake.version.map { "\($0)" } ?? "TLS"
         var text = "\(version), \(handshake.cipher)"

@@ -4,15 +4,15 @@ public import ArgumentParser
 public import TestCertificates
 
 extension TestIdentity.PKCS12Form: ExpressibleByArgument {
-    /// The forms that are written, by what options call them.
+    /// The names of the formats that can be written.
     private static let named = ["legacy": Self.tripleDES, "modern": .aes256]
 
-    /// Takes what an option calls a form.
+    /// Parses the name of a format.
     public init?(argument: String) {
         guard let form = Self.named[argument] else { return nil }
         self = form
     }
 
-    /// What options call the forms that are written.
+    /// The names of all formats that can be written.
     public static var allValueStrings: [String] { self.named.keys.sorted() }
 }

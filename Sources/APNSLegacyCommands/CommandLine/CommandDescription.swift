@@ -3,9 +3,9 @@
 import ArgumentParser
 import FoundationEssentials
 
-/// What the program knows of a command: its subcommands and options, as the argument parser describes them.
+/// A command with its subcommands and options, as the argument parser describes them.
 ///
-/// Help, suggestions for misspelled words and the scripts for shells all come from this one description.
+/// Help, suggestions for misspelled words and shell completion scripts all use this description.
 struct CommandDescription: Decodable, Sendable {
     /// The name of the command, such as `apply`.
     let commandName: String
@@ -54,16 +54,16 @@ struct CommandDescription: Decodable, Sendable {
             let directory: Nothing?
         }
 
-        /// Its names as they are typed, the short ones first; none for an operand.
+        /// Its names as typed, the short ones first; empty for an operand.
         var spellings: [String] { (self.names ?? []).map(\.text).sorted { $0.count < $1.count } }
 
-        /// The values that it accepts, if they are a set.
+        /// The accepted values, if they are a fixed set.
         var values: [String]? { self.allValues ?? self.completionKind?.list?.values }
 
-        /// Whether it takes a file.
+        /// Whether its value is a file.
         var isFile: Bool { self.completionKind?.file != nil }
 
-        /// Whether it takes a folder.
+        /// Whether its value is a folder.
         var isFolder: Bool { self.completionKind?.directory != nil }
     }
 
@@ -73,23 +73,23 @@ struct CommandDescription: Decodable, Sendable {
 
     /// The description of the whole program.
     ///
-    /// - Throws: `DecodingError`, if the argument parser describes commands in another way.
+    /// - Throws: `DecodingError` if the argument parser uses another format.
     static func program() throws -> CommandDescription {
         try JSONDecoder().decode(Tool.self, from: Data(ApnsLegacyCommand._dumpHelp().utf8)).command
     }
 
-    /// The subcommands that people may use.
+    /// The subcommands that are shown.
     var commands: [CommandDescription] {
         (self.subcommands ?? []).filter { $0.shouldDisplay != false && $0.commandName != "help" }
     }
 
-    /// The options and operands that people may use, in the order of their declaration.
+    /// The options and operands that are shown, in the order of their declaration.
     var options: [Argument] { (self.arguments ?? []).filter(\.shouldDisplay) }
 
-    /// The option or flag of a name, such as `--quiet`.
+    /// The option or flag with a name, such as `--quiet`.
     func option(_ spelling: String) -> Argument? { self.options.first { $0.spellings.contains(spelling) } }
 
-    /// All commands below this one, each with the words that name it.
+    /// All commands below this one, each with its full name.
     func all(_ words: [String] = []) -> [(words: [String], command: CommandDescription)] {
         self.commands.flatMap { command in
             let inner = words + [command.commandName]

@@ -3,14 +3,14 @@
 import APNSPayload
 import NIOConcurrencyHelpers
 
-/// What a command did, for the JSON object at the end of its output.
+/// The result of a command, for the JSON object at the end of its output.
 package final class CommandSummary: Sendable {
     private let members = NIOLockedValueBox<[(name: String, json: String)]>([])
 
-    /// Makes a summary without counts.
+    /// Creates a summary without counts.
     package init() {}
 
-    /// Sets a member to a value in JSON.
+    /// Sets a member to a JSON value.
     func set(_ name: String, json: String) {
         self.members.withLockedValue { members in
             members.removeAll { $0.name == name }
@@ -37,10 +37,10 @@ package final class CommandSummary: Sendable {
         }
     }
 
-    /// Sets the members of an object in JSON, such as `{"accepted":1}`.
+    /// Adds the members of a JSON object, such as `{"accepted":1}`.
     func set(object: String) { self.set("", json: String(object.dropFirst().dropLast())) }
 
-    /// The whole object, in one line.
+    /// The whole object as one line.
     func json(command: String, _ status: ExitStatus) -> String {
         let fixed = "\"command\":\(JSONWriter.quoted(command)),\"exitCode\":\(status.rawValue)"
         let rest = self.members.withLockedValue { $0 }.map { member in

@@ -2,7 +2,7 @@
 
 import Logging
 
-/// Writes what the libraries log as lines of JSON, like the messages of the command.
+/// Writes the log messages of libraries as lines of JSON, like the messages of the command.
 struct ConsoleLogHandler: LogHandler {
     var logLevel = Logger.Level.info
     var metadata: Logger.Metadata = [:]
@@ -19,7 +19,7 @@ struct ConsoleLogHandler: LogHandler {
         var message = ConsoleMessage("\(event.message)", .init(rawValue: event.level.rawValue) ?? .info)
         let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
         message.fields = all.sorted { $0.key < $1.key }.map { key, value in
-            // A field of the message itself never has a period.
+            // The message's own fields never contain a period.
             (key.contains(".") ? key : "push." + key, "\(value)")
         }
         self.console.say(message)

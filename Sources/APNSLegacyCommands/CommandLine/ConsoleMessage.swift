@@ -5,9 +5,9 @@ import APNSWire
 import Glibc
 import NIOCore
 
-/// A message for people or programs: what happened, how bad it is, and where.
+/// A message with its level and place, as text or as JSON.
 package struct ConsoleMessage: Sendable, Equatable {
-    /// How bad it is.
+    /// The severity of a message.
     package enum Level: String, Sendable, CaseIterable {
         case trace
         case debug
@@ -25,10 +25,10 @@ package struct ConsoleMessage: Sendable, Equatable {
     package var column: Int?
     package var host: String?
     package var port: Int?
-    /// Further fields by their names, which have a period, such as `push.connection.id`.
+    /// Additional fields, whose names contain a period, such as `push.connection.id`.
     package var fields: [(name: String, value: String)] = []
 
-    /// How messages name a host and a port.
+    /// The format of a host and port in messages.
     private static var address: Regex<(Substring, Substring?, Substring?, Substring)> {
         #/
         \b (?: to | on | at | gateway | service | server | proxy ) \x20
@@ -37,7 +37,7 @@ package struct ConsoleMessage: Sendable, Equatable {
         /#
     }
 
-    /// Makes a message; the place is read from the text where it is not given.
+    /// Creates a message; the place is read from the text unless given.
     package init(_ text: String, _ level: Level = .info) {
         self.level = level
         self.text = text
@@ -55,24 +55,31 @@ package struct ConsoleMessage: Sendable, Equatable {
         }
     }
 
-    /// Whether a text is a host, and not a part of a time or of another number.
+    /// Whether a text is a host, and not part of a time or another number.
     private static func isHost(_ text: String, isInBrackets: Bool) -> Bool {
         if !isInBrackets, text.contains(where: \.isLetter) { return true }
         return (try? SocketAddress(ipAddress: text, port: 0)) != nil
     }
 
-    /// What begins a line about something that went wrong, but is not an error.
+    /// The prefixes of lines that are warnings.
     private static let warningBeginnings = ["Retrying: ", "Stopped at once", "Stopped early"]
 
-    /// Reads a line that is meant for people: what begins with the name of the command is an error.
+    /// The text of a line that reports an error, without the name of the command; `nil` for other lines.
+    static func errorText(of line: String, command: String) -> String? {
+        for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
+            return String(line.dropFirst(prefix.count))
+        }
+        return nil
+    }
+
+    /// Reads a line of text; a line that starts with the name of the command is an error.
     ///
     /// - Parameters:
     ///   - line: the line.
     ///   - command: the words of the command.
     package init(line: String, command: String) {
-        for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
-            let rest = String(line.dropFirst(prefix.count))
-            self = Self(line: rest, command: "-")
+        if let text = Self.errorText(of: line, command: command) {
+            self = Self(line: text, command: "-")
             if self.level == .info { self.level = .error }
             return
         }
@@ -93,7 +100,7 @@ package struct ConsoleMessage: Sendable, Equatable {
             && left.fields.map(\.value) == right.fields.map(\.value)
     }
 
-    /// The longest text in a line of JSON, in characters; what others send may be part of it.
+    /// The longest text in a line of JSON, in characters; it may contain data from others.
     private static let characterCountMax = 16_384
 
     /// The message as one JSON object, without a line break.

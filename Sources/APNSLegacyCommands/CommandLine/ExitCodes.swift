@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension ExitStatus {
-    /// What the exit code means, for each command.
+    /// The general meaning of the exit code.
     package var meaning: String {
         switch self {
         case .success: "success"
         case .someRefused: "some notifications, payloads or lines were rejected, invalid or left out"
-        case .checkFailed: "a check found something that fails"
+        case .checkFailed: "a check found a problem"
         case .usage: "the command line is wrong"
         case .dataError: "the input, the journal or a database is damaged or has the wrong format"
         case .noInput: "an input file does not exist or cannot be read"
@@ -18,11 +18,11 @@ extension ExitStatus {
         case .tryAgain: "not finished, or another process holds a file (run the command again)"
         case .notPermitted: "TLS failed or the certificate is not permitted"
         case .configuration: "a certificate, a key or the configuration is not usable"
-        case .brake: "more rows than --max-fraction would be deleted (nothing was changed)"
+        case .limitExceeded: "more rows than --max-fraction would be deleted (nothing was changed)"
         }
     }
 
-    /// Whether the same command may succeed later, without a change.
+    /// Whether the same command may succeed later without a change.
     package var isTemporary: Bool {
         switch self {
         case .unavailable, .systemError, .ioError, .tryAgain: true
@@ -31,14 +31,14 @@ extension ExitStatus {
     }
 
     /// The exit codes that every command has.
-    private static let common: [ExitStatus] = [.usage, .software, .systemError]
+    private static let common: [ExitStatus] = [.usage, .software, .systemError, .ioError]
 
-    /// The paragraph of a command's description with its exit codes.
+    /// The paragraph with the exit codes in the description of a command.
     ///
     /// - Parameters:
-    ///   - own: what codes mean for this command in particular.
-    ///   - others: further codes of this command, with their common meaning.
-    /// - Returns: the paragraph, which `Scripts/manual` reads, too.
+    ///   - own: the meaning of exit codes for this command in particular.
+    ///   - others: other exit codes of this command, with their general meaning.
+    /// - Returns: the paragraph, which `Scripts/manual` also reads.
     static func list(_ own: KeyValuePairs<ExitStatus, String>, _ others: ExitStatus...) -> String {
         var meanings: [ExitStatus: String] = [:]
         for status in Self.common + others { meanings[status] = status.meaning }

@@ -2,18 +2,18 @@
 
 import ArgumentParser
 
-/// The help of a command: what it does, examples, its options by group, and details.
+/// The help of a command: summary, examples, options by group, and details.
 struct HelpText {
     private let command: CommandDescription
     private let words: [String]
 
-    /// The width of a terminal that everybody has.
+    /// The width that every terminal has.
     static let columnCount = 80
 
-    /// Where the descriptions of options begin.
+    /// The column where the descriptions of options start.
     private static let descriptionColumn = 26
 
-    /// What begins a paragraph of examples.
+    /// The start of a paragraph of examples.
     private static let examples = "Examples:"
 
     /// - Parameters:
@@ -95,21 +95,24 @@ struct HelpText {
                 groups.append((title, [option]))
             }
         }
-        // What every command has comes last.
+        // Groups that every command has come last.
         let last = ["Output", "Other"]
         let ordered =
-            groups.filter { !last.contains($0.title) }
+            groups.filter { $0.title == Self.arguments }
+            + groups.filter { !([Self.arguments] + last).contains($0.title) }
             + last.flatMap { title in groups.filter { $0.title == title } }
         return ordered.map { group in
             ([group.title + ":"] + group.options.map(self.line)).joined(separator: "\n")
         }
     }
 
+    private static let arguments = "Arguments"
+
     private static func title(of option: CommandDescription.Argument) -> String {
         switch option.spellings.last {
         case "--help", "--version": "Other"
         case "--quiet", "--verbose": "Output"
-        default: option.kind == .positional ? "Arguments" : option.sectionTitle ?? "Options"
+        default: option.kind == .positional ? Self.arguments : option.sectionTitle ?? "Options"
         }
     }
 
@@ -124,12 +127,12 @@ struct HelpText {
         return self.entry(label, Self.description(of: option), column: Self.descriptionColumn)
     }
 
-    /// What an option is for, with the values it accepts and its default.
+    /// The description of an option, with its accepted values and its default.
     static func description(of option: CommandDescription.Argument) -> String {
         var text = option.abstract ?? ""
         var remarks: [String] = []
         if let values = option.values { remarks.append(values.joined(separator: ", ")) }
-        // A default that depends on something is at the end of the text.
+        // A default that depends on something else is at the end of the text.
         if let range = text.firstRange(of: " (default: "), text.hasSuffix(")") {
             remarks.append("default: \(text[range.upperBound...].dropLast())")
             text = String(text[..<range.lowerBound])
@@ -141,10 +144,10 @@ struct HelpText {
 
     // MARK: Exit codes
 
-    /// What begins the paragraph of exit codes.
+    /// The start of the paragraph of exit codes.
     private static let exitCodes = "Exit codes: "
 
-    /// A line for each exit code.
+    /// The exit codes, one on each line.
     private func exitCodeBlock(_ paragraph: String) -> String {
         let codes = paragraph.dropFirst(Self.exitCodes.count).dropLast().split(separator: /; (?=[0-9])/)
         let lines = codes.map { code in
@@ -168,19 +171,19 @@ struct HelpText {
         return label + "\n" + self.wrapped(text, indent: column)
     }
 
-    /// A text in lines of ``columnCount`` columns at most.
+    /// Wraps a text to ``columnCount`` columns.
     ///
     /// - Parameters:
-    ///   - text: the text; white space at its beginning stays.
-    ///   - indent: how far lines are indented.
-    ///   - first: the same of the first line; by default as the others.
+    ///   - text: the text; white space at its start is kept.
+    ///   - indent: the indentation of the lines.
+    ///   - first: the indentation of the first line, if it differs.
     /// - Returns: the lines.
     private func wrapped(_ text: String, indent: Int, first: Int? = nil) -> String {
         let margin = String(repeating: " ", count: indent)
         var lines: [String] = []
         var line = String(repeating: " ", count: first ?? indent)
         var isEmpty = true
-        // What precedes the first word is part of it, so that a label stays at its place.
+        // Leading spaces stay with the first word, which keeps a label in its column.
         let lead = text.prefix { $0 == " " }
         for (index, word) in text.dropFirst(lead.count).split(separator: " ", omittingEmptySubsequences: false)
             .enumerated()
@@ -199,6 +202,6 @@ struct HelpText {
 }
 
 extension String {
-    /// The text without white space at its end.
+    /// The text without trailing spaces.
     fileprivate var trimmed: String { String(self.reversed().drop { $0 == " " }.reversed()) }
 }

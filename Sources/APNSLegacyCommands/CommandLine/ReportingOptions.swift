@@ -2,7 +2,7 @@
 
 import ArgumentParser
 
-/// What every command writes for programs.
+/// The machine-readable output of every command.
 package struct ReportingOptions: ParsableArguments, Sendable {
     @Option(help: .value("format", "Print a summary as text, or as one JSON object in the last line of output."))
     package var summary = ReportForm.text
@@ -13,7 +13,7 @@ package struct ReportingOptions: ParsableArguments, Sendable {
     package init() {}
 }
 
-/// The formats of a summary, and of messages.
+/// The formats of a summary and of messages.
 package enum ReportForm: String, ExpressibleByArgument, CaseIterable, Sendable {
     /// For people.
     case text

@@ -4,18 +4,18 @@ import APNSPayload
 import APNSWire
 import BatchFiles
 
-/// What is wrong with a command line, in one line.
+/// A problem with a command line, in one line.
 struct UsageError: Error, Equatable {
-    /// The words of the command that was meant, such as `purge apply`; empty for the program.
+    /// The name of the intended command, such as `purge apply`; empty for the program.
     var command: String
     /// What is wrong, and what to do.
     var text: String
 
-    /// Finds what is wrong with a command line that the argument parser refused.
+    /// Finds the problem in a command line that the argument parser rejected.
     ///
     /// - Parameters:
     ///   - words: the command line without the name of the program.
-    ///   - message: what the argument parser says.
+    ///   - message: the message of the argument parser.
     ///   - program: the description of the program.
     init(_ words: [String], message: String, _ program: CommandDescription) {
         var scan = CommandLineScan(program)
@@ -25,14 +25,14 @@ struct UsageError: Error, Equatable {
     }
 
     /// - Parameters:
-    ///   - command: the words of the command.
+    ///   - command: the name of the command.
     ///   - text: what is wrong, and what to do.
     init(command: String, text: String) {
         self.command = command
         self.text = text
     }
 
-    /// What the argument parser says, in the words of this program.
+    /// The message of the argument parser, reworded.
     private static func text(of message: String, _ command: String, _ description: CommandDescription) -> String {
         let line = message.split(whereSeparator: \.isNewline).joined(separator: " ")
         if let missing = line.wholeMatch(of: /Missing expected argument '(.+)'/) {
@@ -58,18 +58,18 @@ struct UsageError: Error, Equatable {
     /// The command that shows the help of a command.
     static func help(_ command: String) -> String { "apns-legacy \(command.isEmpty ? "" : command + " ")--help" }
 
-    /// What a value may be.
+    /// The expected form of values.
     private static let expectations = [
         "number": "a number", "bytes": "a number of bytes", "days": "a number of days", "port": "a number",
         "duration": "a number and ms, s, m, h, d or w, such as 30s",
         "age": "a number and s, m, h, d or w, such as 30d",
         "time": "a time such as 2025-01-31T12:00:00Z, an age such as 30d, or now",
-        "token": "hexadecimal or base64",
+        "token": "hexadecimal or base64", "bundle-id": "a bundle identifier such as com.example.app",
         "rate": "a number, a slash and a duration, such as 20/1m", "fraction": "a number from 0 to 1",
     ]
 
-    /// Longer words are cut.
-    private static let wordCharacterCountMax = 64
+    /// Longer words are truncated.
+    fileprivate static let wordCharacterCountMax = 64
 
     /// A word of the command line as errors show it, in quotation marks.
     ///
@@ -87,11 +87,11 @@ struct UsageError: Error, Equatable {
 
     /// The message about an invalid value of an option.
     static func invalid(_ value: String, for name: String, valueName: String?, _ values: [String]?) -> String {
-        // A device token is private, also a misspelled one.
+        // A device token is private, even if it is misspelled.
         let isPrivate = valueName == "token"
         let what = isPrivate ? "invalid value for \(name)" : "invalid value \(Self.quoted(value)) for \(name)"
         if let values {
-            // Of numbers, none is nearer than another.
+            // No number is a likely correction of another.
             let isNumber = value.allSatisfy { $0.isNumber || $0 == "." }
             if !isNumber, let near = NearestName.find(value, in: values) {
                 return "\(what); did you mean \"\(near)\"?"
@@ -105,14 +105,17 @@ struct UsageError: Error, Equatable {
     }
 }
 
-/// Reads a command line word by word, and finds the first that the program does not know.
+/// Reads a command line word by word, and finds the first unknown word.
 struct CommandLineScan {
-    /// The words of the command that the line names.
+    /// The words of the command found so far.
     private(set) var path: [String] = []
-    /// That command.
+    /// The command found so far.
     private(set) var command: CommandDescription
     private let program: CommandDescription
-    /// Further words that stand for a command, such as topics of the help.
+    /// What `apns-legacy help` explains apart from commands.
+    static let helpTopics = ["exit-codes"]
+
+    /// Other words allowed in place of a command, such as help topics.
     private let topics: [String]
 
     init(_ program: CommandDescription, topics: [String] = []) {
@@ -136,7 +139,10 @@ struct CommandLineScan {
                 guard self.command.option(word) == nil else { return nil }
                 guard let name = self.command.defaultSubcommand,
                     let next = self.command.commands.first(where: { $0.commandName == name })
-                else { return self.unknownOption(word) }
+                else {
+                    // Before a command, -v may be an option of that command.
+                    return (words.count == 1 ? self.versionMistake(word) : nil) ?? self.unknownOption(word)
+                }
                 self.enter(next)
             } else {
                 return self.unknownCommand(word)
@@ -150,14 +156,39 @@ struct CommandLineScan {
         self.path.append(command.commandName)
     }
 
+    /// Finds an option whose value behind `=` is empty; the argument parser would use the next word as the value.
+    ///
+    /// - Parameter words: the command line without the name of the program.
+    /// - Returns: the problem; `nil` if there is none.
+    /// - Throws: `DecodingError` if the argument parser uses another format.
+    static func emptyValue(in words: [String]) throws -> UsageError? {
+        let options = words.prefix { $0 != "--" }
+        guard options.contains(where: { $0.wholeMatch(of: /--[a-z0-9\-]+=/) != nil }) else { return nil }
+        var scan = CommandLineScan(try CommandDescription.program())
+        guard let text = scan.problem(in: words) else { return nil }
+        return UsageError(command: scan.path.joined(separator: " "), text: text)
+    }
+
     // MARK: Commands
 
+    /// The message about a word that asks for the version in another way than this program.
+    private func versionMistake(_ word: String) -> String? {
+        guard self.path.isEmpty, ["version", "-v", "-V", "-version"].contains(word) else { return nil }
+        let kind = word.hasPrefix("-") ? "option" : "command"
+        return "unknown \(kind) \(UsageError.quoted(word)); did you mean \"--version\"?"
+    }
+
     private func unknownCommand(_ word: String) -> String {
+        if let mistake = self.versionMistake(word) { return mistake }
         let what = "unknown command \(UsageError.quoted(word))"
-        if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
+        if self.path.isEmpty, self.topics.isEmpty, Self.helpTopics.contains(word) {
+            return "\(what); did you mean \"help \(word)\"?"
+        }
+        let others = self.path.isEmpty && self.topics.isEmpty ? ["help"] : self.topics
+        if let near = NearestName.find(word, in: others + self.command.commands.map(\.commandName)) {
             return "\(what); did you mean \"\(near)\"?"
         }
-        // A command of another one is meant, such as apply without purge before it.
+        // The word is a subcommand of another command, such as apply without purge.
         if let other = self.program.all().first(where: { $0.command.commandName == word }) {
             return "\(what); did you mean \"\(other.words.joined(separator: " "))\"?"
         }
@@ -206,19 +237,24 @@ struct CommandLineScan {
             value = next
             words.removeFirst()
         }
-        guard let value else { return "\(name) needs a value: \(name) <\(option.valueName ?? "value")>" }
+        guard let value, !value.isEmpty || parts.count == 1 else {
+            if let next = words.first, next.wholeMatch(of: /-[0-9.]+/) != nil {
+                return "\(name) is \(next.prefix(UsageError.wordCharacterCountMax)); it must not be negative"
+            }
+            return "\(name) needs a value: \(name) <\(option.valueName ?? "value")>"
+        }
         guard let values = option.values, !values.contains(value) else { return nil }
         return UsageError.invalid(value, for: name, valueName: option.valueName, values)
     }
 
-    /// Whether a word is several short flags in one, such as `-qv`.
+    /// Whether a word combines several short flags, such as `-qv`.
     private func isCluster(_ word: String) -> Bool {
         guard !word.hasPrefix("--") else { return false }
         return word.dropFirst().allSatisfy { self.command.option("-\($0)")?.kind == .flag }
     }
 
     private func unexpected(_ word: String) -> String {
-        // What an option would begin with may have been left out.
+        // The hyphens of an option may be missing.
         if self.command.option("--\(word)") != nil {
             return "unexpected argument \(UsageError.quoted(word)); did you mean \"--\(word)\"?"
         }

@@ -5,12 +5,12 @@ import CNGHTTP2
 import COpenSSL
 import GRDBSQLite
 
-/// What `apns-legacy --version` prints: the program, its commit, and the libraries that it runs with.
+/// The output of `apns-legacy --version`: the program, its commit, and its libraries.
 struct VersionText {
     /// The commit that the program was built from.
     let commit: String
 
-    /// One line each.
+    /// The text, with one item on each line.
     var text: String {
         let lines = [
             "apns-legacy \(ApnsLegacyCommand.configuration.version)", "commit \(self.commit)",

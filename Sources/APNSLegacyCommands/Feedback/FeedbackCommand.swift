@@ -32,7 +32,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
                     .dataError: "an incomplete or invalid entry, or a damaged file (it is kept in the spool)",
                     .noInput: "a folder cannot be read",
                     .unavailable: "the service cannot be reached, or sends nothing and stays open",
-                    .tryAgain: "another run is reading, or the list is not read to its end (run the command again)",
+                    .tryAgain: "another run is reading, or the list was not read completely (run the command again)",
                 ],
                 .cannotCreate, .ioError, .notPermitted, .configuration
             ))
@@ -57,17 +57,17 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     @Option(
         help: .value(
             "duration",
-            "End a list after this silence, if the service stays open behind it. (default: 5s)"
+            "End a list after this silence, if the service keeps the connection open. (default: 5s)"
         )
     )
     var silence: DurationArgument?
 
     static let silenceDefault = DurationArgument(seconds: 5)
 
-    @Flag(help: "Accept a list that ends without TLS close_notify behind a whole entry.")
+    @Flag(help: "Accept a list that ends without TLS close_notify after a complete entry.")
     var withoutCloseNotify = false
 
-    @Option(help: .value("bytes", "The most bytes to read of one list; the rest is left for the next run."))
+    @Option(help: .value("bytes", "The maximum number of bytes to read of one list; the next run reads the rest."))
     var maxBytes = FeedbackConfiguration.byteCountMaxDefault
 
     @Option(
@@ -94,12 +94,12 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
-    /// Checks what can be checked before anything is read.
+    /// Checks the options before any file is read.
     ///
-    /// - Throws: a sentence for people.
+    /// - Throws: `ValidationError`.
     public func validate() throws {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline must be above 0")
@@ -141,7 +141,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
         }
     }
 
-    /// Adds what one list brought.
+    /// Adds the result of one list.
     private static func count(_ outcome: FeedbackOutcome, _ change: PurgeChange, in summary: CommandSummary) {
         summary.add("lists", 1)
         summary.add("tokens", outcome.tupleCount + outcome.replayedTupleCount)

@@ -9,7 +9,7 @@ import OpenSSLTLS
 import SystemPackage
 import TokenStore
 
-/// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
+/// The feedback service and the client certificates; like the options of `send`, but for several certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     @Option(help: .value("name", "Connect to this host name or address; the service's certificate must name it."))
     var host: String?
@@ -76,6 +76,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         guard self.key.isEmpty || self.key.count == self.certificate.count else {
             throw ValidationError("--key must be repeated as often as --certificate, or not used")
         }
+        try TopicCheck.check(self.topic)
         guard self.topic == nil || self.certificate.count == 1 else {
             throw ValidationError("--topic works with one --certificate only")
         }
@@ -86,10 +87,11 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         }
     }
 
-    /// The files of the certificates, with their keys.
+    /// The files of the certificates and their keys.
     func files() throws -> [(certificate: String, key: String?)] {
         try HostCheck.checkText(self.host)
-        // A proxy resolves the name by itself.
+        if let trust = self.trust { try IdentityFiles.checkTrust(trust) }
+        // The proxy resolves the name.
         if let host = self.host, self.connection.proxy == nil {
             try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)
         }
@@ -114,7 +116,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         return Self.paired(names).map { (folder + "/" + $0, $1.map { folder + "/" + $0 }) }
     }
 
-    /// The files of certificates among these, in order, with the files of their keys.
+    /// The certificate files among these names, in order, each with its key file.
     private static func paired(_ names: Set<String>) -> [(certificate: String, key: String?)] {
         func key(of name: String) -> String? {
             guard name.hasSuffix(".pem") else { return nil }
@@ -125,7 +127,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         return names.subtracting(keys).sorted().map { ($0, key(of: $0)) }
     }
 
-    /// How a certificate's list is read.
+    /// The configuration for reading the list of a certificate.
     func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
         let identity = try IdentityFiles(
             certificate: certificate,
@@ -146,7 +148,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         return configuration
     }
 
-    /// Whose list is read.
+    /// The scope of the list.
     private func scope(_ identity: TLSIdentity, of path: String) throws -> TokenScope {
         do throws(FeedbackError) {
             return try TokenScope(of: identity.certificate, topic: self.topic, environment: self.environment)

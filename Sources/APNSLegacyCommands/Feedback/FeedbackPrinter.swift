@@ -5,9 +5,9 @@ import BatchFiles
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// Prints what was read to standard output.
+/// Prints dead tokens to standard output.
 final class FeedbackPrinter: Sendable {
-    /// How it prints; SQL is for lists that are whole.
+    /// The output formats; SQL can only be written for complete lists.
     enum Format: String, ExpressibleByArgument, CaseIterable {
         case text
         case csv
@@ -22,7 +22,7 @@ final class FeedbackPrinter: Sendable {
         }
     }
 
-    /// So much is gathered before it is written, in bytes.
+    /// The number of bytes that are written at a time.
     private static let blockByteCount = 65_536
 
     private let export: NIOLockedValueBox<PurgeExport>
@@ -46,7 +46,7 @@ final class FeedbackPrinter: Sendable {
     func flush() throws { try self.export.withLockedValue { try self.write(&$0) } }
 
     private func write(_ export: inout PurgeExport) throws {
-        // What could not be written comes again, from the spool.
+        // If writing fails, the spool delivers these tokens again.
         defer { export.removeAll() }
         try self.console.create("-").append(export.bytes.span)
     }

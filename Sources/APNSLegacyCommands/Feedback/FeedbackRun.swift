@@ -20,7 +20,7 @@ struct FeedbackRun {
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onOutcome: is given the outcome of each drain.
+    ///   - onOutcome: called with the outcome of each drain.
     init(
         _ command: FeedbackCommand,
         _ environment: CommandEnvironment,
@@ -54,7 +54,7 @@ struct FeedbackRun {
                 configurations.append(configuration)
             } catch {
                 let failure = CommandFailure(error)
-                // The error of a file that cannot be read has its name already.
+                // The error of an unreadable file already contains its name.
                 let name = failure.description.contains(certificate) ? "" : "\(certificate): "
                 self.console.say("apns-legacy feedback: \(name)\(failure)")
                 worst = worst.worse(failure.status)
@@ -62,7 +62,7 @@ struct FeedbackRun {
         }
         guard !configurations.isEmpty else { return worst }
         let list = try PurgeList(path: self.command.purgeList)
-        // Closed here, so that one file is left although other tasks may hold the object a moment longer.
+        // Closed here to leave a single file, although other tasks may keep the object a moment longer.
         defer { list.close() }
         let spool = self.command.spool ?? self.command.purgeList + ".spool"
         let clients = try configurations.map { try FeedbackClient($0, spool: spool, logger: self.logger) }
@@ -81,7 +81,7 @@ struct FeedbackRun {
             }
         defer { display?.end() }
         let status = try await self.poll(clients, sink)
-        // A header without entries is written too.
+        // A header is written even without entries.
         try printer?.flush()
         return worst.worse(status)
     }
@@ -96,15 +96,15 @@ struct FeedbackRun {
             if outcome.failure == nil {
                 do { try await sink.finish(outcome.scope) } catch { outcome.failure = .notTaken(underlying: error) }
             }
-            // There is one drain at a time, so all of the change is its own.
+            // Drains run one at a time, so the whole change is from this one.
             let change = sink.takeChange()
             self.onOutcome(outcome, change)
-            self.report(outcome, change)
+            self.report(outcome, change, clients.first { $0.scope == outcome.scope }?.configuration.tls)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
-            // A daemon that is stopped has no drain to report an exit code for.
+            // A daemon that is stopped has no drain whose exit code it could report.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
-        // Before anything is read: an earlier signal would end the process without a summary.
+        // Set up before anything is read: an earlier signal would end the process without a summary.
         let signals = await self.environment.signals([.sigint, .sigterm])
         try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
@@ -126,7 +126,7 @@ struct FeedbackRun {
                 }
                 return false
             }
-            // The second signal also ends the drain in progress.
+            // A second signal also ends the current drain.
             while let isOver = try await group.next(), !isOver {}
             group.cancelAll()
         }
@@ -135,9 +135,9 @@ struct FeedbackRun {
 
     private var silence: Duration { (self.command.silence ?? FeedbackCommand.silenceDefault).duration }
 
-    /// Whether this may not be a feedback service.
+    /// Whether the host may not be a feedback service.
     ///
-    /// It sent nothing and did not close, and `--silence` does not expect that.
+    /// It sent nothing and did not close the connection, and `--silence` does not expect that.
     private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
         guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
         return ending.cause == .silence && ending.byteCount == 0
@@ -145,11 +145,11 @@ struct FeedbackRun {
 
     // MARK: Reporting
 
-    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
+    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {
         let name = "\(outcome.scope)"
         for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
-            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure, tls))")
         }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port
@@ -165,7 +165,7 @@ struct FeedbackRun {
         self.console.say("\(name): \(FeedbackRun.summary(outcome, change))")
     }
 
-    /// What was read, and what changed in the list, in one line.
+    /// The tokens read and the changes to the list, in one line.
     static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
         let total = outcome.tupleCount + outcome.replayedTupleCount
         var parts = [total.counted("dead token")]

@@ -48,9 +48,20 @@ enum ProviderFile: CaseIterable {
     }
 }
 
-/// The language of an old provider, which decides the format of its certificate and the next steps.
+/// The language of an old provider, which determines the format of its certificate and the next steps.
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     case php, java, ruby, python, node, go, dotnet, c, other
+
+    /// Creates a family from its name, or another usual name of the language.
+    init?(argument: String) {
+        let others: [String: Self] = [
+            "javascript": .node, "js": .node, "nodejs": .node, "typescript": .node, "golang": .go, "csharp": .dotnet,
+            "c#": .dotnet, ".net": .dotnet, "kotlin": .java, "scala": .java, "rails": .ruby, "c++": .c, "perl": .other,
+        ]
+        let name = argument.lowercased()
+        guard let family = Self(rawValue: name) ?? others[name] else { return nil }
+        self = family
+    }
 
     /// The files that it reads its certificate from.
     var files: [ProviderFile] {
@@ -64,7 +75,7 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// Whether many of its clients never read an error response, and lose what they write after a rejection.
+    /// Whether many clients in this language ignore error responses, and lose what they write after a rejection.
     var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
 
     /// Two steps for a newcomer: how to trust the gateway, and where the certificate goes.

@@ -4,7 +4,7 @@ import ArgumentParser
 import FoundationEssentials
 import GatewayService
 
-/// `apns-legacy gateway check`: finds what is wrong with a configuration and the files that it names.
+/// `apns-legacy gateway check`: finds problems in a configuration and the files that it names.
 struct GatewayCheckCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",

@@ -3,7 +3,7 @@
 public import ArgumentParser
 import GatewayService
 
-/// `apns-legacy gateway`: what can be done with a gateway from the binary protocol to HTTP/2.
+/// `apns-legacy gateway`: the commands for a gateway from the binary protocol to HTTP/2.
 public struct GatewayCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
@@ -24,26 +24,26 @@ public struct GatewayCommand: ParsableCommand {
         defaultSubcommand: GatewayRunCommand.self
     )
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 }
 
-/// A part of `apns-legacy gateway`.
+/// A subcommand of `apns-legacy gateway`.
 protocol GatewaySubcommand: ConsoleCommand {}
 
 extension GatewaySubcommand {
     package static var words: String { "gateway \(Self.configuration.commandName ?? "")" }
 }
 
-/// The configuration of a gateway; the same for its commands.
+/// The configuration file; the same for all commands.
 struct GatewayFileOptions: ParsableArguments, Sendable {
     @Option(help: .value("file", "The configuration, a YAML file."), completion: .file(extensions: ["yaml", "yml"]))
     var config: String
 
-    /// Its folder with a slash at the end; nothing for the working directory.
+    /// Its folder with a trailing slash; empty for the working directory.
     var folder: String { self.config.lastIndex(of: "/").map { String(self.config[...$0]) } ?? "" }
 
-    /// Reads it, and what it names.
+    /// Reads the configuration and the files that it names.
     func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {
         try ResolvedConfiguration(contentsOf: self.config, environment: environment.variables)
     }

@@ -152,7 +152,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         return findings.isEmpty ? .success : .configuration
     }
 
-    /// Problems of the credentials that the service will never accept.
+    /// Problems of the credentials that the service would never accept.
     private func upstreamProblems(_ setup: GatewaySetup, now: Int64) -> [String] {
         guard case .certificate(let bytes, let key, let passphrase) = setup.credentials,
             let identity = try? TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { .init(bytes: $0) })
@@ -295,7 +295,7 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     // MARK: Credentials
 
-    /// - Returns: the credentials for Apple's service, and the certificate if they are one.
+    /// - Returns: the credentials for Apple's service, and the certificate if they include one.
     private func credentials(
         _ asker: SetupQuestions,
         _ missing: inout [String]
@@ -396,7 +396,7 @@ struct GatewayInitCommand: GatewaySubcommand {
     }
 }
 
-/// Asks for values that no option gives.
+/// Asks for values that are not given as options.
 private struct SetupQuestions {
     private let console: Console
 

@@ -7,7 +7,7 @@ import Logging
 import NIOCore
 import UnixSignals
 
-/// `apns-legacy gateway run`: takes notifications of the binary protocol and delivers them over HTTP/2.
+/// `apns-legacy gateway run`: accepts notifications in the binary protocol and delivers them over HTTP/2.
 struct GatewayRunCommand: GatewaySubcommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
@@ -70,8 +70,9 @@ struct GatewayRunCommand: GatewaySubcommand {
             let watchdog = Watchdog(manager) { gateway.isDelivering }
             let unsettledCount = try await watchdog.whileRunning {
                 try await gateway.run(requests: requests) { change in
-                    if case .ready(let addresses) = change { console.print(Self.ports(addresses)) }
-                    status.tell(change)
+                    // A service needs no reader of its output.
+                    if case .ready(let addresses) = change { try? console.write(Self.ports(addresses) + "\n") }
+                    status.report(change)
                 }
             }
             result = .success(unsettledCount)
@@ -84,7 +85,7 @@ struct GatewayRunCommand: GatewaySubcommand {
         return unsettledCount
     }
 
-    /// The ports, for scripts that let the gateway choose them.
+    /// The ports, for scripts that let the system choose them.
     private static func ports(_ addresses: Gateway.Addresses) -> String {
         let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
         return "gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)"

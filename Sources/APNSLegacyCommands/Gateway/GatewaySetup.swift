@@ -28,7 +28,7 @@ struct GatewaySetup {
     /// The printed next steps.
     static let stepsName = "NEXT-STEPS.txt"
 
-    /// Where the package puts the configuration, and where its unit may write.
+    /// The configuration folder of the package, which its unit may read.
     static let systemFolder = "/etc/apns-legacy"
     private static let systemStateFolder = "/var/lib/apns-legacy/gateway"
     /// The user and the group that the package's unit runs as.
@@ -63,7 +63,7 @@ struct GatewaySetup {
     private static let day: Int64 = 86_400
     /// The validity of the certificates: long, since replacing them on old machines is hard.
     private static let validity = 3650 * Self.day
-    /// The validity begins earlier, since clocks of other machines may be slow.
+    /// The validity starts in the past, since clocks of other machines may be slow.
     private static let clockDifferenceMax = Self.day
 
     /// Writes all files into the folder.
@@ -71,7 +71,7 @@ struct GatewaySetup {
     /// - Parameters:
     ///   - folder: the locked folder.
     ///   - now: in seconds since 1970.
-    /// - Throws: ``CommandFailure`` if one of them exists; then nothing is changed.
+    /// - Throws: ``CommandFailure`` if one of the files exists; nothing is changed then.
     func write(to folder: AtomicFolder, now: Int64) throws {
         try self.write(try self.files(now: now), to: folder)
     }
@@ -151,11 +151,11 @@ struct GatewaySetup {
     }
 
     private static func certificateName(_ bytes: [UInt8]) -> String {
-        // PKCS#12 begins with a SEQUENCE of ASN.1, PEM with text.
+        // PKCS#12 starts with a SEQUENCE of ASN.1, PEM with text.
         bytes.first == 0x30 ? "upstream.p12" : "upstream.pem"
     }
 
-    /// The names that a provider may connect to.
+    /// The names that providers may connect to.
     private var serverNames: [String] {
         let names =
             [Endpoint.production, .sandbox, .productionFeedback, .sandboxFeedback].map(\.host)
@@ -175,7 +175,7 @@ struct GatewaySetup {
 
     private static var systemGroup: gid_t? { unsafe getgrnam(Self.systemAccount).map { unsafe $0.pointee.gr_gid } }
 
-    /// Creates the folder of the feedback database, as the unit does at start.
+    /// Creates the folder of the feedback database, as the unit does when it starts.
     private static func makeStateFolder() throws {
         guard !FileManager.default.fileExists(atPath: Self.systemStateFolder) else { return }
         do {
@@ -195,7 +195,7 @@ struct GatewaySetup {
 
     /// A quoted YAML string.
     private static func quoted(_ text: String) -> String {
-        // By code points: one character may have several.
+        // Escaped by code point, since one character may have several.
         "\"\(text.unicodeScalars.map { JSONWriter.escaped($0) }.joined())\""
     }
 
@@ -233,9 +233,9 @@ struct GatewaySetup {
             """
     }
 
-    /// The address to listen on, which the line in the provider's hosts file leads to.
+    /// The address to listen on, which is the one in the provider's hosts file.
     private var listenAddress: String {
-        // As Debian has the machine's name, it may be another address of this machine than the first one.
+        // On Debian, the machine's name may resolve to another of its addresses.
         if self.isLocal { return self.address }
         return self.address.contains(":") ? "::" : "0.0.0.0"
     }
@@ -263,7 +263,7 @@ struct GatewaySetup {
         if self.client.ignoresRejections {
             [
                 "# Many clients of this kind never read an error response, and lose what they write after one.",
-                "# With ignore, nothing is lost, but the provider learns of no rejection. If yours reads error",
+                "# With ignore, nothing is lost, but rejections are not reported to the provider. If it reads error",
                 "# responses (rpush, ApnsPHP), set report.", "rejections: ignore",
             ]
         } else {
@@ -287,11 +287,11 @@ struct GatewaySetup {
             ? "systemctl enable --now apns-legacy-gateway" : "apns-legacy gateway --config \(self.configurationPath)"
         let check = "apns-legacy gateway check --config \(self.configurationPath)"
         var here = [
-            // As the gateway's user: root can read more than the gateway.
+            // As the gateway's user, since root can read more than the gateway.
             "Check it, now and after each change:\n  "
                 + (self.isOfSystem ? "runuser -u \(Self.systemAccount) -- " : "") + check,
             "Start it:\n  \(start)",
-            "Send a test, if possible to a device of yours:\n"
+            "Send a test, if possible to your own device:\n"
                 + "  apns-legacy gateway test --config \(self.configurationPath) --token TOKEN",
         ]
         var there: [String] = []

@@ -21,7 +21,7 @@ struct GatewayTestCommand: GatewaySubcommand {
               apns-legacy gateway test --config gateway.yaml
               apns-legacy gateway test --config gateway.yaml --token TOKEN
 
-            Connects like an old provider, with the certificate that gateway init created beside the configuration, \
+            Connects like an old provider, with the certificate that gateway init created next to the configuration, \
             and expects the gateway's certificate to be for Apple's host name and issued by authority.pem there. \
             Without --token, it sends to a token that no device has: if the service refuses that token, everything up \
             to the service works.
@@ -128,7 +128,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        // Another host may be another gateway than the one whose metrics are configured.
+        // Another host may be a gateway other than the one whose metrics are configured.
         let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
         let before = await verdicts?.read()
         async let report = client.report(of: notification)
@@ -189,8 +189,8 @@ struct GatewayTestCommand: GatewaySubcommand {
 
     private func identity(in folder: String) throws -> TLSIdentity {
         if let certificate {
-            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-            return try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+            return try IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
+                .load()
         }
         for form in ProviderFile.allCases where form.isIdentity {
             let path = folder + form.name
@@ -208,19 +208,22 @@ struct GatewayTestCommand: GatewaySubcommand {
         }
         throw CommandFailure(
             .usage,
-            "no provider certificate beside \(self.file.config); name one with --certificate, and --key or "
+            "no provider certificate next to \(self.file.config); name one with --certificate, and --key or "
                 + "--passphrase-file if it needs them"
         )
     }
 
     private func trustFile(in folder: String, _ target: ResolvedConfiguration.TestTarget) throws -> String {
-        if let trust { return trust }
+        if let trust {
+            try IdentityFiles.checkTrust(trust)
+            return trust
+        }
         let own = folder + GatewaySetup.authorityName
         if FileManager.default.fileExists(atPath: own) { return own }
         if let authority = target.authority { return authority }
         throw CommandFailure(
             .usage,
-            "no \(GatewaySetup.authorityName) beside \(self.file.config); name the authority of the gateway's "
+            "no \(GatewaySetup.authorityName) next to \(self.file.config); name the authority of the gateway's "
                 + "certificate with --trust"
         )
     }
@@ -346,8 +349,12 @@ struct GatewayTestFinding {
                     + "providers connect to \(name). Issue a certificate for that name."
             )
         case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .wrongProtocol, .stalled,
-            .tlsVersion, .other:
+        case .wrongProtocol:
+            self.init(
+                .unavailable,
+                "Wrong port: \(connection.detail). Name the gateway's port with --port; usually it is 2195."
+            )
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .stalled, .tlsVersion, .other:
             self.init(.unavailable, "Could not connect: \(connection)")
         default:
             if let refusal {
@@ -359,7 +366,7 @@ struct GatewayTestFinding {
                     .tryAgain,
                     "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error "
                         + "response. Either it cannot reach the service, or the service refuses its credentials. The "
-                        + "reason is in its log."
+                        + "reason is in its log. Check also that the port is for sending, not feedback."
                 )
             }
         }

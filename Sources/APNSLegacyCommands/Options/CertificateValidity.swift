@@ -14,7 +14,7 @@ enum CertificateValidity {
     ///
     /// - Parameters:
     ///   - identity: the certificate with its key.
-    ///   - path: its file.
+    ///   - path: the file of the certificate.
     ///   - allowsExpired: whether an expired one may be used.
     ///   - now: in seconds since 1970.
     /// - Throws: one line with the file, the date and what to do.

@@ -3,11 +3,9 @@
 import APNSProvider
 import APNSWire
 import ArgumentParser
-import Glibc
 import OpenSSLTLS
-import SystemPackage
 
-/// How to connect; the same for every command.
+/// The connection options, which are the same for every command.
 struct ConnectionOptions: ParsableArguments, Sendable {
     @Option(
         help: .value("version", "The oldest TLS version to accept."),
@@ -27,21 +25,18 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 
     private var tlsVersion: TLSVersion { get throws { try TLSVersion(option: self.tlsMin) } }
 
-    /// How to speak TLS; without a file of authorities, with those of the system.
+    /// The TLS configuration; without a file of authorities, it uses those of the system.
     func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
-        if let trust, unsafe access(trust, R_OK) != 0 {
-            let reason = "\(Errno(rawValue: errno))"
-            throw CommandFailure(.configuration, "cannot read --trust \(trust): \(reason); check the path")
-        }
+        if let trust { try IdentityFiles.checkTrust(trust) }
         var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
         configuration.minimumVersion = try self.tlsVersion
         return configuration
     }
 
-    /// The proxy, where one is named.
+    /// The proxy, if one is given.
     var proxyValue: Proxy? { get throws { try self.proxy.map(Self.proxy) } }
 
-    /// The proxy that `--proxy` names.
+    /// Parses the value of `--proxy`.
     private static func proxy(_ text: String) throws -> Proxy {
         let wrong = ValidationError("invalid --proxy; expected http://[user:password@]host:port or socks5://host:port")
         guard let separator = text.firstRange(of: "://"),
@@ -63,7 +58,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
             (1...65535).contains(port), colon > rest.startIndex
         else { throw wrong }
         var host = rest[..<colon]
-        // In a URI, an IPv6 address stands in brackets.
+        // In a URI, an IPv6 address is in brackets.
         if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
         return Proxy(
             kind: kind,
@@ -74,7 +69,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
 }
 
 extension TLSVersion {
-    /// The version that `--tls-min` names.
+    /// Parses the value of `--tls-min`.
     init(option text: String) throws {
         self =
             switch text {
@@ -88,7 +83,7 @@ extension TLSVersion {
 }
 
 extension ArgumentHelp {
-    /// The name of an option's value, and what the option is for.
+    /// The help of an option: the name of its value, and a description.
     static func value(_ name: String, _ abstract: String) -> ArgumentHelp {
         ArgumentHelp(abstract, valueName: name)
     }

@@ -7,7 +7,7 @@ public import ArgumentParser
 import Glibc
 import OpenSSLTLS
 
-/// Where the gateway is and who one is there; the same for every command.
+/// The gateway and the client certificate; the same for every command.
 struct EndpointOptions: ParsableArguments, Sendable {
     @Option(help: .value("name", "Connect to this host name or address; the gateway's certificate must name it."))
     var host: String?
@@ -62,12 +62,12 @@ struct EndpointOptions: ParsableArguments, Sendable {
         let host = self.host ?? self.environment.map { Endpoint.gateway($0).host }
         guard let host else { throw EndpointOptions.nowhere }
         let endpoint = Endpoint(host: host, port: port)
-        // A proxy resolves the name by itself.
+        // The proxy resolves the name.
         if self.connection.proxy == nil { try HostCheck.check(endpoint, .gateway) }
         return endpoint
     }
 
-    /// The service of HTTP/2.
+    /// The HTTP/2 service.
     func pushEndpoint() throws -> Endpoint {
         let port = self.port ?? Endpoint.pushServicePort
         try HostCheck.checkText(self.host)
@@ -83,7 +83,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
         "no gateway given; add --host NAME and --port NUMBER, or --transport http2 --environment production|sandbox"
     )
 
-    /// What decrypts the key, where a file is named for it.
+    /// The passphrase of the key, if a file is given.
     func passphrase() throws -> TLSPassphrase? {
         try IdentityFiles.passphrase(self.passphraseFile)
     }

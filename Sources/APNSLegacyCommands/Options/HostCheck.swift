@@ -13,7 +13,7 @@ enum HostCheck {
         case http2
     }
 
-    /// When Apple shut the binary services down.
+    /// The day on which Apple shut down the binary services.
     private static let shutdownDay = "2021-03-31"
     private static let closedHosts: Set<String> = [
         "gateway.push.apple.com", "gateway.sandbox.push.apple.com", "feedback.push.apple.com",
@@ -23,13 +23,13 @@ enum HostCheck {
         "api.push.apple.com", "api.sandbox.push.apple.com", "api.development.push.apple.com",
     ]
 
-    /// Checks how the host of `--host` is written.
+    /// Checks the spelling of `--host`.
     ///
-    /// - Throws: one line with the right options.
+    /// - Throws: one line that suggests the right options.
     static func checkText(_ host: String?) throws(CommandFailure) {
         guard let host else { return }
         func wrong(_ text: String) -> CommandFailure { CommandFailure(.usage, "--host \(host.printable()) \(text)") }
-        // What is before the last @ may be a password, which is not shown.
+        // The part before the last @ may be a password, which is not shown.
         if let at = host.lastIndex(of: "@") {
             let rest = String(host[host.index(after: at)...].prefix { $0 != "/" })
             let advice = rest.isEmpty ? "give a host name or an IP address" : "use \(Self.options(rest))"
@@ -42,6 +42,9 @@ enum HostCheck {
         if host.isEmpty { throw CommandFailure(.usage, "--host is empty; give a host name or an IP address") }
         if host.first == "[" || host.count(where: { $0 == ":" }) == 1 {
             let options = Self.options(host)
+            if host.last == ":" {
+                throw wrong("ends with a colon, and the port is missing; use \(options) --port NUMBER")
+            }
             throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
         }
         if host.contains("/") || host.contains(where: \.isWhitespace) {
@@ -49,7 +52,7 @@ enum HostCheck {
         }
     }
 
-    /// The options for a host with a port behind it.
+    /// The options for a host that is followed by a port.
     private static func options(_ text: String) -> String {
         var host = text[...]
         var port: Substring?
@@ -64,22 +67,24 @@ enum HostCheck {
         return "--host \(String(host).printable())" + (port.flatMap { Int($0) }.map { " --port \($0)" } ?? "")
     }
 
-    /// Checks a host that is Apple's.
+    /// Checks whether a host is one of Apple's.
     ///
-    /// The names of the binary services that Apple shut down are allowed where they lead to an address of one's own
-    /// network: then a gateway serves them.
+    /// The names of the binary services that Apple shut down are allowed if they resolve to a private address: then
+    /// your own gateway serves them.
     ///
     /// - Parameters:
     ///   - endpoint: where to connect.
-    ///   - purpose: what is expected there.
-    ///   - addresses: the addresses of a host; empty where it has none.
-    /// - Throws: one line with the option to use.
+    ///   - purpose: what the command connects to.
+    ///   - addresses: returns the addresses of a host; empty if it has none.
+    /// - Throws: one line that suggests the right option.
     static func check(
         _ endpoint: Endpoint,
         _ purpose: Purpose,
         addresses: (String) -> [SocketAddress] = Self.addresses
     ) throws(CommandFailure) {
-        let host = endpoint.host.lowercased()
+        let name = endpoint.host.lowercased()
+        // A final period only marks a name as complete.
+        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
         let environment = host.contains("sandbox") || host.contains("development") ? "sandbox" : "production"
         if Self.http2Hosts.contains(host), purpose != .http2 {
             throw CommandFailure(
@@ -107,7 +112,7 @@ enum HostCheck {
         (try? SocketAddress.makeAddressResolvingHost(host, port: 0)).map { [$0] } ?? []
     }
 
-    /// Whether an address is of this machine or of a private network (RFC 1918, RFC 4193, RFC 6598).
+    /// Whether an address belongs to this machine or a private network (RFC 1918, RFC 4193, RFC 6598).
     private static func isOwn(_ address: SocketAddress) -> Bool {
         guard let text = address.ipAddress else { return false }
         if text.contains(":") {

@@ -2,7 +2,7 @@
 
 import OpenSSLTLS
 
-/// The files of a certificate and its key, as the options of a command name them.
+/// The files of a certificate and its key, and the options that name them.
 struct IdentityFiles {
     let certificate: String
     let key: String?
@@ -71,30 +71,48 @@ struct IdentityFiles {
                 return "\(keyOption) is a certificate without a private key; give the private key's file"
             }
         }
-        let keyFile = keyOption ?? certificateOption
-        return switch error {
-        case .passphraseMissing:
-            "\(keyFile) is encrypted; add --passphrase-file FILE, with the passphrase in the file's first line"
-        case .passphraseWrong:
-            "the passphrase in --passphrase-file \(self.passphraseFile ?? "") does not decrypt \(keyFile); give the "
-                + "one that was chosen when the file was exported"
-        case .keyMissing where content == .certificateWithoutPEM && keyOption == nil:
-            "\(certificateOption) is a certificate without its private key; export both together from Keychain Access "
-                + "as .p12, or add --key FILE"
-        case .keyMissing:
-            "\(keyFile) contains no private key; add --key FILE, or give a .p12 file with certificate and key"
-        case .keyMismatch:
-            "\(keyOption ?? "the key in \(certificateOption)") does not belong to \(certificateOption); give the key "
-                + "that the certificate was requested with"
-        case .certificateMissing: "\(certificateOption) contains no certificate; give a PEM or .p12 file"
-        case .identityMalformed:
-            "\(keyContent == nil || content == .other ? certificateOption : keyFile) is not PEM, PKCS#12 or DER, or is "
-                + "damaged; export it again"
-        default: "\(keyFile): \(error)"
-        }
+        var names = TLSErrorNames()
+        let isKeyDamaged = error.isMalformed && keyContent != nil && content != .other
+        names.files = .init(
+            certificate: isKeyDamaged ? keyOption ?? certificateOption : certificateOption,
+            key: keyOption ?? certificateOption,
+            passphrase: "the passphrase in --passphrase-file \(self.passphraseFile ?? "")"
+        )
+        let advice: String? =
+            switch error {
+            case .passphraseMissing: "add --passphrase-file FILE, with the passphrase in the file's first line"
+            case .keyMissing where content == .certificateWithoutPEM && keyOption == nil:
+                "export both together from Keychain Access as .p12, or add --key FILE"
+            case .keyMissing: "add --key FILE, or give a .p12 file with certificate and key"
+            case .identityMalformed: "export it again"
+            default: error.advice(names)
+            }
+        return advice.map { "\(error.fact(names)); \($0)" } ?? error.fact(names)
     }
 
-    /// What to do about a file that is something else.
+    /// Checks the file of `--trust`, as far as its content shows a mistake.
+    ///
+    /// - Throws: one line that names the option, the file and what to do.
+    static func checkTrust(_ path: String) throws(CommandFailure) {
+        let content = FileContent(try Self.read(path, "--trust"))
+        let mistake: String? =
+            switch content {
+            case .certificate, .certificateAndKey: nil
+            case .privateKey, .encryptedPrivateKey: "is a private key"
+            case .certificateWithoutPEM: "is a certificate, but not in PEM"
+            case .pkcs12: "is a .p12 file"
+            case .pkcs7: "is a PKCS#7 file"
+            default: content.mistake ?? "contains no PEM certificate"
+            }
+        guard let mistake else { return }
+        let advice =
+            content == .certificateWithoutPEM
+            ? "convert it: openssl x509 -inform DER -in \(path) -out \(path).pem"
+            : "give a PEM file with the certificate of the authority that issued the server's certificate"
+        throw CommandFailure(.configuration, "--trust \(path) \(mistake); \(advice)")
+    }
+
+    /// What to do about a file of the wrong kind.
     private static func advice(_ content: FileContent, _ path: String) -> String {
         switch content {
         case .htmlPage: "log in and download the certificate again"
@@ -104,4 +122,8 @@ struct IdentityFiles {
         default: "give a PEM or .p12 file with the certificate"
         }
     }
+}
+
+extension TLSError {
+    fileprivate var isMalformed: Bool { if case .identityMalformed = self { true } else { false } }
 }

@@ -5,7 +5,7 @@ import ArgumentParser
 import Glibc
 
 extension TimeText: ExpressibleByArgument {
-    /// Reads a moment, and also `now` and an age such as `30d`.
+    /// Parses a point in time, `now`, or an age such as `30d`.
     package init?(argument: String) {
         if argument == "now" {
             self.init(seconds: Int64(time(nil)))
@@ -21,7 +21,7 @@ extension TimeText: ExpressibleByArgument {
 struct DurationArgument: ExpressibleByArgument, Sendable {
     let duration: Duration
 
-    /// A month is longer than any drain or period should take.
+    /// No drain or period should be longer than a month.
     private static let durationMax = Duration.seconds(31 * 86_400)
 
     init?(argument: String) {
@@ -37,11 +37,11 @@ extension DurationArgument: CustomStringConvertible {
     var description: String { "\(self.duration.components.seconds)s" }
 }
 
-/// A duration of whole seconds on the command line that needs its unit, such as `90s`, `30m`, `12h`, `400d` or `8w`.
+/// A duration of whole seconds on the command line with a required unit, such as `90s`, `30m`, `12h`, `400d` or `8w`.
 struct ExplicitDurationArgument: ExpressibleByArgument, Equatable {
     let seconds: Int64
 
-    /// The largest number that is read.
+    /// The largest accepted number.
     private static let countMax: UInt64 = 999_999_999
 
     init?(argument: String) {

@@ -3,7 +3,7 @@
 import APNSPayload
 import ArgumentParser
 
-/// `apns-legacy payload build`: writes a payload of its parts.
+/// `apns-legacy payload build`: builds a payload from options.
 struct PayloadBuildCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "build",

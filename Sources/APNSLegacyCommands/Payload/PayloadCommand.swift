@@ -30,18 +30,18 @@ public struct PayloadCommand: ParsableCommand {
         ]
     )
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 }
 
-/// A part of `apns-legacy payload`.
+/// A subcommand of `apns-legacy payload`.
 protocol PayloadSubcommand: ConsoleCommand {}
 
 extension PayloadSubcommand {
     package static var words: String { "payload \(Self.configuration.commandName ?? "")" }
 }
 
-/// `apns-legacy payload check`: says what is wrong with payloads.
+/// `apns-legacy payload check`: reports errors and warnings in payloads.
 struct PayloadCheckCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -98,7 +98,7 @@ struct PayloadCheckCommand: PayloadSubcommand {
     }
 }
 
-/// `apns-legacy payload size`: the lengths of payloads, and which protocols take them.
+/// `apns-legacy payload size`: prints the sizes of payloads, and the protocols that accept them.
 struct PayloadSizeCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "size",
@@ -119,7 +119,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
 
     @OptionGroup var input: PayloadInputOptions
 
-    /// What each protocol takes.
+    /// The size limits of the protocols.
     private static let limits: [(name: String, rules: PayloadRules)] = [
         ("binary protocol before 2014", .original), ("binary protocol", .binary), ("HTTP/2", .http2),
         ("HTTP/2, VoIP", .voip),
@@ -162,7 +162,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
     }
 }
 
-/// `apns-legacy payload minify`: payloads without white space.
+/// `apns-legacy payload minify`: removes white space from payloads.
 struct PayloadMinifyCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "minify",
@@ -195,7 +195,7 @@ struct PayloadMinifyCommand: PayloadSubcommand {
     }
 }
 
-/// `apns-legacy payload truncate`: payloads that are short enough.
+/// `apns-legacy payload truncate`: shortens the text of payloads that are too long.
 struct PayloadTruncateCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "truncate",

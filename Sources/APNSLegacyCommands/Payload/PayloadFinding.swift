@@ -4,7 +4,7 @@ import APNSPayload
 import ArgumentParser
 import BatchFiles
 
-/// How long a payload may be.
+/// The size limit of a payload.
 struct PayloadLimitOptions: ParsableArguments, Sendable {
     @Option(help: .value("protocol", "The protocol whose limit counts: 2048, 4096 or 5120 bytes."))
     var transport = Transport.binary
@@ -12,7 +12,7 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
     @Option(help: .value("bytes", "Another limit; devices before 2014 accept 256. (default: that of --transport)"))
     var payloadMax: Int?
 
-    /// Whose rules payloads are checked by.
+    /// The protocol whose rules apply.
     enum Transport: String, ExpressibleByArgument, CaseIterable, Sendable {
         case binary
         case http2
@@ -27,7 +27,7 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
             case .voip: .voip
             }
         if let payloadMax = self.payloadMax { rules.byteCountMax = payloadMax }
-        // As apns-legacy send does, which leaves white space out.
+        // Like apns-legacy send, which removes white space.
         rules.measuresMinified = true
         return rules
     }
@@ -37,12 +37,12 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
     }
 }
 
-/// What was found out about a payload.
+/// The result of checking a payload.
 struct PayloadFinding {
     private let input: PayloadInput
     private let rules: PayloadRules
     private let result: Result<PayloadMeasure, PayloadRefusal>
-    /// What is hardly meant so.
+    /// Content that is valid, but probably a mistake.
     let warnings: [PayloadWarning]
 
     init(_ input: PayloadInput, _ rules: PayloadRules) {
@@ -52,13 +52,13 @@ struct PayloadFinding {
         self.warnings = (try? input.payload.get().warnings()) ?? []
     }
 
-    /// Why the payload would be refused; `nil` where it would not.
+    /// Why the payload would be rejected; `nil` if it would not.
     var problem: PayloadRefusal? {
         guard case .failure(let refusal) = self.result else { return nil }
         return refusal
     }
 
-    /// What to print; of a line of many, only what is wrong with it.
+    /// The lines to print; for one line of several, only its problems.
     func lines(isAlone: Bool) -> [String] {
         var lines: [String] = []
         switch self.result {
@@ -74,7 +74,7 @@ struct PayloadFinding {
         return lines + self.warnings.map { "\(self.input.printableName): warning: \($0)" }
     }
 
-    /// The same as an object of JSON.
+    /// The same as a JSON object.
     var json: String {
         var members = ["\"name\":\(JSONWriter.quoted(self.input.name))"]
         if let number = self.input.lineNumber { members.append("\"line\":\(number)") }

@@ -4,7 +4,7 @@ import APNSPayload
 import ArgumentParser
 import BatchFiles
 
-/// Where the payloads come from.
+/// The source of the payloads.
 struct PayloadInputOptions: ParsableArguments, Sendable {
     @Argument(help: .value("input", "A file with a payload, or - for standard input."), completion: .file())
     var input = "-"
@@ -77,7 +77,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     }
 }
 
-/// Why a payload cannot be read, or is refused.
+/// Why a payload cannot be read or is rejected.
 enum PayloadRefusal: Error, CustomStringConvertible {
     case problem(PayloadProblem)
     case line(BatchProblem.Kind)
@@ -104,7 +104,7 @@ struct PayloadInput {
     let line: [UInt8]?
     /// The payload.
     let payload: Result<Payload, PayloadRefusal>
-    /// The place of the payload in the line, in bytes.
+    /// The range of the payload in the line, in bytes.
     private let range: Range<Int>
 
     /// A payload that is the whole input.
@@ -151,7 +151,7 @@ struct PayloadInput {
     /// The name, without control characters.
     var printableName: String { self.name.printable() }
 
-    /// Why the payload is refused; in a line, with the column of the line.
+    /// Why the payload is rejected; for a payload in a line, with the column of the line.
     func text(of refusal: PayloadRefusal) -> String {
         guard case .problem(let problem) = refusal, let text = self.text else { return "\(refusal)" }
         let before = text.utf8.prefix(self.range.lowerBound).count { !(0x80...0xBF).contains($0) }
@@ -185,7 +185,7 @@ struct PayloadInput {
         }
     }
 
-    /// Finds the payload in a line: the member `payload` if there is a `token`, or else the whole line.
+    /// Finds the payload in a line: the member `payload` if there is a `token`, otherwise the whole line.
     ///
     /// - Returns: `nil` if there is a token and no payload.
     private static func payloadRange(_ bytes: [UInt8]) throws(ScanFailure) -> Range<Int>? {

@@ -4,7 +4,7 @@ import APNSPayload
 import ArgumentParser
 import BatchFiles
 
-/// `apns-legacy payload preview`: a payload as its reader will see it.
+/// `apns-legacy payload preview`: shows a payload as the user of the device sees it.
 struct PayloadPreviewCommand: PayloadSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "preview",
@@ -52,7 +52,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         return refusedCount > 0 ? .someRefused : .success
     }
 
-    /// The longest file of texts, in bytes.
+    /// The maximum size of a file of texts, in bytes.
     private static let stringsByteCountMax = 16 << 20
 
     private static func read(_ path: String, _ console: Console) throws -> LocalizedStrings {
@@ -66,7 +66,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         }
     }
 
-    /// What is shown, a line each: the texts, then what else happens.
+    /// The lines to print: the texts, then other effects.
     private static func text(of payload: Payload, _ strings: LocalizedStrings) throws(PayloadProblem) -> String {
         try payload.check(rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))
         let aps = try payload.value()["aps"]
@@ -74,7 +74,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         var lines = [alert?.title, alert?.subtitle, alert?.body].compactMap(\.self).map { "  " + Self.shown($0) }
         for key in alert?.missingKeys ?? [] { lines.append("There is no text for \(key.printable()).") }
         if case .number(let badge)? = aps?["badge"] {
-            lines.append(badge.integer == 0 ? "The badge is taken off." : "The badge is \(badge.text).")
+            lines.append(badge.integer == 0 ? "The badge is removed." : "The badge is \(badge.text).")
         }
         if let sound = aps?["sound"] {
             let name = sound.string ?? sound["name"]?.string ?? "default"
@@ -89,6 +89,6 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// A text whose lines stay lines.
+    /// A text that keeps its line breaks.
     private static func shown(_ text: String) -> String { text.printable(lineBreak: "\n  ") }
 }

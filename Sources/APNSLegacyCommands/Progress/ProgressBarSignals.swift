@@ -5,20 +5,20 @@ import Synchronization
 
 /// Clears a progress bar before a signal ends the process.
 ///
-/// Signals that do something else, because the command listens to them or because they are ignored, stay as they are.
+/// Signals that the command handles or ignores are left unchanged.
 enum ProgressBarSignals {
     private static let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
 
-    /// The terminal with the bar, for the handler, which may do next to nothing; -1 where no bar is shown.
+    /// The terminal with the bar, for the signal handler, which may do very little; -1 if no bar is shown.
     private static let terminal = Atomic<CInt>(-1)
 
-    /// Clears bars on a terminal from now on.
+    /// Starts to clear the bar on a terminal when a signal arrives.
     static func begin(_ descriptor: CInt) {
         Self.terminal.store(descriptor, ordering: .sequentiallyConsistent)
         for signal in Self.signals where Self.handler(signal) == Self.address(SIG_DFL) {
             var action = sigaction()
             unsafe action.__sigaction_handler.sa_handler = Self.clear
-            // The signal then does what it did before.
+            // The signal then has its previous effect.
             action.sa_flags = CInt(bitPattern: UInt32(SA_RESETHAND))
             unsafe sigaction(signal, &action, nil)
         }

@@ -5,31 +5,30 @@ import NIOConcurrencyHelpers
 
 /// When the progress of a command is shown.
 package struct ProgressTiming: Sendable {
-    /// How often a terminal shows it.
+    /// How often it is updated on a terminal.
     package var barInterval = Duration.milliseconds(200)
-    /// How often it is logged elsewhere.
+    /// How often it is logged otherwise.
     package var logInterval = Duration.seconds(60)
 
-    /// The times of a command that a person runs.
+    /// Creates the default timing.
     package init() {}
 }
 
-/// Shows how far a command is until its end: on a terminal in one line that is drawn again and again, elsewhere in a
-/// line a minute.
+/// Shows the progress of a command: on a terminal as a line that is redrawn, otherwise as a log line every minute.
 final class ProgressDisplay: @unchecked Sendable {
-    // A source may be cancelled from any thread.
+    // A source may be canceled from any thread.
     private let console: Console
-    // A queue of its own has a thread of its own, also where the command keeps all others busy.
+    // A separate queue has its own thread, even if the command keeps all others busy.
     private let queue = DispatchQueue(label: "apns-legacy.progress")
     private let timer: any DispatchSourceTimer
 
-    /// Begins.
+    /// Starts to show progress.
     ///
     /// - Parameters:
-    ///   - environment: the console, and whether it is a terminal that can draw.
-    ///   - isPlain: whether other messages come that do not go through the console, so that nothing is drawn.
-    ///   - delay: how long a command takes at least to be shown on a terminal.
-    ///   - snapshot: how far the command is.
+    ///   - environment: the console, and whether it is a terminal that can redraw a line.
+    ///   - isPlain: whether other messages bypass the console, so that no line can be redrawn.
+    ///   - delay: how long a command must run before its progress is shown on a terminal.
+    ///   - snapshot: returns the current progress.
     init(
         _ environment: CommandEnvironment,
         isPlain: Bool = false,
@@ -63,17 +62,17 @@ final class ProgressDisplay: @unchecked Sendable {
         self.timer.activate()
     }
 
-    /// Shows nothing any more, and clears what is shown.
+    /// Stops showing progress, and clears the line.
     func end() {
         self.timer.cancel()
-        // What is drawn at this moment is drawn first.
+        // Waits until a line that is being drawn is complete.
         self.queue.sync {}
         self.console.endBar()
     }
 }
 
 extension CommandEnvironment {
-    /// Whether progress is drawn again and again, as a terminal can show it.
+    /// Whether progress is redrawn in place, which needs a capable terminal.
     var drawsProgress: Bool {
         guard self.console.isTerminal, self.variables["TERM"] != "dumb" else { return false }
         let isContinuous = self.variables["CI"] ?? ""

@@ -3,18 +3,18 @@
 import APNSProvider
 import BatchFiles
 
-/// Makes the line that shows how far a command is, without I/O or a clock.
+/// Formats the progress of a command, without I/O or a clock.
 ///
-/// The line has ASCII characters only, so that each takes one column. It never fills a terminal's last column, where
-/// some terminals begin the next line.
+/// The line has only ASCII characters, so each takes one column. It never uses the terminal's last column, since some
+/// terminals then start the next line.
 struct ProgressLine: Sendable {
-    /// What was done at a time.
+    /// The count at a point in time.
     private struct Sample: Sendable {
         var elapsed: Duration
         var count: UInt64
     }
 
-    /// What a line shows; the first line of these that fits is shown.
+    /// The content of a line; the first style that fits is shown.
     private struct Style {
         var barWidth = 0
         var isCompact = true
@@ -35,32 +35,32 @@ struct ProgressLine: Sendable {
 
     /// The widest line, in columns.
     static let columnCountMax = 79
-    /// The rate is that of so much time.
+    /// The period over which the rate is measured.
     private static let window = Duration.seconds(5)
 
     private var samples: [Sample] = []
     private var snapshot = ProgressSnapshot()
 
-    /// Takes how far the command is.
+    /// Records the progress of the command.
     ///
     /// - Parameters:
-    ///   - snapshot: how far it is.
-    ///   - elapsed: the time since it began, never less than in an earlier call.
+    ///   - snapshot: the progress.
+    ///   - elapsed: the time since the start, which never decreases.
     mutating func update(_ snapshot: ProgressSnapshot, elapsed: Duration) {
         if snapshot.activity != self.snapshot.activity { self.samples = [] }
         self.snapshot = snapshot
         self.samples.append(Sample(elapsed: elapsed, count: snapshot.count))
-        // One sample is kept that is as old as the window, or older.
+        // Keeps one sample that is as old as the window or older.
         let outdatedCount = self.samples.prefix { elapsed - $0.elapsed >= Self.window }.count
         self.samples.removeFirst(max(0, outdatedCount - 1))
     }
 
-    /// What was done a second lately; `nil` before that can be known.
+    /// The current rate per second; `nil` until it is known.
     private var rate: Double? {
         guard let first = self.samples.first, let last = self.samples.last else { return nil }
         let seconds = (last.elapsed - first.elapsed) / .seconds(1)
         guard seconds > 0 else { return nil }
-        // What an earlier run did may be counted in between.
+        // The difference may include the work of an earlier run.
         return last.count > first.count ? Double(last.count - first.count) / seconds : 0
     }
 
@@ -69,7 +69,7 @@ struct ProgressLine: Sendable {
     /// The line for a terminal.
     ///
     /// - Parameter columnCount: the width of the terminal.
-    /// - Returns: at most as many characters as fit, and ``columnCountMax``.
+    /// - Returns: the line, at most as wide as the terminal and ``columnCountMax``.
     func text(columnCount: Int) -> String {
         let countMax = max(0, min(columnCount - 1, Self.columnCountMax))
         var text = ""
@@ -156,7 +156,7 @@ struct ProgressLine: Sendable {
 
     private static func twoDigits(_ number: UInt64) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-    /// The number with commas, or, where it is short of room, with three digits and a unit.
+    /// The number with commas, or in compact form with three digits and a unit.
     private static func text(_ number: UInt64, _ isCompact: Bool) -> String {
         guard isCompact, number >= 10_000 else { return number.grouped }
         var (value, rest, unit) = (number, UInt64(0), -1)

@@ -3,9 +3,9 @@
 import APNSProvider
 import BatchFiles
 
-/// How far a command is, at one instant.
+/// The progress of a command at one point in time.
 struct ProgressSnapshot: Sendable {
-    /// How many there are in all.
+    /// The total number.
     enum Total: Sendable {
         case exact(UInt64)
         case estimated(UInt64)
@@ -17,30 +17,30 @@ struct ProgressSnapshot: Sendable {
         }
     }
 
-    /// What the command does, where that is not plain from its name.
+    /// The current activity, if the name of the command does not show it.
     var activity: String?
-    /// What is done, by an earlier run too.
+    /// The completed count, including an earlier run.
     var count: UInt64 = 0
-    /// What is counted, such as `rows`; `nil` where that is plain.
+    /// The unit of the count, such as `rows`; `nil` if it is obvious.
     var unit: String?
-    /// How much of `count` an earlier run did.
+    /// The part of `count` that an earlier run completed.
     var earlierCount: UInt64 = 0
-    /// How much there is to do; `nil` where nobody knows.
+    /// The total; `nil` if it is unknown.
     var total: Total?
-    /// The part that is done, 0 to 1; `nil` where nobody knows.
+    /// The completed part, 0 to 1; `nil` if it is unknown.
     var fraction: Double?
     var rejectedCount: UInt64 = 0
     var connection = ConnectionMonitor.State.connected
 }
 
 extension ProgressSnapshot {
-    /// How far a batch is.
+    /// The progress of a batch.
     ///
     /// - Parameters:
     ///   - progress: counts and position.
     ///   - earlierCounts: the outcomes of an earlier run with the same journal.
-    ///   - connection: what the connections do.
-    ///   - isDryRun: whether nothing is sent, so that what was read is done.
+    ///   - connection: the activity of the connections.
+    ///   - isDryRun: whether nothing is sent, so that a line is complete when it was read.
     init(
         _ progress: SendProgress,
         earlierCounts: OutcomeCounts,
@@ -60,7 +60,7 @@ extension ProgressSnapshot {
             return
         }
         guard let part = progress.fraction else { return }
-        // Lines of which one part is done and another is in flight.
+        // Lines that are complete or in flight.
         let taken = max(progress.lineCount, self.count)
         guard part > 0, taken > 0 else { return }
         let share = isDryRun ? 1 : min(1, Double(self.count) / Double(taken))
@@ -70,12 +70,12 @@ extension ProgressSnapshot {
 }
 
 extension UInt64 {
-    /// The number that is nearest to another; nothing for what is none.
+    /// Converts a number; values out of range become the nearest limit, and NaN becomes 0.
     init(saturating number: Double) {
         self = number >= 0x1p64 ? .max : number > 0 ? UInt64(number) : 0
     }
 
-    /// The sum, or the greatest number where that is less.
+    /// The sum, or the maximum if it overflows.
     func saturating(adding other: UInt64) -> UInt64 {
         let (sum, overflows) = self.addingReportingOverflow(other)
         return overflows ? .max : sum

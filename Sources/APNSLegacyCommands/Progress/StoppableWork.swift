@@ -5,13 +5,12 @@ import Dispatch
 import UnixSignals
 
 extension CommandEnvironment {
-    /// Runs work that blocks its thread, and lets signals stop it: the first asks it to end in order, the second ends
-    /// the process.
+    /// Runs blocking work that signals can stop: the first asks it to finish early, the second ends the process.
     ///
     /// - Parameters:
     ///   - words: the command, as in `purge apply`.
-    ///   - reaction: what is reported when the first signal comes.
-    ///   - work: is given the signals, at which it looks from time to time.
+    ///   - reaction: the message after the first signal.
+    ///   - work: receives the signals, and checks them from time to time.
     /// - Returns: what the work returns.
     /// - Throws: what the work throws.
     func stoppable<Value: Sendable>(
@@ -24,7 +23,7 @@ extension CommandEnvironment {
         let (console, exit) = (self.console, self.exit)
         let reacting = Task {
             for await signal in signals {
-                stops.note(signal.rawValue)
+                stops.receive(signal.rawValue)
                 guard stops.count > 1 else {
                     console.briefly { $0.say(reaction) }
                     continue

@@ -6,7 +6,7 @@ import GatewayService
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// `apns-legacy purge apply`: prunes a token table from the purge list.
+/// `apns-legacy purge apply`: deletes the tokens of a purge list from a token table.
 public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     /// Name, help text and manual.
     public static let configuration = CommandConfiguration(
@@ -30,10 +30,10 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
-    /// Checks what goes together.
+    /// Checks the combination of options.
     ///
     /// - Throws: `ValidationError`.
     public func validate() throws {
@@ -45,7 +45,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         try self.validateOther()
         guard self.other.exec == nil else { return try self.validateHook() }
         guard self.target.table != nil, self.target.tokenColumn != nil else {
-            throw ValidationError("missing --table or --token-column, which say where the tokens are")
+            throw ValidationError("missing --table or --token-column, which name the location of the tokens")
         }
         guard self.registration != nil else {
             throw ValidationError(
@@ -73,7 +73,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         }
     }
 
-    /// A brake that does not brake would be worse than none.
+    /// Rejects options that would have no effect, such as a limit that nothing enforces.
     private func validateOther() throws {
         guard self.target.database == nil else { return }
         guard self.change.maxFraction == nil else {
@@ -84,7 +84,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
 
     private func validateHook() throws {
         guard self.change.grace == nil else {
-            throw ValidationError("--grace does not work with --exec, which knows no registration")
+            throw ValidationError("--grace does not work with --exec, which has no registration times")
         }
         let table = [self.target.table, self.target.tokenColumn, self.target.topicColumn, self.change.activeColumn]
         guard table.allSatisfy({ $0 == nil }), self.target.registeredColumn == nil, self.target.createdColumn == nil
@@ -107,14 +107,14 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         }
     }
 
-    /// The counts of the rows of a table, for a metrics file.
+    /// The row counts of a table, for a metrics file.
     private static func samples(_ report: TokenTableReport) -> [GatewayMetrics.Sample] {
-        var isBrake = false
-        if case .brake = report.ending { isBrake = true }
+        var isLimitExceeded = false
+        if case .limitExceeded = report.ending { isLimitExceeded = true }
         return [
             GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
             GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
-            GatewayMetrics.Sample(name: "apns_legacy_purge_brake_tripped", value: isBrake ? 1 : 0),
+            GatewayMetrics.Sample(name: "apns_legacy_purge_limit_exceeded", value: isLimitExceeded ? 1 : 0),
         ]
     }
 
@@ -132,7 +132,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
         )
         if let topic = self.entries.topic.first { rules.topic = .one(topic) }
         if let column = self.target.topicColumn { rules.topic = .column(column) }
-        // A hook gets the topic of each token, so that all may come.
+        // The hook receives the topic of each token, so all topics are allowed.
         if self.other.exec != nil, self.entries.topic.isEmpty { rules.topic = .column("") }
         if self.entries.requireAllTopics { rules.topic = .everyTopic(of: self.entries.topic) }
         if let column = self.change.activeColumn { rules.action = .deactivate(column: column) }
@@ -168,7 +168,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
                 .noInput: "a file does not exist",
                 .tryAgain: "the database was locked or --exec failed (run the command again)",
             ],
-            .cannotCreate, .ioError, .brake
+            .cannotCreate, .ioError, .limitExceeded
         ))
         """
 }

@@ -4,7 +4,7 @@ import APNSWire
 public import ArgumentParser
 import TokenStore
 
-/// The table, and what its columns mean.
+/// The table and the meaning of its columns.
 struct PurgeTableOptions: ParsableArguments, Sendable {
     @Option(help: .value("file", "The SQLite database with the table."), completion: .file())
     var database: String?
@@ -42,7 +42,7 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
     }
 }
 
-/// Which entries of the list count.
+/// The entries of the list to apply.
 struct PurgeEntryOptions: ParsableArguments, Sendable {
     @Option(help: .value("file", "The purge list."), completion: .file())
     var purgeList: String
@@ -71,9 +71,9 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     }
 }
 
-/// What is done, and how much of it.
+/// The action, and its limits.
 struct PurgeActionOptions: ParsableArguments, Sendable {
-    /// What is done with a row.
+    /// The action for a row.
     enum Action: String, ExpressibleByArgument, CaseIterable {
         case delete
         case deactivate
@@ -106,7 +106,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
             "number",
-            "The most rows or tokens of a batch. (default: 2000; with --sql: 500; with --exec: 1000)"
+            "The maximum rows or tokens of a batch. (default: 2000; with --sql: 500; with --exec: 1000)"
         )
     )
     var batch: Int?
@@ -120,7 +120,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     )
     var metricsFile: String?
 
-    @Flag(name: .shortAndLong, help: "Print nothing if all went well.")
+    @Flag(name: .shortAndLong, help: "Print nothing on success.")
     var quiet = false
 
     func validate() throws {
@@ -140,7 +140,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     }
 }
 
-/// Databases of other kinds.
+/// Other databases than SQLite.
 struct OtherDatabaseOptions: ParsableArguments, Sendable {
     @Option(help: .value("dialect", "Instead of --database: write statements for another database."))
     var sql: SQLDialect?
@@ -151,7 +151,7 @@ struct OtherDatabaseOptions: ParsableArguments, Sendable {
     )
     var sqlFile: String?
 
-    @Option(help: .value("form", "How the table spells tokens. (default: hex)"))
+    @Option(help: .value("form", "The format of tokens in the table. (default: hex)"))
     var tokenSpelling: TokenLiteral?
 
     @Option(help: .value("kind", "How the table stores times; ansi needs it. (default: timestamp)"))

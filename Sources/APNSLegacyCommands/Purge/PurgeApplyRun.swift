@@ -17,7 +17,7 @@ struct PurgeApplyRun {
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onReport: is given the report of a table.
+    ///   - onReport: called with the report of a table.
     init(
         _ command: PurgeApplyCommand,
         _ environment: CommandEnvironment,
@@ -52,7 +52,7 @@ struct PurgeApplyRun {
         let start = ContinuousClock.now
         let report = try await self.run(application, list)
         self.onReport(report)
-        if report.matchedCount == 0 { try self.warnOfScope(list) }
+        if report.matchedCount == 0 { try self.warnAboutScope(list) }
         let summary = PurgeApplySummary(
             report: report,
             table: application.table,
@@ -68,11 +68,11 @@ struct PurgeApplyRun {
             guard report.refusedCount > 0 else { return .success }
             self.console.say("apns-legacy purge apply: \(summary.refusedSentence)")
             return .someRefused
-        case .brake:
-            self.console.say("apns-legacy purge apply: \(summary.brakeSentence)")
-            return .brake
+        case .limitExceeded:
+            self.console.say("apns-legacy purge apply: \(summary.limitSentence)")
+            return .limitExceeded
         case .grown:
-            self.console.say("apns-legacy purge apply: \(summary.grownSentence)")
+            self.console.say("apns-legacy purge apply: \(summary.incompleteSentence)")
             return .tryAgain
         case .interrupted:
             self.console.say(summary.interruptedSentence)
@@ -81,7 +81,7 @@ struct PurgeApplyRun {
         }
     }
 
-    /// Prunes, until all is done or a signal comes.
+    /// Prunes until everything is done or a signal arrives.
     private func run(_ application: TokenTableApplication, _ list: PurgeList) async throws -> TokenTableReport {
         let progress = NIOLockedValueBox(TokenTableProgress())
         let display = self.display { progress.withLockedValue { Self.snapshot($0) } }
@@ -126,8 +126,8 @@ struct PurgeApplyRun {
         return snapshot
     }
 
-    /// Warns if the list has no tokens for the options, so that a wrong option does not look like a clean table.
-    private func warnOfScope(_ list: PurgeList) throws {
+    /// Warns if the list has no tokens for the options; otherwise, a wrong option would look like a clean table.
+    private func warnAboutScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.command.rules, try list.knownScopes())
         let isMeant =
             if case .one(let topic) = rules.topic {
@@ -168,7 +168,7 @@ struct PurgeApplyRun {
             )
         }
         if self.command.rules.registration == .ignored {
-            self.console.say("Warning: devices that registered after the failure are pruned too.")
+            self.console.say("Warning: devices that registered after the failure are also pruned.")
         }
     }
 
@@ -187,7 +187,7 @@ struct PurgeApplyRun {
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
         self.warn()
         let isDryRun = self.command.change.dryRun
-        // Opened, and thus emptied, only after the rules were checked.
+        // Opening the file empties it, so the rules are checked first.
         var file: OutputFile?
         func open(_ path: String) throws -> OutputFile {
             let opened = try file ?? OutputFile(path: path)
@@ -204,7 +204,7 @@ struct PurgeApplyRun {
             try open(path).append(text)
         }
         if !isDryRun, let path = self.command.other.sqlFile { try open(path).synchronize() }
-        if counts.tokenCount + counts.skippedCount == 0 { try self.warnOfScope(list) }
+        if counts.tokenCount + counts.skippedCount == 0 { try self.warnAboutScope(list) }
         let summary = OtherDatabaseSummary(
             tokenCount: counts.tokenCount,
             batchCount: counts.batchCount,
@@ -213,7 +213,7 @@ struct PurgeApplyRun {
         )
         self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
-        // Standard output has the statements.
+        // Standard output contains the statements.
         if self.command.other.sqlFile == nil, !isDryRun {
             self.console.say(summary.text)
         } else {
@@ -225,10 +225,10 @@ struct PurgeApplyRun {
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
         let stops = StopSignals()
-        let signals = await self.environment.signals(lock == nil ? [] : Self.heededSignals)
+        let signals = await self.environment.signals(lock == nil ? [] : Self.stopSignals)
         async let _: Void = {
             for await signal in signals {
-                stops.note(signal.rawValue)
+                stops.receive(signal.rawValue)
                 let isFirst = stops.count == 1
                 self.console.say(
                     isFirst
@@ -258,13 +258,13 @@ struct PurgeApplyRun {
             self.report(hook, isQuiet: false)
             return .tryAgain
         }
-        if hook.tokenCount == 0 { try self.warnOfScope(list) }
+        if hook.tokenCount == 0 { try self.warnAboutScope(list) }
         self.report(hook, isQuiet: self.command.change.quiet)
         return .success
     }
 
-    /// The signals that stop the command first, without those that are ignored, as under `nohup`.
-    private static var heededSignals: [UnixSignal] {
+    /// The signals that stop the command, except for those that are ignored, such as under `nohup`.
+    private static var stopSignals: [UnixSignal] {
         [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
             var action = sigaction()
             unsafe sigaction(signal.rawValue, nil, &action)

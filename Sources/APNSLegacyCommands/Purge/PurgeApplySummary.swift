@@ -4,7 +4,7 @@ import APNSWire
 import BatchFiles
 import TokenStore
 
-/// The end of a run over a token table, for people and for programs.
+/// The summary of a run over a token table, as text and as JSON.
 struct PurgeApplySummary {
     var report: TokenTableReport
     var table: String
@@ -13,7 +13,7 @@ struct PurgeApplySummary {
 
     private var verb: String { self.action == .delete ? "deleted" : "deactivated" }
 
-    /// A few lines for people; the last is for the mail of a cron job.
+    /// The summary as text; its last line also suits the mail of a cron job.
     var text: String {
         let report = self.report
         var lines = ["Rows of \(self.table): \(report.rowCount.grouped)"]
@@ -43,7 +43,7 @@ struct PurgeApplySummary {
         return (lines + [self.line]).joined(separator: "\n")
     }
 
-    /// All in one line.
+    /// Everything in one line.
     private var line: String {
         let report = self.report
         let keptCount = report.matchedCount - report.prunedCount
@@ -51,7 +51,7 @@ struct PurgeApplySummary {
             switch report.ending {
             case .done, .grown, .interrupted, .stopped: "\(report.prunedCount.grouped) \(self.verb)"
             case .dryRun: "\(report.dueCount.grouped) would be \(self.verb) (dry run)"
-            case .brake: "nothing changed, \(report.dueCount.grouped) over the limit"
+            case .limitExceeded: "nothing changed, \(report.dueCount.grouped) over the limit"
             }
         let kept = report.ending == .dryRun ? report.matchedCount - report.dueCount : keptCount
         return "purge apply: \(self.table): \(report.rowCount.grouped) rows, \(report.matchedCount.grouped) dead, "
@@ -60,8 +60,8 @@ struct PurgeApplySummary {
             + "\(Double(Int(self.seconds * 100)) / 100) s"
     }
 
-    /// Why nothing was changed, and how to go on.
-    var brakeSentence: String {
+    /// Why nothing was changed, and how to continue.
+    var limitSentence: String {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
         return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) eligible rows (\(share) %) would be "
@@ -69,18 +69,18 @@ struct PurgeApplySummary {
             + "purge list, and if it is right, use a larger --max-fraction"
     }
 
-    /// Why not all that was due is gone.
-    var grownSentence: String {
+    /// Why some eligible rows were not changed.
+    var incompleteSentence: String {
         "more rows became eligible during the run than --max-fraction allows; run again for the rest"
     }
 
-    /// Why some rows that were due are still there.
+    /// Why the database refused to change some eligible rows.
     var refusedSentence: String {
         "the database refused to change \(self.report.refusedCount.counted("row")) because of a foreign key, another "
             + "constraint or a trigger; delete the rows that refer to them first, or use --action deactivate"
     }
 
-    /// How far a run came that was asked to stop.
+    /// The progress of a run that was stopped.
     var interruptedSentence: String {
         let pruned = self.report.prunedCount
         let done =
@@ -139,7 +139,7 @@ struct PurgeApplySummary {
         switch self.report.ending {
         case .done: "done"
         case .dryRun: "dryRun"
-        case .brake: "brake"
+        case .limitExceeded: "limitExceeded"
         case .grown: "grown"
         case .interrupted: "interrupted"
         case .stopped: "stopped"
@@ -149,14 +149,14 @@ struct PurgeApplySummary {
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }
 
-/// What went to a database of another kind.
+/// The summary for another database.
 struct OtherDatabaseSummary {
     var tokenCount: Int
     var batchCount: Int
     var skippedCount: Int
     var verb: String
 
-    /// One line for people, or two.
+    /// The summary as one or two lines of text.
     var text: String {
         var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
         text += self.batchCount.counted("batch", "batches")

@@ -2,7 +2,7 @@
 
 public import ArgumentParser
 
-/// `apns-legacy purge`: what can be done with a list of dead tokens.
+/// `apns-legacy purge`: the commands for a list of dead tokens.
 public struct PurgeCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
@@ -29,7 +29,7 @@ public struct PurgeCommand: ParsableCommand {
                     .noInput: "the list does not exist, or the input cannot be read",
                     .tryAgain: "another process uses the list (run the command again)",
                 ],
-                .cannotCreate, .ioError, .brake
+                .cannotCreate, .ioError, .limitExceeded
             ))
             """,
         subcommands: [
@@ -38,6 +38,6 @@ public struct PurgeCommand: ParsableCommand {
         ]
     )
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 }

@@ -6,7 +6,7 @@ import BatchFiles
 import Glibc
 import TokenStore
 
-/// `apns-legacy purge forget`: takes off what registered again.
+/// `apns-legacy purge forget`: removes tokens that registered again.
 struct PurgeForgetCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
@@ -63,7 +63,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
         }
     }
 
-    /// So many lines are forgotten in one transaction.
+    /// The number of lines that are forgotten in one transaction.
     private static let portionCount = 65_536
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {

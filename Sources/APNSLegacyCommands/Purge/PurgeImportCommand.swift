@@ -6,7 +6,7 @@ import BatchFiles
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// `apns-legacy purge import`: puts on the list what others know.
+/// `apns-legacy purge import`: adds dead tokens from other sources.
 struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
@@ -69,7 +69,10 @@ struct PurgeImportCommand: PurgeSubcommand {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    func validate() throws { _ = try ColumnNames<PurgeColumn>(parsing: self.column) }
+    func validate() throws {
+        _ = try ColumnNames<PurgeColumn>(parsing: self.column)
+        try TopicCheck.check(self.topic)
+    }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.input)
@@ -109,7 +112,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
     }
 
-    /// Reads the input, until its end or a signal.
+    /// Reads the input until its end or a signal.
     private func read(
         _ input: SendInput,
         into list: PurgeList,
@@ -128,11 +131,11 @@ struct PurgeImportCommand: PurgeSubcommand {
             return snapshot
         }
         defer { display.end() }
-        let reaction = "Stopping: what was read is put on the list; a second signal stops at once."
+        let reaction = "Stopping: entries read so far are added to the list; a second signal stops at once."
         return try await environment.stoppable(Self.words, reaction) { stops in
             var importing = importing
             return try importing.read(input, into: list, onProblem: badLines.add) { line in
-                // Not for each line, since that would cost as much as reading it.
+                // Checking at each line would cost as much as reading it.
                 guard line.isMultiple(of: 256) else { return true }
                 lineCount.withLockedValue { $0 = UInt64(line) }
                 return stops.count == 0
@@ -158,7 +161,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         return ([parts.joined(separator: ", ")] + skipped).map { $0 + "\n" }.joined()
     }
 
-    /// Whether a reason looks like one, and not like a token or what breaks a terminal.
+    /// Whether a text looks like a reason, and not like a token or text with control characters.
     private static func isPlain(_ reason: String) -> Bool {
         (1...32).contains(reason.utf8.count) && reason.allSatisfy { $0.isASCII && ($0.isLetter || $0 == " ") }
     }

@@ -5,7 +5,7 @@ import ArgumentParser
 import BatchFiles
 import TokenStore
 
-/// `apns-legacy purge list`: shows entries to people.
+/// `apns-legacy purge list`: shows entries in a readable form.
 struct PurgeListCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -41,7 +41,7 @@ struct PurgeListCommand: PurgeSubcommand {
         }
     }
 
-    /// So many were asked for.
+    /// Thrown when the requested number of entries was printed.
     private struct Enough: Error {}
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
@@ -71,12 +71,12 @@ struct PurgeListCommand: PurgeSubcommand {
     }
 }
 
-/// Lines on their way out, a block at a time.
+/// Collects lines and writes them in blocks.
 struct PurgeOutput {
     private let file: OutputFile
     private var bytes: [UInt8] = []
 
-    /// So many bytes go out at a time.
+    /// The number of bytes in a block.
     static let blockByteCount = 65_536
 
     init(_ file: OutputFile) { self.file = file }

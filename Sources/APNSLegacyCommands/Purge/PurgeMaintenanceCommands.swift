@@ -4,7 +4,7 @@ import ArgumentParser
 import BatchFiles
 import TokenStore
 
-/// `apns-legacy purge check`: whether the file holds together.
+/// `apns-legacy purge check`: checks the file for damage.
 struct PurgeCheckCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -35,7 +35,7 @@ struct PurgeCheckCommand: PurgeSubcommand {
     }
 }
 
-/// `apns-legacy purge expire`: takes off what failed long ago.
+/// `apns-legacy purge expire`: removes entries that failed long ago.
 struct PurgeExpireCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "expire",

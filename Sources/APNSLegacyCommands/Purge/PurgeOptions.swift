@@ -6,28 +6,28 @@ import BatchFiles
 import FileSystemSupport
 public import TokenStore
 
-/// A command of `purge`.
+/// A subcommand of `purge`.
 package protocol PurgeSubcommand: ConsoleCommand {}
 
 extension PurgeSubcommand {
     package static var words: String { "purge " + (Self.configuration.commandName ?? "") }
 }
 
-/// The list that a command is about.
+/// The purge list that a command uses.
 struct PurgeFileOptions: ParsableArguments {
     @Option(help: .value("file", "The purge list."), completion: .file())
     var purgeList: String
 
-    /// Opens the list, which must be there unless it is made.
+    /// Opens the list, which must exist unless it is to be created.
     func open(isMade: Bool = false) throws -> PurgeList { try PurgeList(path: self.purgeList, isMade: isMade) }
 
-    /// Whether a path leads to the list.
+    /// Whether a path leads to the file of the list.
     func isSameFile(as path: String) -> Bool {
         FileIdentity(path: self.purgeList).map { FileIdentity(path: path) == $0 } ?? false
     }
 }
 
-/// Which entries of the list are meant.
+/// The entries that a command selects.
 struct PurgeSelectionOptions: ParsableArguments {
     @Option(help: .value("bundle-id", "Only this topic."))
     var topic: String?
@@ -59,7 +59,7 @@ struct PurgeSelectionOptions: ParsableArguments {
     }
 }
 
-/// A token on the command line, in any of its spellings.
+/// A token on the command line, in any supported notation.
 struct PurgeToken: ExpressibleByArgument {
     var bytes: [UInt8]
 

@@ -6,7 +6,7 @@ import ArgumentParser
 import BatchFiles
 import TokenStore
 
-/// `apns-legacy purge stats`: counts.
+/// `apns-legacy purge stats`: prints counts.
 struct PurgeStatsCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",

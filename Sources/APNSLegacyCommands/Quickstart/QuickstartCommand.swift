@@ -47,7 +47,7 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
@@ -59,7 +59,7 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
 
 /// One run of the quick start.
 struct QuickstartRun {
-    /// One line of the results file, as far as it is shown.
+    /// The shown part of a line of the results file.
     private struct Result: Decodable {
         var line: Int
         var id: String?

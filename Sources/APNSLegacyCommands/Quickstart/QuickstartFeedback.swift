@@ -14,7 +14,7 @@ struct QuickstartFeedback {
     private let folder: URL
     private let batch: SampleBatch
 
-    /// How long ago the device that came back registered, in seconds.
+    /// How long ago the returning device registered, in seconds.
     private static let returnedSecondCount: Int64 = 600
 
     init(_ environment: CommandEnvironment, folder: URL, batch: SampleBatch) {

@@ -39,7 +39,7 @@ public struct SendCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// Checks what can be checked before anything is read.
@@ -188,6 +188,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     var command = 1
 
     func validate() throws {
+        try TopicCheck.check(self.topic)
         guard self.input == nil || self.tokens == nil else {
             throw ValidationError("INPUT and --tokens exclude each other; use one of them")
         }

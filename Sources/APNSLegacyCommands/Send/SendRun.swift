@@ -90,7 +90,7 @@ struct SendRun {
             let isBroken = ending?.status == .dataError
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
             if let report { self.say(report.description) }
-            if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
+            if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
         }
@@ -266,7 +266,12 @@ struct SendRun {
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 var failure: CommandFailure?
-                do { try await sender.run(source) } catch { failure = CommandFailure(error) }
+                do throws(ProviderError) {
+                    try await sender.run(source)
+                } catch {
+                    failure = CommandFailure(error)
+                    source.settleUngiven(error.reason)
+                }
                 return .sending(failure, files: source.finish().map { CommandFailure($0) })
             }
             group.addTask {

@@ -3,27 +3,27 @@
 import GatewayService
 import NIOConcurrencyHelpers
 
-/// Tells the service manager what happens to a gateway.
+/// Reports the state of a gateway to the service manager.
 final class GatewayStatus: Sendable {
     private let manager: ServiceManager
-    /// Where the gateway listens; `nil` as long as it does not.
+    /// The addresses that the gateway listens on; `nil` until it does.
     private let addresses = NIOLockedValueBox<String?>(nil)
 
     init(_ manager: ServiceManager) { self.manager = manager }
 
-    /// Tells a change.
-    func tell(_ change: Gateway.Change) {
+    /// Reports a change.
+    func report(_ change: Gateway.Change) {
         if case .ready(let addresses) = change { self.addresses.withLockedValue { $0 = addresses.text } }
-        // What is reloaded before it listens does not make it ready.
+        // A reload before the gateway listens does not make it ready.
         guard let addresses = self.addresses.withLockedValue({ $0 }) else { return }
         switch change {
-        case .ready: self.manager.tell(.ready(status: "Listening: \(addresses)"))
-        case .reloading: self.manager.tell(.reloading(status: "Reloading the configuration"))
-        case .reloaded(nil): self.manager.tell(.ready(status: "Listening: \(addresses); configuration reloaded"))
+        case .ready: self.manager.report(.ready(status: "Listening: \(addresses)"))
+        case .reloading: self.manager.report(.reloading(status: "Reloading the configuration"))
+        case .reloaded(nil): self.manager.report(.ready(status: "Listening: \(addresses); configuration reloaded"))
         case .reloaded(let failure?):
-            self.manager.tell(.ready(status: "Listening: \(addresses); configuration not reloaded: \(failure)"))
+            self.manager.report(.ready(status: "Listening: \(addresses); configuration not reloaded: \(failure)"))
         case .ending(let duration):
-            self.manager.tell(.stopping(status: "Stopping: delivering accepted notifications", durationMax: duration))
+            self.manager.report(.stopping(status: "Stopping: delivering accepted notifications", durationMax: duration))
         }
     }
 }

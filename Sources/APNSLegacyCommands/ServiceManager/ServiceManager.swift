@@ -3,7 +3,7 @@
 import Glibc
 import NIOConcurrencyHelpers
 
-/// Tells the service manager that started this process how it is, as sd_notify(3) of systemd does.
+/// Reports the state of this process to the service manager that started it, like sd_notify(3) of systemd.
 ///
 /// A message is a datagram to the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent. No caller
 /// waits for a message, and a lost message is not a failure of this process. If the service manager is busy and its
@@ -13,32 +13,32 @@ import NIOConcurrencyHelpers
 final class ServiceManager: Sendable {
     /// The reported states.
     enum State: Hashable, Sendable {
-        /// It serves.
+        /// The service is running.
         case ready(status: String)
-        /// It reloads its configuration.
+        /// The configuration is being reloaded.
         case reloading(status: String)
-        /// It ends, which takes so long at most.
+        /// The process is shutting down, within this time.
         case stopping(status: String, durationMax: Duration)
-        /// It works.
+        /// The process is working.
         case watchdog
     }
 
     private struct Unsent {
-        /// The last state, where the socket was full.
+        /// The last state, if the socket was full.
         var message: String?
         var isRetrying = false
     }
 
     private let socket: Socket?
     private let unsent = NIOLockedValueBox(Unsent())
-    /// After how long without ``State/watchdog`` the process is taken for dead; `nil` where it is not watched.
+    /// The process counts as hung after this time without ``State/watchdog``; `nil` if there is no watchdog.
     let watchdogTimeout: Duration?
 
     /// Finds the service manager.
     ///
     /// - Parameters:
     ///   - variables: the environment: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
-    ///   - processIdentifier: that of this process; a watchdog for another one is none.
+    ///   - processIdentifier: the identifier of this process; a watchdog for another process is ignored.
     init(_ variables: [String: String], processIdentifier: pid_t = getpid()) {
         self.socket = variables["NOTIFY_SOCKET"].flatMap { Socket($0) }
         let isOurs = variables["WATCHDOG_PID"].map { $0 == "\(processIdentifier)" } ?? true
@@ -46,12 +46,12 @@ final class ServiceManager: Sendable {
         self.watchdogTimeout = isOurs && microseconds > 0 && self.socket != nil ? .microseconds(microseconds) : nil
     }
 
-    /// How long it is between two attempts to send the last state, and how many there are: together as long as systemd
+    /// The delay between attempts to send the last state, and their number: together, they take as long as systemd
     /// waits for a start by default.
     private static let (retryDelay, retryCountMax) = (Duration.milliseconds(50), 1800)
 
-    /// Tells a state; returns at once.
-    func tell(_ state: State) {
+    /// Reports a state without waiting.
+    func report(_ state: State) {
         guard let socket else { return }
         guard state != .watchdog else {
             self.sendUnsent(socket)
@@ -60,7 +60,7 @@ final class ServiceManager: Sendable {
         }
         let message = Self.message(state)
         let beginsRetrying = self.unsent.withLockedValue { unsent in
-            // The state before does not hold any more.
+            // A new state replaces the one before.
             unsent.message = socket.send(message) ? nil : message
             defer { unsent.isRetrying = unsent.isRetrying || unsent.message != nil }
             return unsent.message != nil && !unsent.isRetrying
@@ -68,7 +68,7 @@ final class ServiceManager: Sendable {
         if beginsRetrying { Task { await self.retry(socket) } }
     }
 
-    /// - Returns: whether nothing is left to be sent.
+    /// - Returns: whether nothing is left to send.
     @discardableResult
     private func sendUnsent(_ socket: Socket) -> Bool {
         self.unsent.withLockedValue { unsent in
@@ -101,7 +101,7 @@ final class ServiceManager: Sendable {
         "STATUS=\(status.split { $0.isNewline }.joined(separator: " "))\n"
     }
 
-    /// The monotonic time, by which systemd orders the message about a reload and its signal.
+    /// The monotonic time, which tells systemd that the message about a reload follows its signal.
     private static var microseconds: Int64 {
         var now = timespec()
         unsafe clock_gettime(CLOCK_MONOTONIC, &now)
@@ -110,13 +110,14 @@ final class ServiceManager: Sendable {
 }
 
 extension ServiceManager {
-    /// A socket for datagrams, and where they go.
+    /// A datagram socket with its destination.
     private final class Socket: Sendable {
         private let descriptor: CInt
         private let address: sockaddr_un
         private let addressByteCount: socklen_t
 
-        /// - Parameter name: a path, or a name in the abstract namespace behind "@"; `nil` for another one.
+        /// - Parameter name: a path, or a name in the abstract namespace after "@"; the result is `nil` for anything
+        ///   else.
         init?(_ name: String) {
             guard name.hasPrefix("/") || name.hasPrefix("@"), name.utf8.count > 1 else { return nil }
             var bytes = Array(name.utf8)
@@ -124,7 +125,7 @@ extension ServiceManager {
             var address = sockaddr_un()
             address.sun_family = sa_family_t(AF_UNIX)
             let capacity = MemoryLayout.size(ofValue: address.sun_path)
-            // A path ends with a zero byte; an abstract name is as long as the address says.
+            // A path ends with a zero byte; the length of an abstract name is that of the address.
             guard bytes.count < capacity else { return nil }
             unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
             self.address = address
@@ -139,7 +140,7 @@ extension ServiceManager {
 
         /// Sends a datagram unless it would have to wait.
         ///
-        /// - Returns: `false` where it would have to wait.
+        /// - Returns: `false` if sending would have to wait.
         func send(_ text: String) -> Bool {
             var text = text
             return text.withUTF8 { bytes in

@@ -4,9 +4,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Reports to the service manager that this process works, in rounds in which each event loop takes part.
+/// Reports to the service manager that this process works, after a check of every event loop.
 ///
-/// An event loop that hangs never completes its round, so that no further report is sent.
+/// An event loop that hangs never completes its check, so no further report is sent.
 final class Watchdog: Sendable {
     private let manager: ServiceManager
     private let loops: [any EventLoop]
@@ -16,7 +16,7 @@ final class Watchdog: Sendable {
     /// - Parameters:
     ///   - manager: receives the reports.
     ///   - group: the event loops to check.
-    ///   - isWorking: whether the rest works; called on an event loop.
+    ///   - isWorking: whether other parts work; called on an event loop.
     init(
         _ manager: ServiceManager,
         group: MultiThreadedEventLoopGroup = .singleton,
@@ -27,7 +27,7 @@ final class Watchdog: Sendable {
         self.isWorking = isWorking
     }
 
-    /// Asks all event loops for a sign, unless the last round is not over.
+    /// Checks all event loops, unless the last check is still running.
     func beginRound() {
         let isDue = self.hasRound.withLockedValue { hasRound in
             defer { hasRound = true }
@@ -35,13 +35,12 @@ final class Watchdog: Sendable {
         }
         guard isDue, let first = self.loops.first else { return }
         EventLoopFuture.andAllSucceed(self.loops.map { $0.submit {} }, on: first).whenSuccess {
-            if self.isWorking() { self.manager.tell(.watchdog) }
+            if self.isWorking() { self.manager.report(.watchdog) }
             self.hasRound.withLockedValue { $0 = false }
         }
     }
 
-    /// Begins a round in half the time that the service manager waits, until it is canceled; where it does not wait,
-    /// returns at once.
+    /// Starts a check at half the watchdog timeout, until canceled; returns immediately without a watchdog.
     func run() async {
         guard let timeout = self.manager.watchdogTimeout else { return }
         while !Task.isCancelled {

@@ -7,13 +7,13 @@ import SystemPackage
 
 /// A file with the simulator's ports, which exists while the simulator listens.
 ///
-/// One process owns it, and holds a lock on a file beside it until it ends. A file that exists when the lock is taken
-/// was left by a process that was killed.
+/// One process owns the file and holds a lock on a file next to it. If the file exists when the lock is taken, a killed
+/// process left it.
 final class Announcement: Sendable {
     private let path: String
     private let lock: FileLock
 
-    /// Locks the file, and removes what a killed process left.
+    /// Locks the file, and removes a file left by a killed process.
     ///
     /// - Parameter path: the file.
     /// - Throws: `CommandFailure` if another process has locked it, or it cannot be created.
@@ -39,9 +39,9 @@ final class Announcement: Sendable {
 
     deinit { self.withdraw() }
 
-    /// Replaces the content by a line, atomically.
+    /// Replaces the content with a line, atomically.
     func write(_ line: String) throws {
-        // A renamed file is never seen in part.
+        // A renamed file never appears incomplete.
         let draft = self.path + ".new"
         try OutputFile(path: draft).append(line + "\n")
         guard unsafe rename(draft, self.path) == 0 else {

@@ -8,15 +8,15 @@ import SystemPackage
 
 /// A file with a line of JSON for each notification that the simulator received.
 ///
-/// A line is written before the next notification of its connection is read, so that the file is always complete,
-/// also if the process is killed. If a write fails, the failure is reported once a minute, and each later notification
-/// tries again.
+/// A line is written before the next notification of its connection is read, so the file is always complete, even if
+/// the process is killed. If a write fails, the failure is reported once a minute, and each later notification tries
+/// again.
 final class NotificationLog: Sendable {
     private struct State {
-        /// How many lines could not be written since the last one that could.
+        /// The number of lines that could not be written since the last successful write.
         var missingCount = 0
         var hasMissed = false
-        /// When a failure may be reported again.
+        /// The earliest time of the next report.
         var nextReport = NIODeadline.distantPast
     }
 
@@ -24,7 +24,7 @@ final class NotificationLog: Sendable {
     private static let reportInterval = TimeAmount.seconds(60)
     /// The maximum length of a line that is searched at the end of the file.
     private static let lineByteCountMax: off_t = 1 << 20
-    /// The beginning of each line.
+    /// The start of each line.
     private static let lineStart = #"{"number":"#
 
     private let path: String

@@ -106,11 +106,11 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
         }
     }
 
-    /// Makes the TLS configuration of all listeners.
+    /// Creates the TLS configuration of all listeners.
     ///
     /// - Parameters:
     ///   - server: the server's certificate and key.
-    ///   - trust: the authorities of clients, unless `--client-authority` names others.
+    ///   - trust: the client authorities, unless `--client-authority` names others.
     /// - Returns: the configuration.
     /// - Throws: ``CommandFailure`` if it cannot be used.
     func tls(_ server: TLSIdentity, trust: TLSTrust) throws -> TLSConfiguration {

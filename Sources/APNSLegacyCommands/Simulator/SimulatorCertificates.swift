@@ -11,7 +11,7 @@ import TestCertificates
 
 /// The certificates and keys in the simulator's folder.
 ///
-/// Other state to keep between starts goes into ``init(in:_:now:)``, by a call of ``AtomicFolder``'s `keep`.
+/// To keep other state between starts, add a call of ``AtomicFolder``'s `keep` to ``init(in:_:now:)``.
 struct SimulatorCertificates {
     /// Their properties.
     struct Options {
@@ -19,7 +19,7 @@ struct SimulatorCertificates {
         var topic: String
         /// Other apps, each with its own certificate.
         var otherTopics: [String] = []
-        /// The kind of the keys; if `nil`, existing keys of any kind stay.
+        /// The kind of the keys; if `nil`, existing keys of any kind are kept.
         var keyKind: TestCertificateAuthority.KeyKind?
         /// The host names and addresses that the server's certificate must contain.
         var serverNames = SimulatorCertificates.serverNames
@@ -29,7 +29,7 @@ struct SimulatorCertificates {
 
     /// The names in the server's certificate: loopback, and Apple's names.
     ///
-    /// A client with a fixed host name needs only a line in `/etc/hosts`.
+    /// A client with a fixed host name only needs a line in `/etc/hosts`.
     static let serverNames =
         ["localhost", "127.0.0.1", "::1"]
         + [
@@ -48,12 +48,12 @@ struct SimulatorCertificates {
     private static let yearsLong = 3650 * Self.day
     /// The validity of the server's certificate.
     ///
-    /// Apple's systems refuse more than 825 days, also from a private authority. The certificate has no copies, so it
-    /// is easily replaced.
+    /// Apple's systems reject more than 825 days, even from a private authority. The certificate is not copied
+    /// elsewhere, so it is easy to replace.
     private static let serverDuration = 800 * Self.day
-    /// A certificate that expires sooner is replaced at the start.
+    /// A certificate that expires sooner than this is replaced at the start.
     private static let remainderMin = 90 * Self.day
-    /// The validity begins earlier, since clocks of other machines may be slow.
+    /// The validity starts in the past, since clocks of other machines may be slow.
     private static let clockDifferenceMax = Self.day
 
     /// The server's certificate and key; `nil` if the user names another one.
@@ -65,7 +65,7 @@ struct SimulatorCertificates {
     /// Seals device tokens.
     let tokenKey: [UInt8]
 
-    /// Reads the files in a folder and makes those that are missing; ``AtomicFolder/commit()`` writes them.
+    /// Reads the files in a folder and creates missing ones; ``AtomicFolder/commit()`` writes them.
     ///
     /// - Parameters:
     ///   - folder: the folder.
@@ -112,7 +112,7 @@ struct SimulatorCertificates {
 
     private static let identityNames = ["authority", "server", "provider"]
 
-    /// Refuses a folder with other certificates or keys, which would be overwritten.
+    /// Rejects a folder with other certificates or keys, which would be overwritten.
     private static func requireOwn(_ folder: AtomicFolder) throws {
         var foreignName: String?
         for name in Self.identityNames {
@@ -315,7 +315,7 @@ struct SimulatorCertificates {
 
     /// Keeps a certificate of the authority in NAME.pem and its key in NAME.key.pem.
     ///
-    /// `problem` returns why a valid certificate does not fit, and `issue` makes a new one.
+    /// `problem` returns why a valid certificate cannot be used, and `issue` creates a new one.
     private static func identity(
         _ name: String,
         in folder: AtomicFolder,

@@ -86,7 +86,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The app of the devices that are given as options.
     private var topic: String { self.topics[0] }
 
-    /// Makes a command to be parsed.
+    /// Creates a command for the argument parser.
     public init() {}
 
     /// How long to wait for connections to end.
@@ -94,10 +94,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        // The record is filled by the threads of connections; without this, each would keep its own memory for it.
+        // The threads of all connections fill the record; otherwise, each thread would reserve memory for it.
         _ = share_memory_between_threads()
         let console = environment.console
-        // Before anything else, so that nobody reads the ports of an earlier run.
+        // Comes first, so that no program reads the ports of an earlier run.
         let announcement = try self.control.announce.map { try Announcement($0) }
         defer { withExtendedLifetime(announcement) {} }
         let folder = try self.certificates.folder ?? Self.defaultFolder(environment)
@@ -118,16 +118,16 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let manager = ServiceManager(environment.variables)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
-                // Before the line is printed, after which a signal may come.
+                // Comes before the line is printed, since a signal may follow it.
                 let signals = await environment.signals([.sigint, .sigterm])
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
-                manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
+                manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
-                manager.tell(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)
@@ -208,7 +208,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     /// The default folder of certificates and keys, which is created if missing.
     private static func defaultFolder(_ environment: CommandEnvironment) throws -> String {
-        // XDG Base Directory Specification: a relative path is ignored.
+        // The XDG Base Directory Specification says that a relative path is ignored.
         let states = environment.variables["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment.variables["HOME"].flatMap { $0.isEmpty ? nil : $0 }
         guard let states = states ?? home.map({ $0 + "/.local/state" }) else {
@@ -223,7 +223,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         return folder
     }
 
-    /// Reads or makes the files in the folder, and reports what is new.
+    /// Reads or creates the files in the folder, and reports the new ones.
     private func openFolder(
         _ path: String,
         _ environment: CommandEnvironment,
@@ -232,7 +232,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var options = SimulatorCertificates.Options(topic: self.topic, keyKind: self.certificates.keyType?.kind)
         options.otherTopics = Array(self.topics.dropFirst())
         options.hasOwnServer = hasOwnServer
-        // A wildcard address has no name of its own, and the zone of an address cannot be in a certificate.
+        // A wildcard address is not a name, and a certificate cannot contain the zone of an address.
         let isName = !["0.0.0.0", "::"].contains(self.listeners.host) && !self.listeners.host.contains("%")
         for name in (isName ? [self.listeners.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
         where !options.serverNames.contains(name) {
@@ -254,11 +254,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             throw CommandFailure(.software, "no server certificate; this is a defect of apns-legacy")
         }
         var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
-        // RFC 9113, 9.2: HTTP/2 needs TLS 1.2.
+        // HTTP/2 requires TLS 1.2 (RFC 9113, 9.2).
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.app.environment
         configuration.tokenKey = set.tokenKey
-        // These counts are not shown here, and a million tokens need more memory than the record.
+        // The counts are not shown here, and a million tokens would need more memory than the record.
         configuration.countedTokenCountMax = 0
         configuration.acceptsUnknownTokens =
             self.service.unknownTokens.map { $0 == .accept } ?? self.app.devices.isEmpty

@@ -6,7 +6,7 @@ import ArgumentParser
 import OpenSSLTLS
 import SimulatorService
 
-/// Where the simulator's control API and page are, and what the simulator writes for programs.
+/// The simulator's control API, its page, and its output for programs.
 struct SimulatorControlOptions: ParsableArguments {
     @Option(help: .value("port", "The port of the control API and its page; 0: any free port."))
     var controlPort = 0
@@ -75,10 +75,10 @@ struct SimulatorControlOptions: ParsableArguments {
         return configuration
     }
 
-    /// How few characters a token may have.
+    /// The minimum length of a token, in characters.
     private static let tokenCharacterCountMin = 16
 
-    /// Reads what the options name.
+    /// Reads the files that the options name.
     ///
     /// - Throws: `CommandFailure` for a file that cannot be read, or a token that cannot be used.
     func configuration() throws -> ControlConfiguration {
@@ -101,7 +101,7 @@ struct SimulatorControlOptions: ParsableArguments {
         do { return try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
     }
 
-    /// Reads the texts that the app has.
+    /// Reads the localized strings of the app.
     private func localizedStrings() throws(CommandFailure) -> LocalizedStrings {
         guard let path = self.strings else { return [:] }
         let bytes = try Self.read(path)
@@ -110,7 +110,7 @@ struct SimulatorControlOptions: ParsableArguments {
         }
     }
 
-    /// Reads the faults that are planned from the start.
+    /// Reads the initial faults.
     ///
     /// - Throws: `CommandFailure` with the file, the line and what is wrong.
     func plannedFaults() throws -> [PlannedFault] {
@@ -123,7 +123,7 @@ struct SimulatorControlOptions: ParsableArguments {
         }
     }
 
-    /// Where a browser shows the page.
+    /// The address of the page.
     func address(port: Int) -> String {
         let host = self.controlHost.contains(":") ? "[\(self.controlHost)]" : self.controlHost
         return "http://\(host):\(port)/"

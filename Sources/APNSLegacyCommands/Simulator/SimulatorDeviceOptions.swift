@@ -4,7 +4,7 @@ import APNSServer
 import APNSWire
 import ArgumentParser
 
-/// Where the simulator listens.
+/// The addresses that the simulator listens on.
 struct SimulatorListenerOptions: ParsableArguments, Sendable {
     @Option(help: .value("port", "The port of the binary gateway; 0: any free port."))
     var gatewayPort = 0
@@ -29,7 +29,7 @@ struct SimulatorListenerOptions: ParsableArguments, Sendable {
     }
 }
 
-/// The app, its devices, and who may send to them.
+/// The app, its devices, and the providers that may send to them.
 struct SimulatorDeviceOptions: ParsableArguments, Sendable {
     @Option(
         name: .customLong("topic"),
@@ -78,7 +78,7 @@ struct SimulatorDeviceOptions: ParsableArguments, Sendable {
         }
     }
 
-    /// Whether this has the form of Apple's identifiers of keys and teams.
+    /// Whether a text has the format of Apple's key and team identifiers.
     private static func isIdentifier(_ text: String) -> Bool {
         text.utf8.count == 10
             && text.utf8.allSatisfy {

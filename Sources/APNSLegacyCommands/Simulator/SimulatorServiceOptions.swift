@@ -9,7 +9,7 @@ import OpenSSLTLS
 
 /// Restrictions that the simulator's services do not have by default.
 struct SimulatorServiceOptions: ParsableArguments, Sendable {
-    /// Which error responses carry the identifier 0.
+    /// The error responses that contain the identifier 0.
     enum ZeroIdentifier: String, ExpressibleByArgument, CaseIterable {
         case never
         case once
@@ -30,7 +30,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         case refuse
     }
 
-    /// The longest payload of commands 0 and 1 in the letter of the guide, in bytes.
+    /// The maximum payload of commands 0 and 1 in Apple's original guide, in bytes.
     private static let strictPayloadByteCountMax = 256
 
     @Option(
@@ -106,7 +106,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout must be above 0") }
     }
 
-    /// Changes what the simulator is made of.
+    /// Applies the options to a configuration.
     func apply(to configuration: inout SimulatorConfiguration) {
         if self.strictPayloadLimit {
             configuration.listener.rules.payloadByteCountMaxEnhanced = Self.strictPayloadByteCountMax
@@ -124,7 +124,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     }
 }
 
-/// A number of times and in which time on the command line, such as `20/1m`.
+/// A number of times in a period, such as `20/1m`.
 struct RateArgument: ExpressibleByArgument, Sendable {
     let limit: RateLimit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds the name that somebody meant who typed another one.
+/// Finds the intended name for a misspelled one.
 package enum NearestName {
     /// What counts as near.
     package enum Reach: Hashable, Sendable {
@@ -10,21 +10,21 @@ package enum NearestName {
         case typingErrors
     }
 
-    /// The fewest letters that say something about a longer name.
+    /// The minimum number of letters for recognizing the start of a longer name.
     private static let letterCountMin = 3
     /// So many typing errors are one name; more may be another name.
     private static let typingErrorCountMax = 2
 
-    /// What is typed may be as long as a command line; names are short.
+    /// Longer input is not compared, since names are short.
     private static let characterCountMax = 64
 
     /// Finds the nearest of some names.
     ///
     /// - Parameters:
     ///   - typed: the misspelled name, such as `--cert`.
-    ///   - names: the right ones, such as `--certificate`.
+    ///   - names: the valid names, such as `--certificate`.
     ///   - reach: what counts as near.
-    /// - Returns: the nearest; `nil` if none is near.
+    /// - Returns: the nearest name; `nil` if none is similar.
     package static func find(
         _ typed: String,
         in names: some Sequence<String>,
@@ -38,12 +38,12 @@ package enum NearestName {
         return ranked.min { $0.rank < $1.rank }?.name
     }
 
-    /// Case, leading hyphens, underscores and spaces tell no names apart.
+    /// Names are compared without case, leading hyphens, underscores and spaces.
     private static func letters(_ name: String) -> String {
         name.drop { $0 == "-" }.lowercased().replacing("_", with: "-").replacing(" ", with: "-")
     }
 
-    /// How far a name is from what was typed; `nil` if it is another word.
+    /// The distance between a name and the input; `nil` if they are different words.
     private static func rank(_ typed: String, _ name: String, _ reach: Reach) -> Int? {
         let (typedLetters, nameLetters) = (typed.replacing("-", with: ""), name.replacing("-", with: ""))
         if typedLetters == nameLetters { return 0 }

@@ -22,7 +22,12 @@ final class BinaryConnection: ChannelInboundHandler {
     private var isConnected = false
     private var isOver = false
     private var hasAnswer = false
+    /// Closes the connection if an unexpected answer remains too short to recognize it.
+    private var answerTimer: Scheduled<Void>?
     private var isClosing = false
+
+    /// How long to wait for the rest of an unexpected answer that is too short to recognize it.
+    private static let answerDurationMax = TimeAmount.seconds(1)
 
     /// Since when the channel accepts no bytes, and how many it had accepted until then.
     var stall: (byteCountLeft: Int, since: Duration)?
@@ -123,12 +128,25 @@ final class BinaryConnection: ChannelInboundHandler {
             self.hasAnswer = true
             self.worker?.received(response, on: self)
         } catch {
-            self.hasAnswer = true
-            self.failure = self.worker.map {
-                ConnectionFailure.notAGateway(Array(self.received.readableBytesView), $0.names)
+            let answer = UnexpectedAnswer(
+                bytes: Array(self.received.readableBytesView.prefix(ForeignProtocol.byteCountMax))
+            )
+            self.failure = answer
+            if answer.foreignProtocol != nil || answer.bytes.count == ForeignProtocol.byteCountMax {
+                self.closeAfterAnswer()
+            } else if self.answerTimer == nil {
+                let eventLoop = context.eventLoop.assumeIsolated()
+                self.answerTimer = eventLoop.scheduleTask(in: Self.answerDurationMax) { [weak self] in
+                    self?.closeAfterAnswer()
+                }
             }
-            context.close(promise: nil)
         }
+    }
+
+    private func closeAfterAnswer() {
+        self.hasAnswer = true
+        self.answerTimer?.cancel()
+        self.context?.close(promise: nil)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -138,6 +156,7 @@ final class BinaryConnection: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        self.answerTimer?.cancel()
         if self.isConnected { self.observer.closed() }
         self.end()
         context.fireChannelInactive()

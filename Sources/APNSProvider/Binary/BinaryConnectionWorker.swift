@@ -275,7 +275,8 @@ final class BinaryConnectionWorker: ConnectionWorker {
             WorkerEnding(
                 ending: ending,
                 failure: ProviderError(ending, lastFailure: self.lastFailure, self.names),
-                hasLeftSomething: self.session.hasLeftSomething
+                hasLeftSomething: self.session.hasLeftSomething,
+                isAnswered: self.session.settled > 0 ? !self.session.isUnanswered : nil
             )
         )
     }

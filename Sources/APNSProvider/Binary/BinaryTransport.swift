@@ -42,12 +42,21 @@ struct BinaryTransport: ProviderTransport {
     func failure(of endings: [WorkerEnding]) -> ProviderError? {
         // A worker that could not connect does not matter if the others have sent everything.
         if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) {
-            return nil
+            return self.silence(of: endings)
         }
         let worst =
             endings.first { $0.ending != .completed && $0.ending != .abandoned }
             ?? endings.first { $0.ending == .abandoned }
         return worst?.failure
+    }
+
+    /// The failure of a batch whose every connection was closed without an answer.
+    ///
+    /// A few notifications are given up before as many connections are closed as make a session stop.
+    private func silence(of endings: [WorkerEnding]) -> ProviderError? {
+        let answers = endings.compactMap(\.isAnswered)
+        guard self.configuration.limits.life == .batch, !answers.isEmpty, !answers.contains(true) else { return nil }
+        return ProviderError(.refused, lastFailure: nil, self.opener.names)
     }
 
     private static func check(_ configuration: ProviderConfiguration) throws(ProviderError) {

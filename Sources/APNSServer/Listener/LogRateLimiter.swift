@@ -29,7 +29,7 @@ package struct LogRateLimiter: Sendable {
     ///   - amount: the amount of the line.
     ///   - now: the time.
     /// - Returns: whether to write it.
-    package mutating func takes(_ amount: Int, now: NIODeadline) -> Bool {
+    package mutating func allows(_ amount: Int, now: NIODeadline) -> Bool {
         let microseconds = Int(clamping: max(0, (now - self.time).nanoseconds) / 1000)
         let added = microseconds.multipliedReportingOverflow(by: self.perSecond)
         let addedAmount = added.overflow ? self.burst : added.partialValue / 1_000_000
@@ -48,7 +48,7 @@ package struct LogRateLimiter: Sendable {
     }
 
     /// The number of lines omitted since the last call.
-    package mutating func takeLeftOutCount() -> Int {
+    package mutating func takeOmittedCount() -> Int {
         defer { self.leftOutCount = 0 }
         return self.leftOutCount
     }

@@ -37,7 +37,7 @@ package final class RefusalLog: Sendable {
     ) {
         guard level >= self.logger.logLevel else { return }
         let leftOutCount = self.limiter.withLockedValue { limiter in
-            limiter.takes(1, now: now) ? limiter.takeLeftOutCount() : nil
+            limiter.allows(1, now: now) ? limiter.takeOmittedCount() : nil
         }
         guard let leftOutCount else { return }
         var metadata = metadata()

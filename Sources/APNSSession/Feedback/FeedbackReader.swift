@@ -35,7 +35,7 @@ public struct FeedbackReader: Sendable {
     private var state: State
     private var scanner = FeedbackTupleScanner()
 
-    /// Makes a reader for a connection after its handshake.
+    /// Creates a reader for a connection after its handshake.
     ///
     /// - Parameters:
     ///   - silence: the time without a byte after which the list is complete; `nil` to wait for the service to close.
@@ -62,6 +62,12 @@ public struct FeedbackReader: Sendable {
 
     /// The number of complete tuples so far.
     public var tupleCount: UInt64 { self.scanner.tupleCount }
+
+    /// Whether the first bytes of the connection are not a tuple.
+    package var isMalformedAtStart: Bool {
+        if case .closing(.malformed(offset: 0, _)) = self.state { return true }
+        return false
+    }
 
     /// The first step.
     ///

@@ -84,7 +84,7 @@ public struct ProviderSession: Sendable {
     /// alone, before the session stops.
     private static let givenUpRunCountMax = 50
 
-    /// Makes a session without notifications.
+    /// Creates a session without notifications.
     ///
     /// - Parameter limits: the limits of the session.
     public init(limits: ProviderLimits = ProviderLimits()) {
@@ -129,6 +129,11 @@ extension ProviderSession {
 
     /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
     public var hasLeftSomething: Bool { self.leftCount > 0 }
+
+    /// Whether the gateway closed at least so many connections as settle one notification, and never answered.
+    package var isUnanswered: Bool {
+        !self.hasProof && !self.hasAnswered && self.silentCount >= self.limits.silentAttemptCountMax
+    }
 
     /// Updates whether more notifications are available.
     ///

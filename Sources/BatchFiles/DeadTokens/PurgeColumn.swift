@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A part of an entry of an import: a key of a JSON line, a column of CSV.
+/// A field of an imported entry: a key of a JSON line or a column of CSV.
 package enum PurgeColumn: String, CaseIterable, Sendable {
     case token
     case topic
@@ -11,7 +11,7 @@ package enum PurgeColumn: String, CaseIterable, Sendable {
     case source
     /// The reason in the response of the HTTP/2 service.
     case reason
-    /// The time in that response, in milliseconds since 1970, or in seconds from imitations of the service.
+    /// The time in that response, in milliseconds since 1970; some other implementations of the service use seconds.
     case timestamp
     /// The outcome of a notification, in the results of `send`.
     case outcome
@@ -21,7 +21,7 @@ package enum PurgeColumn: String, CaseIterable, Sendable {
     /// The columns by their names in lower case, without `_`.
     private static let folded = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue.lowercased(), $0) })
 
-    /// Finds the column of a name, as exports spell it; `nil` for one that is ignored.
+    /// Finds a column by the name that exports use; `nil` for a column that is ignored.
     init?(name: String) {
         switch name {
         case "failed_at": self = .failedAt
@@ -30,7 +30,7 @@ package enum PurgeColumn: String, CaseIterable, Sendable {
         }
     }
 
-    /// Finds the column of a name in another spelling, such as `FailedAt`, if no column has the usual one.
+    /// Finds a column by another spelling of its name, such as `FailedAt`, if no column has the usual name.
     init?(likeName name: String) {
         guard let column = Self.folded[name.lowercased().filter { $0 != "_" }] else { return nil }
         self = column

@@ -17,25 +17,25 @@ package struct PurgeHook {
     package static let pageTokenCountDefault = 1000
     /// The default time limit for a page.
     private static let deadlineDefault = Duration.seconds(600)
-    /// The time that the command has to end after a signal; a second signal kills it.
+    /// How long the command may run after a signal; a second signal kills it.
     private static let stopDuration = DispatchTimeInterval.seconds(30)
 
     private let command: String
     private let deadline: Duration
-    /// The command inherits it, so that it holds the lock while it runs; `nil` for a dry run.
+    /// The command inherits the lock, so it is held while the command runs; `nil` for a dry run.
     private let lock: PurgeHookLock?
     private let signals: StopSignals
-    /// How many tokens were passed to the command.
+    /// The number of tokens passed to the command.
     package private(set) var tokenCount = 0
-    /// How many pages were passed to the command.
+    /// The number of pages passed to the command.
     package private(set) var batchCount = 0
 
-    /// Makes a hook.
+    /// Creates a hook.
     ///
     /// - Parameters:
-    ///   - command: for `/bin/sh -c`.
-    ///   - deadline: how long a page may take.
-    ///   - lock: is inherited by the command; `nil` for a dry run.
+    ///   - command: the command line for `/bin/sh -c`.
+    ///   - deadline: the time limit for a page.
+    ///   - lock: inherited by the command; `nil` for a dry run.
     ///   - signals: the signals that are passed on to the command.
     package init(_ command: String, deadline: Duration?, lock: PurgeHookLock?, signals: StopSignals) {
         self.command = command
@@ -80,13 +80,13 @@ package struct PurgeHook {
         _ lock: FileDescriptor
     ) async throws -> (Watching, TerminationStatus) {
         var options = PlatformOptions()
-        // A process group, so that the children of the command end with it.
+        // Its own process group, so that the children of the command can be stopped with it.
         options.processGroupID = 0
         do {
             let result = try await Subprocess.run(
                 .path("/bin/sh"),
-                // Standard output is for the report, so what the command prints goes to standard error. The lock comes
-                // in its place, since no other descriptor is passed on.
+                // Standard output is for the report, so the output of the command goes to standard error. The lock is
+                // passed as standard output, because no other descriptor is inherited.
                 arguments: ["-c", "exec 9>&1 1>&2; exec /bin/sh -c \"$0\"", self.command],
                 platformOptions: options,
                 input: .fileDescriptor(input, closeAfterSpawningProcess: false),
@@ -95,7 +95,7 @@ package struct PurgeHook {
             ) { await self.watch($0.processIdentifier.value) }
             return (result.closureResult, result.terminationStatus)
         } catch {
-            throw PurgeHookError(description: "Cannot run /bin/sh: \(error).")
+            throw PurgeHookError(description: "cannot run /bin/sh: \(error)")
         }
     }
 
@@ -105,19 +105,19 @@ package struct PurgeHook {
         case late
     }
 
-    /// What happens while a command runs.
+    /// An event while a command runs.
     private enum Event {
         case end
         case signal
         case deadline
     }
 
-    /// Waits for the end of the command, passes signals on, and kills it at the deadline.
+    /// Waits for the command to end, forwards signals, and kills it at the deadline.
     ///
-    /// Until this returns, the command is left a zombie when it ends, so that its number cannot be that of others.
+    /// Until this returns, a command that has ended stays a zombie, so its process ID is not reused.
     private func watch(_ process: pid_t) async -> Watching {
         let (events, continuation) = AsyncStream.makeStream(of: Event.self)
-        // Serial queues get threads of their own, which the tasks of this program do not have to wait for.
+        // Each serial queue gets its own thread, so it does not block the tasks of this program.
         DispatchQueue(label: "apns-legacy.purge.hook.end").async {
             var information = unsafe siginfo_t()
             while unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
@@ -128,9 +128,9 @@ package struct PurgeHook {
         timer.setEventHandler { continuation.yield(.deadline) }
         timer.schedule(deadline: deadline)
         timer.activate()
-        self.signals.whenNoted { continuation.yield(.signal) }
+        self.signals.setHandler { continuation.yield(.signal) }
         defer {
-            self.signals.whenNoted {}
+            self.signals.setHandler {}
             timer.cancel()
         }
         // A signal may have come before this was set.
@@ -139,7 +139,7 @@ package struct PurgeHook {
         for await event in events {
             switch event {
             case .end:
-                // Its children got the signal too.
+                // The signal went to the whole group; its children may not have ended yet.
                 if signalCount > 0 { kill(-process, SIGKILL) }
                 return self.signals.count > 0 ? .stopped : isLate ? .late : .ended
             case .signal:
@@ -149,7 +149,7 @@ package struct PurgeHook {
                 deadline = min(deadline, .now() + Self.stopDuration)
                 timer.schedule(deadline: deadline)
             case .deadline:
-                // A command that has just ended was in time.
+                // A command that has just ended met the deadline.
                 guard !Self.hasEnded(process) else { continue }
                 isLate = true
                 kill(-process, SIGKILL)
@@ -172,21 +172,21 @@ package struct PurgeHook {
         )
     }
 
-    /// The page in a file without a name: a command that does not read it all does no harm, and nothing stays behind.
+    /// Writes the page to an unnamed file: the command need not read all of it, and no file is left behind.
     private static func inputFile(_ page: [DeadToken]) throws -> FileDescriptor {
         let folder = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
         let file: FileDescriptor
         do throws(Errno) {
             file = try FileDescriptor.unnamed(in: folder)
         } catch {
-            throw BatchFileError(.uncreatable, "Cannot make a file in \(folder) for a batch: \(error).")
+            throw BatchFileError(.uncreatable, "cannot create a file in \(folder) for a batch: \(error)")
         }
         do {
             try file.writeAll(page.lazy.flatMap { Array($0.json.utf8) + [UInt8(ascii: "\n")] })
             try file.seek(offset: 0, from: .start)
         } catch {
             try? file.close()
-            throw BatchFileError(.unwritable, "Cannot write a batch in \(folder): \(error).")
+            throw BatchFileError(.unwritable, "cannot write a batch in \(folder): \(error)")
         }
         return file
     }

@@ -4,20 +4,20 @@ import FileSystemSupport
 import Glibc
 import SystemPackage
 
-/// Keeps two runs from handing the tokens of one list to commands at a time.
+/// Keeps two runs from passing the tokens of one list to commands at the same time.
 ///
-/// A command inherits the descriptor, so that the lock is held until it has ended too, however this program ends. The
-/// file stays.
+/// The command inherits the descriptor, so the lock is held until the command has ended too, even if this program is
+/// killed. The lock file is not deleted.
 package final class PurgeHookLock {
     private let lock: FileLock
 
     var descriptor: CInt { self.lock.descriptor }
 
-    /// Takes the lock beside a list.
+    /// Locks the file next to a list.
     ///
-    /// - Throws: ``BatchFileError`` where another run has it, or the file cannot be made.
+    /// - Throws: ``BatchFileError`` if another run holds the lock, or the file cannot be created.
     package init(list path: String) throws {
-        // One list may be known by several paths.
+        // Different paths can lead to the same list.
         let resolved = unsafe realpath(path, nil)
         defer { unsafe free(resolved) }
         let lockPath = unsafe (resolved.map { unsafe String(cString: $0) } ?? path) + ".exec.lock"
@@ -28,18 +28,18 @@ package final class PurgeHookLock {
             case .held(let holder):
                 throw BatchFileError(
                     .inUse,
-                    "Another run\(holder.map { " (process \($0))" } ?? "") hands this list to a command, or that "
-                        + "command is still at work. Run again when it has ended."
+                    "another run\(holder.map { " (process \($0))" } ?? "") passes this list to a command, or that "
+                        + "command is still running; run again when it has ended"
                 )
             case .system(.open, let code):
                 throw BatchFileError(
                     .uncreatable,
-                    "Cannot make \(lockPath): \(Errno(rawValue: code))."
+                    "cannot create \(lockPath): \(Errno(rawValue: code)); check the permissions of its folder"
                 )
             case .system(let action, let code):
                 throw BatchFileError(
                     .unwritable,
-                    "Cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code))."
+                    "cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code)); check its permissions"
                 )
             }
         }

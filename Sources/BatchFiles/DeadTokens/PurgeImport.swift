@@ -4,17 +4,17 @@ import APNSPayload
 package import APNSWire
 package import TokenStore
 
-/// Adds dead tokens from elsewhere to a purge list: tokens, CSV or JSON lines.
+/// Adds dead tokens from other sources to a purge list: tokens, CSV or JSON lines.
 package struct PurgeImport {
-    /// The names of columns and keys.
+    /// The mapping of columns and keys.
     package var names = ColumnNames<PurgeColumn>()
-    /// The topic of lines that have none.
+    /// The topic for lines without one.
     package var topic: String?
-    /// The environment of lines that have none.
+    /// The environment for lines without one.
     package var environment: Environment?
-    /// The time of failure of lines that have none, in seconds since 1970.
+    /// The time of failure for lines without one, in seconds since 1970.
     package var failedAt: Int64?
-    /// Whether a token with `BadDeviceToken` is dead; in the wrong environment, every token gets it.
+    /// Whether `BadDeviceToken` means that a token is dead; every token of the other environment gets it.
     package var includesBadDeviceTokens = false
     private let source: String
     private let now: Int64
@@ -23,16 +23,16 @@ package struct PurgeImport {
     package struct Report {
         /// The change of the list.
         package fileprivate(set) var change = PurgeChange()
-        /// The number of lines whose token is not dead, by their reason.
+        /// The number of lines whose token is not dead, by reason.
         package fileprivate(set) var skipped: [String: UInt64] = [:]
-        /// The last line that was read, if it was asked to stop there; `nil` at the end of the input.
+        /// The last line that was read before a requested stop; `nil` at the end of the input.
         package fileprivate(set) var stopLine: Int?
     }
 
     /// The result of a line.
     enum Outcome {
         case entry(PurgeEntry)
-        /// The reason of the HTTP/2 service, or the outcome in a batch, does not mean that the token is dead.
+        /// The HTTP/2 response or the outcome in a batch does not mean that the token is dead.
         case skipped(reason: String)
         case header
         case problem(BatchProblem.Kind)
@@ -46,7 +46,7 @@ package struct PurgeImport {
     private(set) var headerProposal: String?
     private var separator = UInt8(ascii: ",")
 
-    /// How far a failure may be in the future, in seconds, because clocks differ.
+    /// How far in the future a failure may be, in seconds, because clocks differ.
     private static let clockSkewSecondsMax: Int64 = 86_400
     /// The number of entries in one transaction.
     private static let portionCount = 65_536
@@ -54,8 +54,8 @@ package struct PurgeImport {
     private static let reasonCountMax = 32
 
     /// - Parameters:
-    ///   - format: the format, or `nil` to find it by the first line.
-    ///   - source: the source of lines that have none.
+    ///   - format: the format, or `nil` to detect it from the first line.
+    ///   - source: the source for lines without one.
     ///   - now: the time, in seconds since 1970.
     package init(format: BatchFormat?, source: String, now: Int64) {
         self.format = format
@@ -63,13 +63,13 @@ package struct PurgeImport {
         self.now = now
     }
 
-    /// Reads an input to its end.
+    /// Reads a whole input.
     ///
     /// - Parameters:
     ///   - input: lines of tokens, CSV or JSON.
     ///   - list: the list.
-    ///   - onProblem: is called for each invalid line.
-    ///   - onLine: is called with the number of each line, blank or not, and returns whether to continue after it.
+    ///   - onProblem: called for each invalid line.
+    ///   - onLine: called with the number of each line, blank or not; returns whether to continue after it.
     /// - Returns: the result.
     /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package mutating func read(
@@ -108,7 +108,7 @@ package struct PurgeImport {
         return report
     }
 
-    /// Ends the reading of lines before the end of the input.
+    /// Stops reading before the end of the input.
     private struct Stop: Error {
         var line: Int
     }
@@ -168,7 +168,7 @@ package struct PurgeImport {
     /// Whether the header has no column for tokens, so that no row can be imported.
     var lacksTokens: Bool { self.format == .csv && !self.columns.isEmpty && !self.columns.contains(.token) }
 
-    /// Whether there is no time of failure for any token.
+    /// Whether no token has a time of failure.
     var lacksTimes: Bool {
         guard self.failedAt == nil else { return false }
         return switch self.format {
@@ -200,7 +200,7 @@ package struct PurgeImport {
         return header
     }
 
-    /// Whether a text is the name of a column, or looks like one of tokens.
+    /// Whether a text is the name of a column, or looks like the name of a token column.
     private func isColumn(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let name = unsafe String(decoding: bytes, as: UTF8.self)
         return self.column(named: name) != nil || self.column(likeName: name) != nil
@@ -213,15 +213,15 @@ package struct PurgeImport {
 
     // MARK: Fields
 
-    /// The column of a name that is mapped, or spelled as usual.
+    /// The column for a name that is mapped or has the usual spelling.
     private func column(named name: String) -> PurgeColumn? {
         self.names.mappedColumn(named: name) ?? self.unmapped(PurgeColumn(name: name))
     }
 
-    /// The column of a name in another spelling.
+    /// The column for a name in another spelling.
     private func column(likeName name: String) -> PurgeColumn? { self.unmapped(PurgeColumn(likeName: name)) }
 
-    /// A column that is mapped has no other name.
+    /// A mapped column has no other name.
     private func unmapped(_ column: PurgeColumn?) -> PurgeColumn? {
         column.flatMap { self.names.mappedName(of: $0) == nil ? $0 : nil }
     }
@@ -296,7 +296,7 @@ package struct PurgeImport {
             let name = Self.text(name, scanner)
             let usual = self.column(named: name)
             guard let column = usual ?? self.column(likeName: name), usual != nil || fields[column] == nil else {
-                // Providers log more than an import needs.
+                // Providers log more fields than an import needs.
                 try scanner.skipValue(enclosedBy: 1)
                 continue
             }
@@ -309,7 +309,7 @@ package struct PurgeImport {
                 fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
-            // Other programs may use these names for something else.
+            // Other programs may use these names with other meanings.
             case _ where [.outcome, .status].contains(column):
                 try scanner.skipValue(enclosedBy: 1)
             case let kind:
@@ -321,7 +321,7 @@ package struct PurgeImport {
         return .success(fields)
     }
 
-    /// The columns whose values may be numbers.
+    /// The columns whose values may be JSON numbers.
     private static let numericColumns: Set<PurgeColumn> = [.failedAt, .firstSeen, .timestamp, .status]
 
     private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
@@ -356,17 +356,17 @@ package struct PurgeImport {
         return .entry(entry)
     }
 
-    /// Why a token in the file is not dead; `nil` if it is.
+    /// Why a token in the input is not dead; `nil` if it is.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
         let outcome = fields[.outcome].flatMap { DeliveryOutcome.Kind(name: $0) }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
-        if let text = fields[.reason] { return self.takes(PushReason(text: text)) ? nil : text }
+        if let text = fields[.reason] { return self.meansDead(PushReason(text: text)) ? nil : text }
         guard outcome == .rejected else { return nil }
         // The binary service reports this status where the HTTP/2 service reports BadDeviceToken.
         guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
             return "rejected for another reason"
         }
-        return self.takes(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
+        return self.meansDead(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
     }
 
     /// There is no default: with the current time, a token that registered again after its failure would be pruned.
@@ -379,8 +379,8 @@ package struct PurgeImport {
         return failedAt
     }
 
-    /// Whether a token is dead for this reason; for the first two, the service also reports the time.
-    private func takes(_ reason: PushReason) -> Bool {
+    /// Whether this reason means that a token is dead; with the first two, the service also reports the time.
+    private func meansDead(_ reason: PushReason) -> Bool {
         switch reason {
         case .unregistered, .expiredToken: true
         case .badDeviceToken: self.includesBadDeviceTokens
@@ -409,7 +409,7 @@ extension PurgeRegistration {
     ///
     /// - Parameters:
     ///   - line: the line.
-    ///   - registeredAt: the time if the line has none.
+    ///   - registeredAt: the time for a line without one.
     ///   - now: the time, in seconds since 1970.
     /// - Throws: ``BatchProblem/Kind`` if the line is invalid.
     package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
@@ -425,7 +425,7 @@ extension PurgeRegistration {
 }
 
 extension PurgeImport {
-    /// Whether a time is further in the future than the difference between clocks explains.
+    /// Whether a time is too far in the future to be a difference between clocks.
     ///
     /// A registration in the future would keep its token off the list until that time.
     package static func isFuture(_ time: Int64, now: Int64) -> Bool { time > now + Self.clockSkewSecondsMax }

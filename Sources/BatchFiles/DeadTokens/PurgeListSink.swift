@@ -7,15 +7,15 @@ import NIOCore
 import NIOPosix
 package import TokenStore
 
-/// Records what a drain hands over in a purge list.
+/// Records the tokens of a drain in a purge list.
 ///
-/// Give the drain's configuration ``pageTokenCountMax``: one transaction of many tokens is much faster than many, and
+/// Set the drain's configuration to ``pageTokenCountMax``: one transaction of many tokens is much faster than many, and
 /// the list sorts them in bounded memory.
 package final class PurgeListSink: Sendable {
-    /// Who said that a token is dead.
+    /// The source recorded with each token.
     private static let source = "feedback"
 
-    /// The tokens of a page, made while they are iterated over: a page has no bound.
+    /// The tokens of a page, converted during iteration, because a page has no size limit.
     package typealias Entries = LazyMapSequence<DeadTokenPage, PurgeEntry>
 
     private let list: PurgeList
@@ -23,17 +23,17 @@ package final class PurgeListSink: Sendable {
     private let change = NIOLockedValueBox(PurgeChange())
 
     /// - Parameters:
-    ///   - list: where the tokens go.
-    ///   - onPage: is lent them when the list has them.
+    ///   - list: the list to add the tokens to.
+    ///   - onPage: called with the tokens after the list has stored them.
     package init(_ list: PurgeList, onPage: (@Sendable (Entries) throws -> Void)? = nil) {
         self.list = list
         self.onPage = onPage
     }
 
-    /// No bound.
+    /// No limit.
     package static let pageTokenCountMax = Int.max
 
-    /// Returns when the list has the tokens.
+    /// Adds the tokens of a page; returns when the list has stored them.
     package func take(_ page: DeadTokenPage) async throws {
         try await self.blocking { [list, onPage, change] in
             let entries = page.lazy.map { PurgeListSink.entry($0, of: page) }
@@ -54,12 +54,12 @@ package final class PurgeListSink: Sendable {
         )
     }
 
-    /// Notes that a list was read to its end, also where nothing was dead there.
+    /// Records that a feedback list was read completely, even if it had no dead tokens.
     package func finish(_ scope: TokenScope) async throws {
         try await self.blocking { [list] in try list.addScope(scope) }
     }
 
-    /// What changed in the list since this was asked last.
+    /// Returns the changes to the list since the last call.
     package func takeChange() -> PurgeChange {
         self.change.withLockedValue { change in
             defer { change = PurgeChange() }
@@ -67,7 +67,7 @@ package final class PurgeListSink: Sendable {
         }
     }
 
-    /// Continues if the task is cancelled, since entries that were read must be recorded.
+    /// Not interrupted by cancellation, since entries that were read must be stored.
     private func blocking(_ body: @escaping @Sendable () throws -> Void) async throws {
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         try await NIOThreadPool.singleton.runIfActive(eventLoop: eventLoop, body).get()

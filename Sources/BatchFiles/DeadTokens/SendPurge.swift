@@ -9,15 +9,15 @@ package struct SendPurge {
     private let list: PurgeList
     /// The scope of rejected tokens; `nil` if they are not added.
     private let target: TokenScope?
-    /// When this run began, in seconds since 1970.
+    /// The start of this run, in seconds since 1970.
     package let startedAt: Int64
 
     /// What was done with the rejected tokens.
     package struct Report: CustomStringConvertible {
         fileprivate var changedCount: Int
-        /// Why some rejections are in doubt, so that their tokens were not added; `nil` if none is.
+        /// Why some rejections are in doubt and their tokens were not added; `nil` if there are none.
         fileprivate var doubt: String?
-        /// Whether all of them are in doubt.
+        /// Whether all rejections are in doubt.
         fileprivate var isAllInDoubt = false
 
         package var description: String {
@@ -35,7 +35,7 @@ package struct SendPurge {
     ///   - path: the list.
     ///   - scopes: the topics of the tokens in the batch; at least one.
     ///   - recordsRejected: whether rejected tokens are added, with the first scope.
-    ///   - startedAt: when this run began, in seconds since 1970.
+    ///   - startedAt: the start of this run, in seconds since 1970.
     /// - Throws: `PurgeListError`.
     package init(list path: String, scopes: [TokenScope], recordsRejected: Bool, startedAt: Int64) throws {
         self.list = try PurgeList(path: path, isMade: recordsRejected)
@@ -44,16 +44,16 @@ package struct SendPurge {
         self.startedAt = startedAt
     }
 
-    /// Returns whether a token is on the list.
+    /// Whether a token is on the list.
     package var isDead: TokenPredicate {
         let dead = self.dead
         return { try dead.contains($0) }
     }
 
-    /// Closes the list, which then is one file.
+    /// Closes the list, which leaves a single file.
     package func close() { self.list.close() }
 
-    /// Keeps rejected tokens until the end; `nil` if they are not added.
+    /// Creates the file for rejected tokens; `nil` if they are not added.
     package func rejections() throws -> SendRejections? {
         self.target == nil ? nil : try SendRejections(beside: self.list.path)
     }
@@ -62,10 +62,10 @@ package struct SendPurge {
     ///
     /// - Parameters:
     ///   - rejections: the rejected tokens.
-    ///   - outcomeCounts: those of the batch.
-    ///   - isBroken: whether too many in a row were rejected.
+    ///   - outcomeCounts: the counts of the batch.
+    ///   - isBroken: whether too many notifications in a row were rejected.
     /// - Returns: what was done; `nil` if nothing was rejected.
-    /// - Throws: `PurgeListError`, and ``BatchFileError`` where the tokens could not be kept.
+    /// - Throws: `PurgeListError`, and ``BatchFileError`` if the tokens could not be stored.
     package func record(
         _ rejections: SendRejections?,
         _ outcomeCounts: OutcomeCounts,
@@ -74,7 +74,7 @@ package struct SendPurge {
         guard let target, let rejections, rejections.count > 0 else { return nil }
         let (count, doubtfulCount) = (rejections.count, rejections.doubtfulCount)
         let isDoubted = doubtfulCount > 0 && (isBroken || outcomeCounts[.accepted] == 0)
-        // The failure counts from the start of the batch, so a device that registered meanwhile is alive.
+        // The failure is dated to the start of the batch, so a device that registered since then counts as alive.
         let failedAt = isDoubted ? nil : self.startedAt
         let change = try rejections.record(in: self.list, target, failedAt: failedAt, firstSeen: self.startedAt)
         var report = Report(changedCount: change.addedCount + change.updatedCount)
@@ -92,8 +92,8 @@ package struct SendPurge {
     ///   - results: the results file; `nil` if there is none.
     ///   - count: how many notifications were rejected.
     ///   - acceptedCount: how many were accepted; if none was, the rejections are in doubt.
-    ///   - beganAt: when the first run began: devices that registered later are alive.
-    /// - Returns: a text for people.
+    ///   - beganAt: the start of the first run: devices that registered later are alive.
+    /// - Returns: a text for the user.
     package static func advice(
         list: String,
         scope: TokenScope,

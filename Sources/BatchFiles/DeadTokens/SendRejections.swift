@@ -4,31 +4,31 @@ package import APNSWire
 import SystemPackage
 package import TokenStore
 
-/// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
+/// The tokens that were rejected in a run, in an unnamed file, since they may not fit in memory.
 ///
-/// The source of the batch appends to it under its lock, and it is read when the source has ended.
+/// The batch source appends to it under its lock, and it is read after the source has finished.
 package final class SendRejections: @unchecked Sendable {
     private let file: FileDescriptor
     private let folder: String
     private var bytes: [UInt8] = []
     /// The number of tokens that were rejected without the time at which the app was removed.
     package private(set) var doubtfulCount: UInt64 = 0
-    /// How many tokens there are.
+    /// The number of tokens.
     package private(set) var count: UInt64 = 0
     private var error: Errno?
 
-    /// So many bytes are written at a time.
+    /// The number of bytes that are written at a time.
     private static let blockByteCount = 65_536
-    /// Before each token: the time in 8 bytes, and how many bytes the token has in one.
+    /// The bytes before each token: 8 for the time, 1 for the length of the token.
     private static let headByteCount = 9
     private static let unknownTime: Int64 = -1
-    /// So many tokens are recorded in one transaction.
+    /// The number of tokens that are recorded in one transaction.
     private static let portionCount = 65_536
 
-    /// Makes the file in the folder of another one.
+    /// Creates the file in the folder of another file.
     ///
     /// - Parameter path: the other file.
-    /// - Throws: ``BatchFileError`` where there can be none.
+    /// - Throws: ``BatchFileError`` if the file cannot be created.
     package init(beside path: String) throws {
         self.folder =
             path.contains("/")
@@ -37,15 +37,15 @@ package final class SendRejections: @unchecked Sendable {
         do throws(Errno) {
             self.file = try FileDescriptor.unnamed(in: self.folder)
         } catch {
-            throw BatchFileError(.uncreatable, "Cannot write in \(self.folder): \(error).")
+            throw BatchFileError(.uncreatable, "cannot create a file in \(self.folder): \(error)")
         }
     }
 
     deinit { try? self.file.close() }
 
-    /// Takes a token, and when its app was gone, where that is known, in seconds since 1970 (UTC).
+    /// Adds a token, with the time at which its app was removed, if known, in seconds since 1970 (UTC).
     ///
-    /// A full disk is reported at the end.
+    /// A write error, such as a full disk, is reported by ``record(in:_:failedAt:firstSeen:)``.
     package var take: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
         { token, deadSince in self.append(token, deadSince: deadSince) }
     }
@@ -62,15 +62,15 @@ package final class SendRejections: @unchecked Sendable {
         if self.bytes.count >= Self.blockByteCount { self.flush() }
     }
 
-    /// Puts tokens on a list.
+    /// Adds the tokens to a purge list.
     ///
     /// - Parameters:
-    ///   - list: where they go.
+    ///   - list: the list to add the tokens to.
     ///   - scope: their topic and environment.
-    ///   - failedAt: the time of those that came without one; `nil` leaves them out.
-    ///   - firstSeen: when the run heard of them.
-    /// - Returns: what changed.
-    /// - Throws: where the list cannot be written, or the tokens could not be kept.
+    ///   - failedAt: the time for tokens without one; `nil` skips these tokens.
+    ///   - firstSeen: the time of the run.
+    /// - Returns: the changes to the list.
+    /// - Throws: an error if the list cannot be written, or the tokens could not be stored.
     package func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?, firstSeen: Int64) throws
         -> PurgeChange
     {
@@ -115,10 +115,10 @@ package final class SendRejections: @unchecked Sendable {
                     try unsafe self.file.read(fromAbsoluteOffset: offset, into: $0)
                 }
             } catch {
-                throw BatchFileError(.unwritable, "Cannot keep the rejected tokens in \(self.folder): \(error).")
+                throw BatchFileError(.unwritable, "cannot store the rejected tokens in \(self.folder): \(error)")
             }
             var first = 0
-            // A token that the block cuts off begins the next one.
+            // A token that is cut off at the end of the block is read with the next one.
             while first + Self.headByteCount <= count {
                 let tokenStart = first + Self.headByteCount
                 let next = tokenStart + Int(block[tokenStart - 1])

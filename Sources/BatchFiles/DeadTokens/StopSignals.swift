@@ -2,7 +2,7 @@
 
 import NIOConcurrencyHelpers
 
-/// Counts the signals that ask this program to stop, so that it can end in order first.
+/// Counts the signals that ask this program to stop, so that it can shut down in order.
 package final class StopSignals: Sendable {
     private struct State: Sendable {
         var count = 0
@@ -12,16 +12,16 @@ package final class StopSignals: Sendable {
 
     private let state = NIOLockedValueBox(State())
 
-    /// How many came.
+    /// The number of signals received.
     package var count: Int { self.state.withLockedValue(\.count) }
-    /// The last that came; 0 where none did.
+    /// The last signal received; 0 if there was none.
     var last: CInt { self.state.withLockedValue(\.last) }
 
-    /// Makes one of which none came.
+    /// Creates a counter with no signals.
     package init() {}
 
-    /// Takes note of a signal.
-    package func note(_ signal: CInt) {
+    /// Records a signal.
+    package func receive(_ signal: CInt) {
         let onSignal = self.state.withLockedValue { state in
             state.count += 1
             state.last = signal
@@ -30,6 +30,6 @@ package final class StopSignals: Sendable {
         onSignal()
     }
 
-    /// What to do when a signal comes, in place of what was to be done before.
-    func whenNoted(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
+    /// Sets what to do when a signal is received; it replaces the previous action.
+    func setHandler(_ body: @escaping @Sendable () -> Void) { self.state.withLockedValue { $0.onSignal = body } }
 }

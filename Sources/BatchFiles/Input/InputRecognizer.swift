@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import OpenSSLTLS
 
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {
@@ -45,21 +46,7 @@ package enum InputExpectation: Hashable, Sendable {
 ///
 /// A file that is not a batch would otherwise produce an error for each line, none of which describes the mistake.
 enum UnexpectedContent: Hashable {
-    case utf16(byteOrder: String)
-    case utf32
-    case der
-    case pem
-    case xml
-    case html
-    case binaryPropertyList
-    case zip
-    case compressed(by: String, tool: String)
-    case doubleGzip
-    case executable
-    case sqlite
-    case pdf
-    case image
-    case binary
+    case file(FileContent)
     case prettyPrintedJSON
     case jsonArray(BatchFormat?)
     case objectsWithCommas
@@ -90,6 +77,8 @@ enum UnexpectedContent: Hashable {
 
     /// The number of bytes of the longest signature.
     private static let signatureByteCount = 16
+    /// Where a tar archive has its signature.
+    private static let tarSignatureOffset = 257
 
     /// Recognizes content; `nil` if the command may be able to read it.
     ///
@@ -98,13 +87,17 @@ enum UnexpectedContent: Hashable {
     ///   - expectation: what the command expects.
     init?(_ bytes: UnsafeRawBufferPointer, expecting expectation: InputExpectation) {
         let prefix = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.prefixByteCount))
-        if let binary = unsafe Self.binary(prefix) {
-            self = binary
+        if unsafe prefix.dropFirst(Self.tarSignatureOffset).starts(with: "ustar".utf8) {
+            self = .tar
+            return
+        }
+        if let content = unsafe FileContent(beginning: Array(prefix)) {
+            self = .file(content)
             return
         }
         let (text, isWhole) = unsafe Self.firstLine(prefix)
-        if let markup = unsafe Self.markup(text) {
-            self = markup
+        if let content = unsafe FileContent(firstLine: Array(text)) {
+            self = .file(content)
             return
         }
         let (isLines, format) = expectation.lines
@@ -119,68 +112,6 @@ enum UnexpectedContent: Hashable {
         } else {
             return nil
         }
-    }
-
-    // MARK: Signatures
-
-    private static func binary(_ bytes: UnsafeRawBufferPointer) -> Self? {
-        if let content = unsafe self.unicode(bytes) { return content }
-        let signatures: [(StaticString, Self)] = [
-            ("PK\u{3}\u{4}", .zip), ("\u{7F}ELF", .executable), ("SQLite format 3", .sqlite), ("%PDF-", .pdf),
-            ("bplist0", .binaryPropertyList),
-        ]
-        for (signature, content) in signatures where unsafe bytes.starts(with: signature.bytes) { return content }
-        let binarySignatures: [([UInt8], Self)] = [
-            (GzipDecoder.magic, .doubleGzip),
-            ([0x28, 0xB5, 0x2F, 0xFD], .compressed(by: "Zstandard", tool: "zstdcat")),
-            ([0xFD, 0x37, 0x7A, 0x58, 0x5A], .compressed(by: "xz", tool: "xzcat")), ([0xFF, 0xD8, 0xFF], .image),
-            ([0x89, 0x50, 0x4E, 0x47], .image),
-        ]
-        for (signature, content) in binarySignatures where unsafe bytes.starts(with: signature) { return content }
-        if unsafe self.isBzip2(bytes) { return .compressed(by: "bzip2", tool: "bzcat") }
-        if unsafe self.isDER(bytes) { return .der }
-        if unsafe bytes.dropFirst(Self.tarSignatureOffset).starts(with: "ustar".utf8) { return .tar }
-        // Text has none of these. Only the first line counts, since the lines before another one may be sent already.
-        let line = unsafe bytes.prefix { $0 != 0x0A }
-        let isControl = { (byte: UInt8) in byte < 0x09 || (0x0E..<0x20).contains(byte) && byte != 0x1B }
-        return unsafe line.contains(0) || line.count(where: isControl) >= self.controlCountMin ? .binary : nil
-    }
-
-    /// Where a tar archive has its signature.
-    private static let tarSignatureOffset = 257
-
-    /// One control character may be a slip in text.
-    private static let controlCountMin = 3
-
-    /// UTF-16 and UTF-32, by their byte order mark or by the zero bytes of ASCII characters.
-    private static func unicode(_ bytes: UnsafeRawBufferPointer) -> Self? {
-        if unsafe bytes.starts(with: [0xFF, 0xFE, 0, 0]) || bytes.starts(with: [0, 0, 0xFE, 0xFF]) { return .utf32 }
-        if unsafe bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
-            return .utf16(byteOrder: "")
-        }
-        guard bytes.count >= 8 else { return nil }
-        let isASCII = { (byte: UInt8) in (0x20..<0x7F).contains(byte) }
-        for first in [0, 1] {
-            let isText = stride(from: 0, to: 8, by: 2).allSatisfy { index in
-                unsafe isASCII(bytes[index + first]) && bytes[index + 1 - first] == 0
-            }
-            if isText { return .utf16(byteOrder: first == 0 ? "LE" : "BE") }
-        }
-        return nil
-    }
-
-    /// The header of bzip2, and that of its first block: a token in base64 may begin as the first header does.
-    private static func isBzip2(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count >= 10, unsafe bytes.starts(with: "BZh".utf8) else { return false }
-        return unsafe (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(bytes[3])
-            && bytes.dropFirst(4).starts(with: "1AY&SY".utf8)
-    }
-
-    /// A certificate, a key or a .p12: a sequence of ASN.1 that says its length, and contains an integer or a sequence.
-    private static func isDER(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count >= 4, unsafe bytes[0] == 0x30, unsafe (0x80...0x84).contains(bytes[1]) else { return false }
-        let content = unsafe 2 + Int(bytes[1] & 0x0F)
-        return unsafe content < bytes.count && (bytes[content] == 0x02 || bytes[content] == 0x30)
     }
 
     // MARK: Text
@@ -202,19 +133,6 @@ enum UnexpectedContent: Hashable {
             if unsafe !line.isEmpty { return unsafe (line, true) }
             unsafe rest = unsafe rest[(end + 1)...]
         }
-    }
-
-    private static func markup(_ line: UnsafeRawBufferPointer) -> Self? {
-        if unsafe line.starts(with: "-----BEGIN ".utf8) { return .pem }
-        guard unsafe line.first == UInt8(ascii: "<") else { return nil }
-        let name = unsafe line.dropFirst().prefix(9).map { $0 | 0x20 }
-        if name.starts(with: "!doctype ".utf8) || name.starts(with: "html".utf8) { return .html }
-        if let first = unsafe line.dropFirst().first, first == UInt8(ascii: "?") || first == UInt8(ascii: "!") {
-            return .xml
-        }
-        // A token may stand in angle brackets, but has no letter after f.
-        let letters = name.prefix { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
-        return letters.contains { $0 > UInt8(ascii: "f") } ? .xml : nil
     }
 
     private static func json(_ line: UnsafeRawBufferPointer, _ isWhole: Bool, _ format: BatchFormat?) -> Self? {
@@ -272,24 +190,8 @@ enum UnexpectedContent: Hashable {
     ///   - name: the name of the file for a command line; `nil` for standard input.
     /// - Returns: a part of an error.
     func advice(expecting expectation: InputExpectation, file name: String?) -> String {
-        let noun = expectation.noun
-        return switch self {
-        case .utf16(let order):
-            "UTF-16 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
-        case .utf32: "UTF-32 text, expected UTF-8; \(Self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
-        case .der: "a certificate or key (.p12 or DER), expected \(noun)\(Self.certificateAdvice(expectation))"
-        case .pem: "a certificate or key (PEM), expected \(noun)\(Self.certificateAdvice(expectation))"
-        case .xml: "XML, expected \(noun)"
-        case .html: "an HTML page, expected \(noun); check where the file came from"
-        case .binaryPropertyList: "a binary property list, expected \(noun)"
-        case .zip: "a ZIP archive or spreadsheet, expected text; unpack it, or export the sheet as CSV"
-        case .compressed(let format, let tool): "\(format) data, expected text or gzip; \(Self.convert(name, tool))"
-        case .doubleGzip: "gzip data inside gzip data; \(Self.convert(name, "zcat"))"
-        case .executable: "an executable program, expected \(noun)"
-        case .sqlite: "an SQLite database, expected \(noun); export the table as CSV: sqlite3 -header -csv"
-        case .pdf: "a PDF document, expected \(noun)"
-        case .image: "an image, expected \(noun)"
-        case .binary: "binary data, expected \(noun)"
+        switch self {
+        case .file(let content): "\(content.name)\(Self.advice(content, expectation, file: name))"
         case .prettyPrintedJSON:
             "JSON over several lines, expected one object per line; \(Self.convert(name, "jq -c .", to: "jsonl"))"
         case .jsonArray(.tokens):
@@ -302,9 +204,9 @@ enum UnexpectedContent: Hashable {
             "JSON with a comma after each object, expected one object per line; "
                 + Self.convert(name, "sed 's/,$//'", to: "jsonl")
         case .oldLineEnds: "text with CR at the ends of lines, expected LF; \(Self.convert(name, "tr '\\r' '\\n' <"))"
-        case .tar: "a tar archive, expected \(noun); unpack it"
+        case .tar: "a tar archive, expected \(expectation.noun); unpack it"
         case .csvInsteadOfPayload:
-            "a batch of CSV or tokens, expected \(noun) in JSON; to check a batch, use: send --dry-run"
+            "a batch of CSV or tokens, expected \(expectation.noun) in JSON; to check a batch, use: send --dry-run"
         case .csvInsteadOfTokens(let extraction?):
             "CSV, expected one device token per line; \(Self.convert(name, extraction, to: "tokens"))"
         case .csvInsteadOfTokens where expectation == .registrations:
@@ -315,17 +217,36 @@ enum UnexpectedContent: Hashable {
         }
     }
 
-    private static func certificateAdvice(_ expectation: InputExpectation) -> String {
-        switch expectation {
-        case .batch, .tokens: "; did you mean --certificate?"
-        default: ""
-        }
-    }
-
     /// The command that sends a file of CSV.
     private static func send(_ name: String?) -> String {
         let name = name.map { self.isPlain($0) && !$0.hasPrefix("-") ? $0 : "FILE" } ?? "-"
         return BatchFormat(fileName: name) == .csv ? "send \(name)" : "send --format csv \(name)"
+    }
+
+    /// What follows the name of a kind of content.
+    private static func advice(
+        _ content: FileContent,
+        _ expectation: InputExpectation,
+        file name: String?
+    ) -> String {
+        let expected = ", expected \(expectation.noun)"
+        switch content {
+        case .utf16(let order): return ", expected UTF-8; \(self.convert(name, "iconv -f UTF-16\(order) -t UTF-8"))"
+        case .utf32: return ", expected UTF-8; \(self.convert(name, "iconv -f UTF-32 -t UTF-8"))"
+        case .credentials:
+            let isSent = if case .batch = expectation { true } else { expectation == .tokens }
+            return expected + (isSent ? "; did you mean --certificate?" : "")
+        case .xml, .binaryPropertyList:
+            guard case .batch = expectation else { return expected }
+            return "\(expected); convert it to JSON lines or CSV"
+        case .htmlPage: return "\(expected); check where the file came from"
+        case .zip: return ", expected text; unpack it, or export the sheet as CSV"
+        // A batch may be compressed once.
+        case .compressed("gzip", let tool): return " inside gzip data; \(self.convert(name, tool))"
+        case .compressed(_, let tool): return ", expected text or gzip; \(self.convert(name, tool))"
+        case .sqlite: return "\(expected); export the table as CSV: sqlite3 -header -csv"
+        default: return expected
+        }
     }
 
     /// The command line that converts a file.
@@ -356,11 +277,5 @@ enum UnexpectedContent: Hashable {
             (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "/._-+,@".utf8.contains(byte)
                 || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
         }
-    }
-}
-
-extension StaticString {
-    fileprivate var bytes: UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(start: self.utf8Start, count: self.utf8CodeUnitCount)
     }
 }

@@ -2,9 +2,9 @@
 
 import APNSWire
 
-/// Records that are to be appended to a ``SendJournal``, in memory.
+/// Records to append to a ``SendJournal``, in memory.
 struct JournalEntries {
-    /// Lines one after the other with the same outcome, which become one record.
+    /// Consecutive lines with the same outcome, which are written as one record.
     private struct Run {
         var lines: Range<UInt64>
         var outcome: DeliveryOutcome.Kind
@@ -17,16 +17,16 @@ struct JournalEntries {
     private var run: Run?
     private var spared: Range<UInt64>?
 
-    /// The bytes of records from which on they should be appended.
+    /// When the records reach this number of bytes, they should be appended.
     private static let pendingByteCountMax = 32_768
 
-    /// Whether nothing is to be appended.
+    /// Whether there is nothing to append.
     var isEmpty: Bool { self.run == nil && self.spared == nil && self.pending.isEmpty }
 
-    /// Whether so much waits that it should be appended.
+    /// Whether the records should be appended now.
     var isFull: Bool { self.pending.utf8.count >= JournalEntries.pendingByteCountMax }
 
-    /// Adds a record as it is.
+    /// Adds a record unchanged.
     mutating func append(_ record: String) {
         self.putRun()
         self.putSpared()
@@ -38,7 +38,7 @@ struct JournalEntries {
         self.append("intent \(line)")
     }
 
-    /// Records that lines that this run intended to write were not written, and will not be.
+    /// Records that lines this run intended to write were not written, and will not be.
     mutating func spare(_ lines: Range<UInt64>) {
         guard !lines.isEmpty else { return }
         if let spared = self.spared, spared.upperBound == lines.lowerBound {
@@ -74,7 +74,7 @@ struct JournalEntries {
         }
     }
 
-    /// Takes the records, each with the end of its line.
+    /// Takes the records, each with its line break.
     mutating func take() -> String {
         self.putRun()
         self.putSpared()

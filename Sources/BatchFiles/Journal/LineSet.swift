@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A set of line numbers, kept as ranges; small where the lines come about in order.
+/// A set of line numbers, stored as ranges; it is small if most lines come in order.
 package struct LineSet: Equatable, Sendable {
-    /// Ascending, not touching one another.
+    /// Ascending and not adjacent.
     package private(set) var ranges: [Range<UInt64>] = []
 
     /// The number of lines.
@@ -14,7 +14,7 @@ package struct LineSet: Equatable, Sendable {
         return position < self.ranges.count && self.ranges[position].contains(line)
     }
 
-    /// Whether all of some lines are in the set.
+    /// Whether all of the lines are in the set.
     package func contains(_ lines: Range<UInt64>) -> Bool {
         guard !lines.isEmpty else { return true }
         let position = self.position(of: lines.lowerBound)
@@ -23,7 +23,7 @@ package struct LineSet: Equatable, Sendable {
             && lines.upperBound <= self.ranges[position].upperBound
     }
 
-    /// Whether any of some lines is in the set.
+    /// Whether any of the lines is in the set.
     func overlaps(_ lines: Range<UInt64>) -> Bool {
         let position = self.position(of: lines.lowerBound)
         return position < self.ranges.count && self.ranges[position].overlaps(lines)
@@ -36,7 +36,7 @@ package struct LineSet: Equatable, Sendable {
             self.ranges[self.ranges.count - 1] = last.lowerBound..<lines.upperBound
             return
         }
-        // Those that end before the new ones begin stay as they are; those that touch them become one with them.
+        // Ranges that end before the new one stay; ranges that touch it are merged with it.
         var first = self.position(of: lines.lowerBound)
         if first > 0, self.ranges[first - 1].upperBound == lines.lowerBound { first -= 1 }
         var joined = lines
@@ -52,7 +52,7 @@ package struct LineSet: Equatable, Sendable {
         self.ranges.replaceSubrange(first..<end, with: CollectionOfOne(joined))
     }
 
-    /// The position of the first range that ends behind a line.
+    /// The index of the first range that ends after a line.
     private func position(of line: UInt64) -> Int {
         var low = 0
         var high = self.ranges.count

@@ -4,40 +4,40 @@ import Glibc
 
 /// The durable record of a batch: which lines may have been written, and which have an outcome.
 ///
-/// The file is text, one record a line, only ever appended to. Each record ends with a checksum over it and everything
-/// before it. A last line without its end was cut off by a crash and counts for nothing.
+/// The file is append-only text with one record per line. Each record ends with a checksum of itself and everything
+/// before it. A last line without a line break was cut off by a crash and is ignored.
 ///
 /// | record                            | means                                                                        |
 /// |-----------------------------------|------------------------------------------------------------------------------|
-/// | `apns-legacy journal 2 INPUT`     | the first line; INPUT tells this batch from others                           |
-/// | `intent LINE`                     | this run may have written every line up to LINE                              |
-/// | `FIRST LAST OUTCOME STATUS DUP AT`| lines FIRST to LAST have this outcome; the results file has AT bytes then    |
-/// | `spare FIRST LAST`                | this run has not written lines FIRST to LAST, and will not                   |
-/// | `run`                             | another run begins; what the one before intended stays in doubt              |
+/// | `apns-legacy journal 2 INPUT`     | the first line; INPUT identifies the batch                                   |
+/// | `intent LINE`                     | this run may have written any line up to LINE                                |
+/// | `FIRST LAST OUTCOME STATUS DUP AT`| lines FIRST to LAST have this outcome; the results file then has AT bytes    |
+/// | `spare FIRST LAST`                | this run did not and will not write lines FIRST to LAST                      |
+/// | `run`                             | another run starts; lines intended by the one before stay in doubt           |
 /// | `complete`                        | every line has an outcome                                                    |
 /// | `began SECONDS`                   | when a run began, in seconds since 1970                                      |
-/// | `listed COUNT`                    | so many rejections of the run are on the purge list, or do not belong there  |
-/// | `format 2`                        | from here on, records have checksums, in a journal that began without        |
+/// | `listed COUNT`                    | this many rejections of the run are on the purge list or not meant for it    |
+/// | `format 2`                        | from here on, records have checksums; only in a journal that began without   |
 ///
-/// An intent is on the disk before the first byte of its lines goes to a socket. Outcomes follow when they are known
-/// and their results are on the disk: lines whose outcome did not get to the file are found in doubt, and sent again as
-/// possible duplicates.
+/// An intent is on the disk before the first byte of its lines is written to a socket. Outcomes are recorded after
+/// their results are on the disk. If a crash comes between, the lines are in doubt, and the next run sends them again
+/// as possible duplicates.
 package final class SendJournal {
-    /// What an earlier run left.
+    /// The state that earlier runs left.
     package struct Past: Equatable, Sendable {
         /// The lines that have an outcome.
         package var settled = LineSet()
-        /// The lines that may have been written; those that have an outcome may be among them.
+        /// The lines that may have been written; lines with an outcome may be among them.
         package var doubted = LineSet()
-        /// Bytes of the results file that belong to what is settled.
+        /// The number of bytes of the results file that belong to settled lines.
         package var resultByteCount: UInt64 = 0
-        /// Counts of the outcomes.
+        /// The counts of the outcomes.
         package var outcomeCounts = OutcomeCounts()
         /// Whether every line has an outcome.
         package var isComplete = false
-        /// Lines that were rejected, and whose tokens no run has put on a purge list.
+        /// The number of rejected lines whose tokens no run has added to a purge list.
         package var unlistedCount: UInt64 = 0
-        /// When the first run began, in seconds since 1970; `nil` where the journal does not say.
+        /// The start of the first run, in seconds since 1970; `nil` if the journal does not record it.
         package var beganAt: Int64?
 
         /// The state before the first run.
@@ -49,27 +49,27 @@ package final class SendJournal {
     }
 
     private let file: OutputFile
-    /// Over everything in the file.
+    /// The checksum of the whole file.
     private var checksum: FNV1aHash
 
-    /// What the last run left; empty where there was none.
+    /// The state that the last run left; empty if there was none.
     package let past: Past
 
-    /// What a run is to append before anything else.
+    /// Records that a run appends before any others.
     let opening: JournalEntries
 
-    /// The file.
+    /// The path of the file.
     package var path: String { self.file.name }
 
     /// Opens a journal, or creates it if missing.
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - input: what tells this batch from others, in one word.
-    ///   - operations: what is asked of the system.
-    ///   - lineCount: counts the lines of the input; it is asked only where there are records.
-    /// - Throws: ``BatchFileError`` where the file cannot be used, is held by another process, belongs to another
-    ///   batch, or is damaged.
+    ///   - input: identifies the batch, in one word.
+    ///   - operations: the system calls for the file.
+    ///   - lineCount: counts the lines of the input; called only if the journal has records.
+    /// - Throws: ``BatchFileError`` if the file cannot be used, is locked by another process, belongs to another batch,
+    ///   or is damaged.
     package init(
         path: String,
         input: String,
@@ -90,7 +90,7 @@ package final class SendJournal {
         self.file = file
         if reader.wholeByteCount < file.byteCount {
             try file.truncate(to: reader.wholeByteCount)
-            // So that after a power cut nothing of it stands among the records to come.
+            // After a power failure, none of the removed bytes may reappear among new records.
             try file.synchronize()
         }
         var opening = JournalEntries()
@@ -111,9 +111,9 @@ package final class SendJournal {
     /// - Parameters:
     ///   - path: the file.
     ///   - input: the batch, which must be a file.
-    ///   - payload: that of lines without their own.
-    ///   - results: the results file, where there is one.
-    /// - Throws: ``BatchFileError`` where the file cannot be used.
+    ///   - payload: the payload for lines without their own.
+    ///   - results: the results file, if there is one.
+    /// - Throws: ``BatchFileError`` if the file cannot be used.
     package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
         guard let content = try input.content() else {
             throw BatchFileError(
@@ -130,7 +130,7 @@ package final class SendJournal {
         try self.init(path: path, input: name) { try input.lineCount() }
     }
 
-    /// Refuses an empty journal if there are results: its records were lost, and all notifications would be sent again
+    /// Rejects an empty journal if there are results: its records were lost, and all notifications would be sent again
     /// without being flagged as possible duplicates.
     private static func checkEmptied(_ journal: String, results: String?) throws {
         var (status, resultsStatus) = (stat(), stat())
@@ -145,16 +145,16 @@ package final class SendJournal {
         )
     }
 
-    /// Only a regular file keeps its content.
+    /// Rejects anything but a regular file, since nothing else keeps its content.
     private static func checkKind(_ path: String) throws {
         var status = stat()
         guard unsafe path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
         throw BatchFileError(.unsuitable, "--journal \(path) is not a regular file; choose another file")
     }
 
-    /// Appends records, each with the end of its line.
+    /// Appends records, each with its line break.
     ///
-    /// - Throws: ``BatchFileError`` where the file cannot be written; it is as it was then.
+    /// - Throws: ``BatchFileError`` if the file cannot be written; the file is then unchanged.
     package func append(_ records: String) throws {
         var checksum = self.checksum
         var bytes: [UInt8] = []
@@ -169,11 +169,11 @@ package final class SendJournal {
         self.checksum = checksum
     }
 
-    /// Waits until what was appended is on the disk.
+    /// Waits until the appended records are on the disk.
     package func synchronize() throws { try self.file.synchronize() }
 
-    /// Says that the tokens of so many rejections are on the purge list, as far as they belong there.
-    package func noteListed(_ count: UInt64) throws {
+    /// Records that the tokens of this many rejections are on the purge list or do not belong there.
+    package func recordListed(_ count: UInt64) throws {
         try self.append("listed \(count)\n")
         try self.synchronize()
     }

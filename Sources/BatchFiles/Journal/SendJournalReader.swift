@@ -2,11 +2,10 @@
 
 import APNSWire
 
-/// Reads what an earlier run left in a journal, in portions, so that a long journal takes little memory.
+/// Reads the state that earlier runs left in a journal, in portions, so that a long journal needs little memory.
 ///
-/// What is behind the last record that was synchronized may be there in part after a power cut, with zeros in place of
-/// sectors that did not get to the disk: from the first of these on, the file counts for nothing. Any other damage is
-/// refused.
+/// After a power failure, data after the last synchronized record may be partly written, with zeros in place of missing
+/// sectors. The file is ignored from the first such sector on. Any other damage is an error.
 struct SendJournalReader {
     /// What is wrong with a line.
     private enum Fault: String, Error {
@@ -23,48 +22,48 @@ struct SendJournalReader {
     private let input: String
     private let lineCountMax: UInt64
     private var past = SendJournal.Past()
-    /// The lines that the run that is being read intended to write, and did not.
+    /// The lines that the run being read intended to write, and did not write.
     private var spared = LineSet()
     private var intendedThrough: UInt64 = 0
     private var lineCount = 0
-    /// The bytes behind the last line's end.
+    /// The bytes after the last line break.
     private var rest: [UInt8] = []
-    /// The zeros in `rest`, of which only the first is kept.
+    /// The range of zeros in `rest`, of which only the first is kept.
     private var zeros: Range<Int>?
     private var tail: JournalTail?
 
-    /// Bytes of whole lines so far; what is behind them was cut off by a crash.
+    /// The number of bytes of complete lines so far; a crash cut off anything after them.
     private(set) var wholeByteCount: UInt64 = 0
-    /// Over the whole lines so far.
+    /// The checksum of the complete lines so far.
     private(set) var checksum = FNV1aHash()
-    /// Whether further records are to have checksums.
+    /// Whether new records must have checksums.
     private(set) var hasChecksums = false
 
-    /// What a journal begins with.
+    /// The start of a journal.
     static let title = "apns-legacy journal 2 "
-    /// What a journal without checksums begins with.
+    /// The start of a journal without checksums.
     private static let firstTitle = "apns-legacy journal 1 "
-    /// From here on, a journal that began without checksums has them.
+    /// After this record, a journal that began without checksums has them.
     static let upgrade = "format 2"
 
     private static let lineByteCountMax = 4096
     private static let checksumByteCount = 16
-    /// What a disk writes whole or not at all, in bytes.
+    /// The unit that a disk writes completely or not at all, in bytes.
     private static let sectorByteCount: UInt64 = 512
     /// The last second of the year 9999.
     private static let secondMax: Int64 = 253_402_300_799
 
     /// - Parameters:
     ///   - path: the file.
-    ///   - input: what tells the batch from others.
-    ///   - lineCount: the lines of the input.
+    ///   - input: identifies the batch.
+    ///   - lineCount: the number of lines of the input.
     init(path: String, input: String, lineCount: UInt64) {
         self.path = path
         self.input = input
         self.lineCountMax = lineCount
     }
 
-    /// Takes the next bytes of the file.
+    /// Reads the next bytes of the file.
     mutating func take(_ bytes: ArraySlice<UInt8>) throws {
         for byte in bytes {
             if self.tail != nil {
@@ -98,35 +97,35 @@ struct SendJournalReader {
         self.wholeByteCount += UInt64(line.count) + 1
     }
 
-    // MARK: What a power cut leaves
+    // MARK: Damage by a power failure
 
     private mutating func takeZero() {
         let start = self.zeros?.lowerBound ?? self.rest.count
         self.zeros = start..<((self.zeros?.upperBound ?? start) + 1)
     }
 
-    /// Zeros that end here stand for sectors that did not get to the disk, or are damage.
+    /// Checks zeros that end here: either they replace sectors that were not written, or the file is damaged.
     private mutating func passZeros(before byte: UInt8) throws {
         guard let zeros = self.zeros else { return }
         let start = self.wholeByteCount + UInt64(zeros.lowerBound)
         let end = self.wholeByteCount + UInt64(zeros.upperBound)
-        // What is appended at a time begins and ends with a record, so zeros begin there or with a sector.
+        // Each append starts and ends with a record, so missing data starts at a record or at a sector.
         guard self.lineCount > 0, zeros.lowerBound == 0 || start.isMultiple(of: Self.sectorByteCount),
             end.isMultiple(of: Self.sectorByteCount)
         else { throw self.refusal(.noRecord, self.lineCount + 1) }
         self.tail = JournalTail(firstByte: byte)
     }
 
-    /// What the whole file says.
+    /// Ends the file and returns its state.
     mutating func finish() throws -> SendJournal.Past {
         if self.tail == nil, self.zeros == nil, !self.rest.isEmpty {
             if self.lineCount == 0 {
-                // Only a title that was cut off may be overwritten; anything else is somebody's file.
+                // Only an incomplete title may be overwritten; any other file belongs to something else.
                 let text = String(decoding: self.rest, as: UTF8.self)
                 guard Self.title.hasPrefix(text) || text.hasPrefix(Self.title) || text.hasPrefix(Self.firstTitle)
                 else { throw self.refusal(.noRecord, 1) }
             } else if self.hasChecksums, (try? self.checked(self.rest.dropLast())) != nil {
-                // Behind a whole record nothing stands but the end of its line.
+                // After the checksum, only the line break may follow.
                 throw self.refusal(.end, self.lineCount + 1)
             }
         } else if self.lineCount == 0, !self.rest.isEmpty {
@@ -196,7 +195,7 @@ struct SendJournalReader {
 
     private mutating func takeRecord(_ text: String) throws(Fault) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
-        // The end of a batch; only the outcome of the purge list may follow.
+        // The batch is complete; only a record of the purge list may follow.
         guard !self.past.isComplete || words.first == "listed" else { throw .order }
         switch (words.first, words.count) {
         case ("complete", 1): self.past.isComplete = true
@@ -211,7 +210,7 @@ struct SendJournalReader {
         case ("intent", 2):
             guard let line = UInt64(words[1]) else { throw .noRecord }
             guard line > self.intendedThrough else { throw .order }
-            // An intent is for many lines, and may end behind the last one.
+            // An intent covers many lines, and may end after the last line of the input.
             guard line >= 1, line - 1 < self.lineCountMax + SendResults.groupCountMax else { throw .beyondInput }
             self.intendedThrough = line
         case ("spare", 3):
@@ -232,9 +231,9 @@ struct SendJournalReader {
         guard lines.upperBound - 1 <= self.lineCountMax else { throw .beyondInput }
         guard self.isIntended(lines, outcome) else { throw .unintended }
         guard !self.past.settled.overlaps(lines) else { throw .settled }
-        // In format 1, the counts started again if the results went to no file.
+        // In format 1, the byte count starts again if the results did not go to a file.
         guard resultByteCount >= self.past.resultByteCount || !self.hasChecksums else { throw .order }
-        // No sum overflows: no line counts twice, and the input has them all.
+        // The sums do not overflow: no line counts twice, and the input has all of them.
         self.past.settled.insert(lines)
         if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
         self.past.outcomeCounts.add(
@@ -246,13 +245,13 @@ struct SendJournalReader {
         self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
     }
 
-    /// Whether lines may have this outcome, which for some needs that they were written.
+    /// Whether lines may have this outcome; some outcomes require that they were intended.
     private func isIntended(_ lines: Range<UInt64>, _ outcome: DeliveryOutcome.Kind) -> Bool {
         switch outcome {
         case .invalid, .suppressed: return true
         case .accepted, .rejected, .unsent: return lines.upperBound - 1 <= self.intendedThrough
         case .indeterminate:
-            // At most once, what an earlier run intended stays as it is.
+            // With at-most-once delivery, lines that an earlier run intended keep their state.
             let first = max(lines.lowerBound, self.intendedThrough + 1)
             return first >= lines.upperBound || self.past.doubted.contains(first..<lines.upperBound)
         }
@@ -277,9 +276,9 @@ struct SendJournalReader {
     }
 }
 
-/// What stands behind a gap that a power cut left in a journal.
+/// Checks the bytes after a gap that a power failure left in a journal.
 ///
-/// A run goes on behind some records only when they are on the disk with all before them: where anything stands behind
+/// A run continues after some records only once they and everything before them are on the disk. If anything follows
 /// such a record, the gap is damage of another kind.
 private struct JournalTail {
     private var line: [UInt8] = []
@@ -290,7 +289,7 @@ private struct JournalTail {
 
     init(firstByte byte: UInt8) { _ = self.take(byte) }
 
-    /// - Returns: whether this may stand there.
+    /// - Returns: whether the byte is allowed here.
     mutating func take(_ byte: UInt8) -> Bool {
         guard !self.mustEnd else { return false }
         guard byte == 0x0A else {

@@ -21,10 +21,10 @@ package import APNSWire
     private let memory: UnsafeMutableRawBufferPointer
     private var byteCountStored = 0
 
-    /// Room for a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
+    /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
     static let fixedByteCountMax = 512
 
-    /// Makes a writer.
+    /// Creates a writer.
     ///
     /// - Parameter capacity: its size in bytes; the default is 262,144, the minimum 1,024.
     package init(capacity: Int = 262_144) {
@@ -42,12 +42,12 @@ package import APNSWire
         unsafe UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
     }
 
-    /// The count of bytes written.
+    /// The number of bytes written.
     package var byteCount: Int {
         self.byteCountStored
     }
 
-    /// Removes the lines, after they were written.
+    /// Removes the lines after they were written to the file.
     package mutating func removeAll() {
         self.byteCountStored = 0
     }
@@ -57,12 +57,12 @@ package import APNSWire
     /// - Parameters:
     ///   - lineNumber: the line of the input, counted from 1.
     ///   - id: a JSON value without a line break, or nothing.
-    ///   - token: the device.
+    ///   - token: the device token.
     ///   - outcome: the outcome of the notification.
     ///   - status: the status of a rejection.
     ///   - timestamp: when the device unregistered, in the unit of the service; only written with a status.
     ///   - attempts: how many times the notification was written.
-    ///   - isPossibleDuplicate: whether it may arrive twice.
+    ///   - isPossibleDuplicate: whether the notification may arrive twice.
     ///   - reason: an explanation.
     /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A
     ///   line that does not fit in an empty writer is written without its reason, or without its reason and id.

@@ -4,11 +4,11 @@ import Glibc
 import SystemPackage
 
 extension FileDescriptor {
-    /// Creates a file without a name, which disappears when it is closed, even if this process is killed.
+    /// Creates an unnamed file, which disappears when it is closed, even if this process is killed.
     ///
     /// - Parameter folder: the folder whose file system stores it.
     /// - Returns: the file, open for reading and writing.
-    /// - Throws: the error of the system.
+    /// - Throws: the error of the system call.
     static func unnamed(in folder: String) throws(Errno) -> FileDescriptor {
         var path = Array((folder + "/.apns-legacy-XXXXXX").utf8CString)
         let descriptor = unsafe mkstemp(&path)

@@ -3,7 +3,7 @@
 import FileSystemSupport
 package import Glibc
 
-/// The calls of the system for output files, which tests can record, delay or make fail.
+/// The system calls for output files, which tests can record, delay or make fail.
 package struct FileOperations: Sendable {
     /// Writes bytes at the end of a file; returns the result of `write`.
     package var write: @Sendable (_ file: OpenFile, _ bytes: Span<UInt8>) -> Int
@@ -23,7 +23,7 @@ package struct FileOperations: Sendable {
         package var descriptor: CInt
     }
 
-    /// The calls themselves.
+    /// The system calls themselves.
     package static let system = FileOperations(
         write: { file, bytes in
             unsafe bytes.withUnsafeBytes { unsafe Glibc.write(file.descriptor, $0.baseAddress, $0.count) }

@@ -11,7 +11,7 @@ package struct OutcomeCounts: Equatable, Sendable {
     /// The number of possible duplicates.
     package private(set) var possibleDuplicateCount: UInt64 = 0
 
-    /// Makes counts of zero.
+    /// Creates empty counts.
     package init() {}
 
     package mutating func add(

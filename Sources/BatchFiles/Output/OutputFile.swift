@@ -10,8 +10,8 @@ package final class OutputFile {
     private let descriptor: CInt
     private let isOwned: Bool
     private let operations: FileOperations
-    /// Whether it is a regular file, which can be truncated, and not a terminal, a pipe or a device.
-    package let isCut: Bool
+    /// Whether it is a regular file, which can be truncated, unlike a terminal, a pipe or a device.
+    package let isTruncatable: Bool
 
     /// The number of bytes in the file.
     package private(set) var byteCount: UInt64 = 0
@@ -26,8 +26,8 @@ package final class OutputFile {
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - isKept: whether to keep its content, and to make the file survive a power failure.
-    ///   - operations: the calls of the system.
+    ///   - isKept: whether to keep the content of the file, and to make it survive a power failure.
+    ///   - operations: the system calls for the file.
     ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened, or another process has locked it.
     package init(
@@ -41,30 +41,31 @@ package final class OutputFile {
         self.operations = operations
         guard self.isOwned else {
             self.descriptor = standardOutput
-            self.isCut = false
+            self.isTruncatable = false
             return
         }
         let isPipe = Self.isPipe(path)
         let descriptor = isPipe ? Self.openPipe(path) : unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         self.descriptor = descriptor
         var status = stat()
-        self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        self.isTruncatable =
+            unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
             let isUnread = isPipe && errno == ENXIO
             let reason = isUnread ? "no process reads this pipe; start the reader first" : "\(Errno(rawValue: errno))"
             throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
         }
-        guard !self.isCut || !self.isDatabase else {
+        guard !self.isTruncatable || !self.isDatabase else {
             throw BatchFileError(
                 .uncreatable,
                 "\(path) is an SQLite database and is not overwritten; choose another file"
             )
         }
         // A file that another process writes must not be truncated.
-        if self.isCut, (try? operations.lock(self.file)) == false { throw self.inUse }
+        if self.isTruncatable, (try? operations.lock(self.file)) == false { throw self.inUse }
         if !isKept { try self.truncate(to: 0) }
         self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
-        if isKept, self.isCut { try self.synchronizeFolder() }
+        if isKept, self.isTruncatable { try self.synchronizeFolder() }
     }
 
     private static func isPipe(_ path: String) -> Bool {
@@ -72,8 +73,8 @@ package final class OutputFile {
         return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     }
 
-    /// Opens a named pipe only for writing: a process that could also read it would count as its reader, and hide that
-    /// there is no other.
+    /// Opens a named pipe only for writing: a descriptor that could also read would count as a reader, and hide that
+    /// there is no other reader.
     private static func openPipe(_ path: String) -> CInt {
         let deadline = ContinuousClock.now + Self.readerDelayMax
         while true {
@@ -100,7 +101,7 @@ package final class OutputFile {
         if self.isOwned { close(self.descriptor) }
     }
 
-    /// Appends all bytes, or none if a file accepts only a part, so that they can be appended again.
+    /// Appends all bytes; if a file accepts only some of them, removes these, so that the call can be repeated.
     package func append(_ bytes: Span<UInt8>) throws {
         let start = self.byteCount
         var rest = bytes
@@ -110,7 +111,7 @@ package final class OutputFile {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let failure = self.failure("write")
-                if self.isCut { try? self.truncate(to: start) }
+                if self.isTruncatable { try? self.truncate(to: start) }
                 throw failure
             }
             self.byteCount += UInt64(count)
@@ -118,12 +119,12 @@ package final class OutputFile {
         }
     }
 
-    /// Appends a text.
+    /// Appends text.
     package func append(_ text: String) throws { try self.append(text.utf8.span) }
 
     /// Truncates the file.
     package func truncate(to byteCount: UInt64) throws {
-        guard self.isCut else { return }
+        guard self.isTruncatable else { return }
         guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
             lseek(self.descriptor, 0, SEEK_END) >= 0
         else { throw self.failure("truncate") }
@@ -139,7 +140,8 @@ package final class OutputFile {
         self.isSynchronizationDue = false
     }
 
-    /// Waits until the name of the file is on the disk: a process that created it may have been killed before.
+    /// Waits until the name of the file is on the disk, since the process that created it may have been killed before
+    /// that.
     private func synchronizeFolder() throws {
         let number = self.operations.synchronizeFolder(self.file)
         guard number != 0 else { return }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Results for the file, in memory that is reused.
+/// Results for the file, in reusable memory.
 final class ResultBlock: @unchecked Sendable {
-    // A block has one owner: blocks are passed on, and two threads never use one at the same time.
+    // A block has one owner at a time: it is passed on between threads, and never shared.
     var writer = BatchResultWriter()
 }
 
@@ -10,9 +10,9 @@ final class ResultBlock: @unchecked Sendable {
 struct SendPortion: Sendable {
     /// Results, in order.
     var results: [ResultBlock] = []
-    /// Records of the journal, each with the end of its line.
+    /// Records of the journal, each with its line break.
     var records = ""
-    /// The last line of an intent among the records, which must be on the disk.
+    /// The last line of an intent among the records, which must be on the disk before the line is sent.
     var intent: UInt64?
 
     var isEmpty: Bool { self.results.isEmpty && self.records.isEmpty }
@@ -31,7 +31,7 @@ final class SendFiles: @unchecked Sendable {
         self.journal = journal
     }
 
-    /// Writes a portion, and waits until the disk has intents, and the results before the records that refer to them.
+    /// Writes a portion, and synchronizes intents, and results before the records that refer to them.
     ///
     /// - Throws: ``BatchFileError`` if a file cannot be written; the next call writes the rest.
     func write(_ portion: SendPortion) throws {
@@ -52,10 +52,10 @@ final class SendFiles: @unchecked Sendable {
         self.rest.intent = nil
     }
 
-    /// Ends the files of a batch with a journal.
+    /// Finishes the files of a batch with a journal.
     ///
     /// - Parameters:
-    ///   - provisional: results of lines that another run sends again.
+    ///   - provisional: the results of lines that another run will send again.
     ///   - isComplete: whether every line has a final outcome.
     /// - Throws: ``BatchFileError`` if a file cannot be written.
     func finish(provisional: [UInt8], isComplete: Bool) throws {

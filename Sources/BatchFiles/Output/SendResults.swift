@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 package import APNSWire
 import Glibc
 
-/// The outcomes of the lines of a batch, in memory: results, records of the journal, and counts, which belong together.
+/// The outcomes of the lines of a batch, in memory: results, journal records and counts, which belong together.
 ///
 /// Nothing here waits for a disk: ``takePortion()`` returns what ``SendFiles`` writes next, and ``complete(_:)`` takes
 /// the memory back.
@@ -24,7 +25,7 @@ package struct SendResults: ~Copyable {
     private var spare: [ResultBlock] = []
     /// The number of bytes of results before those in `writer`.
     private var resultByteCount: UInt64
-    /// The number of bytes of results that are being written, or wait for it.
+    /// The number of bytes of results that are being written or wait to be written.
     private var waitingByteCount = 0
     private var entries = JournalEntries()
     /// Results of lines that another run with the same journal will send again.
@@ -45,27 +46,27 @@ package struct SendResults: ~Copyable {
     /// The state that an earlier run with the same journal left.
     package let past: SendJournal.Past
 
-    /// The number of lines of one intent: more for fast input, so that waiting for the disk costs little; fewer for
-    /// slow input, so that few lines are in doubt after a crash.
+    /// The number of lines of one intent: larger for fast input, so that fewer writes wait for the disk; smaller for
+    /// slow input, so that fewer lines are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
     package static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
-    /// When this many bytes of results wait for a slow disk, no more lines are sent.
+    /// While this many bytes of results wait for a slow disk, no more lines are sent.
     ///
-    /// The results of lines that were sent before may be added; the window of the connections limits their number.
+    /// The results of lines that are already sent can exceed it; the connections' windows limit their number.
     private static let waitingByteCountMax = 2 << 20
     private static let spareCountMax = 8
 
     /// Opens the results file.
     ///
-    /// - Parameters:
+    ///   - path: the file; `-` for standard output, `nil` for none.
     ///   - path: the file, `-` for standard output, `nil` for none.
     ///   - isOnlyExceptions: whether to omit lines that were accepted and are not possible duplicates.
-    ///   - journal: the journal, if there is one; the results of an earlier run are kept then.
+    ///   - journal: the journal, if there is one; the results of an earlier run are then kept.
     ///   - firstLine: without a journal, the first line to send.
     ///   - retriesIndeterminate: whether another run with the same journal sends indeterminate lines again.
-    ///   - operations: the calls of the system.
+    ///   - operations: the system calls for the files.
     ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened, or is shorter than the journal records.
     package init(
@@ -94,16 +95,16 @@ package struct SendResults: ~Copyable {
             if journal != nil { try file?.truncate(to: past.resultByteCount) }
         }
         self.hasFile = file != nil
-        self.isCounted = file?.isCut ?? false
+        self.isCounted = file?.isTruncatable ?? false
         self.hasJournal = journal != nil
         self.resultByteCount = past.resultByteCount
         self.files = SendFiles(results: file, journal: journal)
         if let journal { self.entries = journal.opening }
     }
 
-    /// Checks that a file has the results that a journal records.
+    /// Checks that a file contains the results that a journal records.
     ///
-    /// - Throws: ``BatchFileError`` if it has not.
+    /// - Throws: ``BatchFileError`` if it does not.
     package static func check(_ path: String, _ past: SendJournal.Past) throws {
         guard past.resultByteCount > 0, path != "-" else { return }
         var status = stat()
@@ -118,12 +119,12 @@ package struct SendResults: ~Copyable {
         )
     }
 
-    /// Whether an earlier run may have written a line and did not learn its outcome.
+    /// Whether an earlier run may have written a line and does not know its outcome.
     package func isInDoubt(_ line: UInt64) -> Bool {
         !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
     }
 
-    /// Whether the intent to write a line is on the disk; if not, it is part of the next portion.
+    /// Whether the intent to write a line is on the disk; if not, it becomes part of the next portion.
     mutating func intend(_ line: UInt64) -> Bool {
         guard self.hasJournal, line > self.intendedThrough else { return true }
         guard line > self.recordedThrough else { return false }
@@ -138,13 +139,13 @@ package struct SendResults: ~Copyable {
 
     // MARK: Writing
 
-    /// Whether too much waits for the disk to send more lines.
+    /// Whether too much data waits for the disk to send more lines.
     var isFull: Bool { self.waitingByteCount >= SendResults.waitingByteCountMax }
 
     /// Whether there is something to write.
     var isPortionDue: Bool { self.writer.byteCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
 
-    /// Whether to write it immediately, because there is much of it, or a line waits for its intent.
+    /// Whether to write it immediately, because it is large or a line waits for its intent.
     var isPortionUrgent: Bool {
         if !self.full.isEmpty || self.entries.isFull { return true }
         return !self.entries.isEmpty && self.recordedThrough > self.intendedThrough
@@ -159,7 +160,7 @@ package struct SendResults: ~Copyable {
         return portion
     }
 
-    /// Records that a portion was written, and is on the disk where that is required.
+    /// Records that a portion was written, and is on the disk where required.
     mutating func complete(_ portion: SendPortion) {
         self.waitingByteCount = 0
         for block in self.full { self.waitingByteCount += block.writer.byteCount }
@@ -169,7 +170,7 @@ package struct SendResults: ~Copyable {
         self.lastIntent = ContinuousClock.now
     }
 
-    /// Moves the results to the full blocks, so that there is room for others.
+    /// Moves the current results to the full blocks, to make room.
     private mutating func sealBlock() {
         guard self.writer.byteCount > 0 else { return }
         let block = self.spare.popLast() ?? ResultBlock()
@@ -181,7 +182,7 @@ package struct SendResults: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Records an outcome of lines that have no lines in the results.
+    /// Records an outcome of lines that do not appear in the results.
     package mutating func settle(
         _ lines: Range<UInt64>,
         _ outcome: DeliveryOutcome.Kind,
@@ -192,7 +193,7 @@ package struct SendResults: ~Copyable {
         self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
-    /// Whether an outcome has a line in the results.
+    /// Whether lines with an outcome appear in the results.
     func isWritten(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
         guard self.hasFile else { return false }
         return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
@@ -219,7 +220,7 @@ package struct SendResults: ~Copyable {
         self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // A line that was certainly not written is not in doubt in the next run.
-            if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
+            if outcome == .unsent, !isDuplicate, line <= self.recordedThrough { self.entries.spare(line..<(line + 1)) }
             return unsafe self.writeProvisionally(
                 line: line,
                 id: id,
@@ -263,7 +264,7 @@ package struct SendResults: ~Copyable {
         self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
     }
 
-    /// Ends the files.
+    /// Finishes the files.
     ///
     /// - Parameters:
     ///   - isComplete: whether every line has a final outcome.
@@ -295,7 +296,8 @@ package struct SendResults: ~Copyable {
         reason: String?
     ) {
         guard self.hasFile else { return }
-        var writer = BatchResultWriter(capacity: 1024 + id.count)
+        let reasonByteCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
+        var writer = BatchResultWriter(capacity: 1024 + id.count + reasonByteCount)
         _ = unsafe writer.append(
             lineNumber: Int(line),
             id: id,
@@ -315,7 +317,7 @@ package struct SendResults: ~Copyable {
         isDuplicate: Bool
     ) {
         guard self.hasJournal else { return }
-        // The length of a stream means nothing.
+        // For a stream, the length has no meaning.
         let byteCount = self.resultByteCount + UInt64(self.writer.byteCount)
         self.entries.settle(
             lines,

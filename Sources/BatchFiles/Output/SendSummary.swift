@@ -11,7 +11,7 @@ package struct SendSummary {
     /// Whether the batch was compared with a purge list.
     package var hasPurgeList = false
 
-    /// Makes the summary of a batch.
+    /// Creates the summary of a batch.
     package init(outcomeCounts: OutcomeCounts, seconds: Double) {
         self.outcomeCounts = outcomeCounts
         self.seconds = seconds
@@ -25,7 +25,7 @@ package struct SendSummary {
         return self.text(place: "in \(SendSummary.seconds(self.seconds))\(speed)")
     }
 
-    /// The same lines, with other words after the number of notifications.
+    /// The same lines, with another phrase after the number of notifications.
     package func text(place: String) -> String {
         var lines = ["\(self.outcomeCounts.total.counted("notification")) \(place):"]
         for outcome in DeliveryOutcome.Kind.allCases where self.outcomeCounts[outcome] > 0 || outcome == .accepted {

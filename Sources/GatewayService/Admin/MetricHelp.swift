@@ -76,6 +76,6 @@ enum MetricHelp {
         "apns_legacy_feedback_new_tokens": "Dead tokens of the last run that the purge list did not have.",
         "apns_legacy_purge_due_rows": "Rows that were due in the last run.",
         "apns_legacy_purge_pruned_rows": "Rows that the last run pruned.",
-        "apns_legacy_purge_brake_tripped": "Whether the last run changed nothing because too many rows were due.",
+        "apns_legacy_purge_limit_exceeded": "Whether the last run changed nothing because too many rows were due.",
     ]
 }

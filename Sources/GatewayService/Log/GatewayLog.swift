@@ -136,7 +136,7 @@ extension GatewayLog {
 
         fileprivate func put(_ line: String, _ kind: Kind) {
             let (isTaken, isFirstOmission) = self.state.withLockedValue { state in
-                if state.limiters[kind]?.takes(line.utf8.count, now: .now()) == true { return (true, false) }
+                if state.limiters[kind]?.allows(line.utf8.count, now: .now()) == true { return (true, false) }
                 defer { state.isOmissionDue = true }
                 return (false, !state.isOmissionDue)
             }
@@ -149,7 +149,7 @@ extension GatewayLog {
         package func logOmissions() {
             let omissions = self.state.withLockedValue { state in
                 state.isOmissionDue = false
-                return Kind.allCases.map { ($0, state.limiters[$0]?.takeLeftOutCount() ?? 0) }
+                return Kind.allCases.map { ($0, state.limiters[$0]?.takeOmittedCount() ?? 0) }
             }
             for (kind, lineCount) in omissions where lineCount > 0 {
                 let fields = [(LogKey.logKind, kind.rawValue), (LogKey.logLinesLeftOut, "\(lineCount)")]

@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// A list of application protocols in the form that is sent: each with its length in front.
+/// A list of application protocols in the format of the protocol: each name is preceded by its length.
 ///
 /// - SeeAlso: RFC 7301.
 final class ApplicationProtocols: Sendable {
@@ -23,7 +23,7 @@ final class ApplicationProtocols: Sendable {
         self.wire = wire
     }
 
-    /// Has a server choose its own first protocol that the client offers, and refuse a client that offers none of them.
+    /// Makes a server choose its first protocol that the client offers, and reject a client that offers none of them.
     ///
     /// This object must outlive `context`.
     func install(on context: OpaquePointer) {
@@ -40,7 +40,7 @@ final class ApplicationProtocols: Sendable {
                         UnsafeBufferPointer(start: offered, count: Int(offeredCount))
                     )
                 else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-                // The choice must point into what the client offered, which lives as long as OpenSSL needs it.
+                // The choice must point into the client's list, which lives as long as OpenSSL needs it.
                 unsafe selected.pointee = offered.map { unsafe $0 + position }
                 unsafe selectedCount.pointee = UInt8(count)
                 return SSL_TLSEXT_ERR_OK
@@ -49,7 +49,7 @@ final class ApplicationProtocols: Sendable {
         )
     }
 
-    /// Where in `offered`, a list in the form that is sent, the name lies that comes first here.
+    /// The position of the preferred protocol in `offered`, a list in the format of the protocol.
     private func choose(_ offered: UnsafeBufferPointer<UInt8>) -> (position: Int, count: Int)? {
         let offered = unsafe Array(offered)
         for own in Self.names(in: self.wire[...]) {

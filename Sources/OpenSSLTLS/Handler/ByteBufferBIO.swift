@@ -5,20 +5,20 @@ import NIOCore
 
 /// The two buffers between OpenSSL and the channel, and the BIO through which OpenSSL reads and writes them.
 ///
-/// The BIO never runs full: what OpenSSL writes is appended to ``outbound``. It runs dry when ``inbound`` is
-/// empty, which OpenSSL reports as wanting to read.
+/// The BIO is never full: what OpenSSL writes is appended to ``outbound``. When ``inbound`` is empty, OpenSSL reports
+/// that it wants to read.
 @safe
 final class ByteBufferBIO {
-    /// What the peer sent and OpenSSL has not read yet.
+    /// Data from the peer that OpenSSL has not read yet.
     var inbound = ByteBuffer()
 
-    /// What OpenSSL wrote and the channel has not been given yet.
+    /// Data from OpenSSL that was not passed to the channel yet.
     var outbound = ByteBuffer()
 
     /// A session that OpenSSL offered for resumption; this object owns it.
     private var session: OpaquePointer?
 
-    /// The certificate the peer presented, whether it verifies or not; this object owns it.
+    /// The certificate that the peer presented, even if it does not verify; this object owns it.
     private(set) var presented: OpaquePointer?
 
     deinit {
@@ -43,7 +43,7 @@ final class ByteBufferBIO {
         return unsafe self.session
     }
 
-    /// A BIO over this port, which must outlive it.
+    /// Creates a BIO that uses this object, which must outlive it.
     func makeBIO() -> OpaquePointer? {
         guard let method = unsafe Self.method, let bio = unsafe BIO_new(method) else { return nil }
         unsafe BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
@@ -56,7 +56,7 @@ final class ByteBufferBIO {
         return unsafe Unmanaged.fromOpaque(data)
     }
 
-    // Written once, before it is used, and only read by OpenSSL after that.
+    // Initialized once, before its first use; OpenSSL then only reads it.
     private nonisolated(unsafe) static let method: OpaquePointer? = {
         let kind = BIO_get_new_index() | Int32(BIO_TYPE_SOURCE_SINK)
         guard let method = unsafe BIO_meth_new(kind, "ByteBuffer") else { return nil }
@@ -94,7 +94,7 @@ final class ByteBufferBIO {
             )
         }
         self.inbound.moveReaderIndex(forwardBy: count)
-        // The channel uses its buffer again if nobody else holds it.
+        // The channel reuses its buffer if nothing else references it.
         if self.inbound.readableBytes == 0 { self.inbound = ByteBuffer() }
         return Int32(count)
     }

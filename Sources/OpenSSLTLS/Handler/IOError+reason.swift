@@ -4,9 +4,9 @@ import Glibc
 package import NIOCore
 
 extension IOError {
-    /// Why a connection failed, in a few words.
+    /// A short reason why a connection failed.
     ///
-    /// - Parameter error: what a channel reported.
+    /// - Parameter error: the error of a channel.
     /// - Returns: the reason, without a period.
     package static func reason(_ error: any Error) -> String {
         guard let error = error as? IOError else { return "\(error)" }

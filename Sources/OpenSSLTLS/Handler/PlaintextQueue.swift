@@ -14,10 +14,10 @@ struct PlaintextQueue {
     private var flushedByteCount = 0
     private var byteCount = 0
 
-    /// Whether a flushed write, even one without bytes, is waiting.
+    /// Whether a flushed write is waiting, even an empty one.
     var hasFlushed: Bool { self.flushedCount > 0 }
 
-    /// The bytes of all flushed writes.
+    /// The number of bytes in all flushed writes.
     var flushedBytes: Int { self.flushedByteCount }
 
     mutating func append(_ bytes: ByteBuffer, promise: EventLoopPromise<Void>?) {
@@ -30,9 +30,9 @@ struct PlaintextQueue {
         self.flushedByteCount = self.byteCount
     }
 
-    /// Lends the flushed bytes that the next record should hold, as few as none.
+    /// Lends the flushed bytes for the next record; there may be none.
     ///
-    /// Bytes that already lie in one piece are lent as they are; smaller pieces are gathered in `scratch`.
+    /// Contiguous bytes are lent without a copy; smaller pieces are gathered in `scratch`.
     func withNextRecord<Result>(
         byteCountMax: Int,
         scratch: inout ByteBuffer,
@@ -56,7 +56,7 @@ struct PlaintextQueue {
         return unsafe scratch.withUnsafeReadableBytes(body)
     }
 
-    /// Takes out the next flushed bytes, which a record now holds.
+    /// Removes the next flushed bytes, which were written to a record.
     ///
     /// - Returns: The promises of the writes whose last byte was among them, in order.
     mutating func consume(_ byteCount: Int) -> RecordPromises {
@@ -78,7 +78,7 @@ struct PlaintextQueue {
         return promises
     }
 
-    /// Takes out the writes that were not flushed.
+    /// Removes the writes that were not flushed.
     mutating func takeUnflushed() -> RecordPromises {
         var promises = RecordPromises()
         let start = self.writes.index(self.writes.startIndex, offsetBy: self.flushedCount)
@@ -88,7 +88,7 @@ struct PlaintextQueue {
         return promises
     }
 
-    /// Takes out all writes.
+    /// Removes all writes.
     mutating func takeAll() -> RecordPromises {
         self.flushedCount = 0
         self.flushedByteCount = 0

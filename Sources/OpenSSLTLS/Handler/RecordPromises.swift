@@ -16,7 +16,7 @@ struct RecordPromises {
         }
     }
 
-    /// One promise whose outcome all of them get.
+    /// One promise that completes all of them.
     func joined(on eventLoop: any EventLoop) -> EventLoopPromise<Void>? {
         guard !self.others.isEmpty else { return self.first }
         let joined = eventLoop.makePromise(of: Void.self)
@@ -26,7 +26,7 @@ struct RecordPromises {
         return joined
     }
 
-    /// Takes all out.
+    /// Removes and returns all promises.
     mutating func take() -> Self {
         defer { self = Self() }
         return self

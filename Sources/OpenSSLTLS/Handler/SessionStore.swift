@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 /// Safe to share: the dictionary is guarded by a lock, and OpenSSL counts references to sessions atomically.
 @safe
 final class SessionStore: @unchecked Sendable {
-    /// The maximum number of remembered servers; a client with more repeats full handshakes with some.
+    /// The maximum number of stored servers; a client with more repeats full handshakes with some of them.
     static let serverCountMax = 256
 
     private let sessions = unsafe NIOLockedValueBox<[String: OpaquePointer]>([:])
@@ -19,7 +19,7 @@ final class SessionStore: @unchecked Sendable {
         }
     }
 
-    /// Keeps `session`, of which it takes over the caller's reference.
+    /// Stores `session`, and takes ownership of the caller's reference.
     func keep(_ session: OpaquePointer, for server: String) {
         let dropped = unsafe self.sessions.withLockedValue { sessions -> OpaquePointer? in
             if unsafe sessions.count >= Self.serverCountMax, unsafe sessions[server] == nil,

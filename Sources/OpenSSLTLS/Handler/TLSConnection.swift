@@ -3,26 +3,26 @@
 import COpenSSL
 import NIOCore
 
-/// One TLS connection without a channel: owns OpenSSL's object, takes and gives bytes.
+/// One TLS connection without a channel: owns OpenSSL's object, and converts between plaintext and ciphertext.
 ///
-/// It calls nobody, so nothing can re-enter it. Confined to the event loop of its handler.
+/// It makes no callbacks, so it is never reentered. Confined to the event loop of its handler.
 @safe
 final class TLSConnection {
-    /// How a step that may need more from the peer ended.
+    /// The result of a step that may need more data from the peer.
     enum Step {
         /// Done.
         case complete
-        /// Come again when more has arrived.
+        /// More data from the peer is needed.
         case wantsPeer
         /// The connection is unusable.
         case failed(TLSError)
     }
 
-    /// Where decrypting ended.
+    /// Why decrypting stopped.
     enum End {
-        /// The limit was reached; there is more.
+        /// The limit was reached; there may be more data.
         case limitReached
-        /// All that arrived is decrypted.
+        /// All received data is decrypted.
         case drained
         /// The peer closed its side.
         case closeNotify
@@ -33,7 +33,7 @@ final class TLSConnection {
     /// The longest plaintext of one record, in bytes (RFC 8446, 5.1).
     static let recordByteCountMax = 16_384
 
-    /// What a record adds to its plaintext at most, in bytes, for reserving memory.
+    /// The maximum size that a record adds to its plaintext, in bytes, for reserving memory.
     static let recordOverheadByteCount = 128
 
     let context: TLSContext
@@ -43,10 +43,10 @@ final class TLSConnection {
     private(set) var isHandshaking = true
     private var hasReceivedCloseNotify = false
     private var failure: TLSError?
-    /// What the remote side sent first, which shows what it speaks where that is not TLS.
+    /// The first bytes from the remote side, which identify its protocol if that is not TLS.
     private var firstBytes: [UInt8] = []
 
-    /// Prepares a connection; a client asks for `serverName` and verifies it.
+    /// Prepares a connection; a client requests `serverName` and verifies it.
     init(context: TLSContext, serverName: String?) throws(TLSError) {
         let name = try ServerName(serverName, configuration: context.configuration)
         try context.prepareTrust()
@@ -74,12 +74,12 @@ final class TLSConnection {
     }
 
     deinit {
-        // Otherwise OpenSSL forbids the session's resumption because this connection was cut.
+        // Otherwise, OpenSSL forbids resumption of the session because this connection was not shut down.
         if self.failure == nil { unsafe SSL_set_shutdown(self.ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         unsafe SSL_free(self.ssl)
     }
 
-    /// Goes on with the handshake as far as what arrived allows.
+    /// Continues the handshake as far as the received data allows.
     func handshake() -> Step {
         if let failure { return .failed(failure) }
         guard self.isHandshaking else { return .complete }
@@ -93,7 +93,7 @@ final class TLSConnection {
         return self.step(afterResult: result)
     }
 
-    /// Takes bytes that arrived.
+    /// Adds received data.
     func receive(_ bytes: ByteBuffer) {
         if self.isHandshaking, self.firstBytes.count < ForeignProtocol.byteCountMax {
             self.firstBytes += bytes.readableBytesView.prefix(ForeignProtocol.byteCountMax - self.firstBytes.count)
@@ -106,29 +106,29 @@ final class TLSConnection {
         }
     }
 
-    /// The bytes for the peer that the last calls made, if any.
+    /// The data for the peer that the last calls produced, if any.
     func takeCiphertext() -> ByteBuffer? {
         let bytes = self.port.outbound
         self.port.outbound = ByteBuffer()
         return bytes.readableBytes > 0 ? bytes : nil
     }
 
-    /// How many bytes for the peer wait to be taken.
+    /// The number of bytes that wait to be taken for the peer.
     var ciphertextByteCount: Int { self.port.outbound.readableBytes }
 
-    /// Has the next calls write to the memory of `buffer`, which is taken; nothing may wait to be taken.
+    /// Makes the next calls write to the memory of `buffer`; no data may be waiting.
     ///
-    /// They are swapped, since a second reference would have the first byte copied with all the memory. As long as the
-    /// channel has a part of it, new memory is taken.
+    /// The buffers are swapped, since a second reference would copy all the memory on the first write. While the
+    /// channel still uses part of it, new memory is allocated.
     func write(to buffer: inout ByteBuffer, capacity: Int) {
         assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
         swap(&self.port.outbound, &buffer)
         self.port.outbound.clear(minimumCapacity: capacity)
     }
 
-    /// Encrypts the beginning of `plaintext` into one record.
+    /// Encrypts the start of `plaintext` into one record.
     ///
-    /// - Returns: How many bytes the record holds: all up to 16,384, or fewer if the peer asked for shorter records.
+    /// - Returns: The number of bytes in the record: up to 16,384, or fewer if the peer asked for shorter records.
     func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (byteCount: Int, step: Step) {
         if let failure { return (0, .failed(failure)) }
         ERR_clear_error()
@@ -137,7 +137,7 @@ final class TLSConnection {
         return result == 1 ? (written, .complete) : (0, self.step(afterResult: result))
     }
 
-    /// Decrypts what arrived, up to `byteCountMax` bytes.
+    /// Decrypts received data, up to `byteCountMax` bytes.
     func decrypt(byteCountMax: Int, allocator: ByteBufferAllocator) -> (plaintext: ByteBuffer?, end: End) {
         if let failure { return (nil, .failed(failure)) }
         if self.hasReceivedCloseNotify { return (nil, .closeNotify) }
@@ -172,14 +172,14 @@ final class TLSConnection {
     /// Writes close_notify, after which nothing more may be encrypted.
     func sendCloseNotify() -> Step {
         if let failure { return .failed(failure) }
-        // While a message of the peer is half read, OpenSSL refuses to close.
+        // OpenSSL cannot close while a message of the peer is only partly read.
         guard unsafe SSL_in_init(self.ssl) == 0 else { return .wantsPeer }
         ERR_clear_error()
         let result = unsafe SSL_shutdown(self.ssl)
         return result >= 0 ? .complete : self.step(afterResult: result)
     }
 
-    /// What a result other than success means; `complete` stands for the peer's close_notify.
+    /// The meaning of a result other than success; `complete` stands for the peer's close_notify.
     private func step(afterResult result: Int32) -> Step {
         switch unsafe SSL_get_error(self.ssl, result) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
@@ -225,7 +225,7 @@ extension TLSConnection {
         return unsafe self.port.presented.map { unsafe TLSCertificate($0) }
     }
 
-    /// The certificates that a client sent behind its own.
+    /// The certificates that a client sent after its own.
     var peerIntermediates: [TLSCertificate] {
         guard let stack = unsafe SSL_get_peer_cert_chain(self.ssl) else { return [] }
         let own = self.peerCertificate
@@ -235,7 +235,7 @@ extension TLSConnection {
         .filter { $0 != own }
     }
 
-    /// What is wrong with the peer's certificate; `nil` if nothing is or none was presented.
+    /// The problem of the peer's certificate; `nil` if there is none, or no certificate was presented.
     var verificationProblem: TLSError? {
         let result = unsafe SSL_get_verify_result(self.ssl)
         guard result != Int(X509_V_OK) else { return nil }
@@ -253,7 +253,7 @@ extension TLSConnection {
         return unsafe String(cString: name)
     }
 
-    /// Whether the server asked for a client's certificate, as a client knows it.
+    /// Whether the server requested a client certificate; only for clients.
     ///
     /// A request lists kinds of certificates before TLS 1.2, signature algorithms since TLS 1.3, and both in TLS 1.2.
     var hasCertificateRequest: Bool {

@@ -3,13 +3,13 @@
 import COpenSSL
 import NIOConcurrencyHelpers
 
-/// What many connections of one configuration share; make it once and use it for all of them.
+/// The shared state of all connections with one configuration; create it once and use it for all of them.
 ///
-/// Safe to share: nothing changes after `init` but the trusted certificates of the system, which are loaded once
-/// under a lock, and the sessions, which have their own.
+/// Safe to share: after `init`, only the trusted certificates of the system change, which are loaded once under a lock,
+/// and the sessions, which have their own lock.
 @safe
 public final class TLSContext: @unchecked Sendable {
-    /// The configuration it was made from.
+    /// The configuration of this context.
     public let configuration: TLSConfiguration
 
     let pointer: OpaquePointer
@@ -17,7 +17,7 @@ public final class TLSContext: @unchecked Sendable {
     private let applicationProtocols: ApplicationProtocols
     private let isSystemTrustLoaded = NIOLockedValueBox(false)
 
-    /// Checks the configuration and loads what it names.
+    /// Checks the configuration and loads its files.
     ///
     /// - Throws: ``TLSError/configurationUnusable(detail:)``, ``TLSError/fileUnreadable(path:detail:)``,
     ///   ``TLSError/trustUnusable(detail:)``, ``TLSError/identityTooWeak(detail:)``, ``TLSError/keyMismatch``.
@@ -32,11 +32,11 @@ public final class TLSContext: @unchecked Sendable {
         unsafe self.pointer = pointer
         try self.setVersionsAndCiphers()
         unsafe shim_SSL_CTX_set_careful_options(pointer)
-        // Old clients name CBC with SHA-1 first although they offer better.
+        // Old clients list CBC with SHA-1 first, even if they support better ciphers.
         if configuration.role == .server { unsafe shim_SSL_CTX_set_server_preference(pointer) }
         let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN
-        // A server has many idle connections; a client has few busy ones, for which the buffers would be made and freed
-        // with every record.
+        // A server has many idle connections; a client has few busy ones, which would allocate and free the buffers for
+        // every record.
         let buffers = configuration.role == .server ? SSL_MODE_RELEASE_BUFFERS : 0
         unsafe shim_SSL_CTX_set_mode(pointer, Int(mode | buffers))
         try self.setIdentity()
@@ -82,7 +82,7 @@ public final class TLSContext: @unchecked Sendable {
             unsafe shim_SSL_CTX_set_max_proto_version(self.pointer, maximum.rawValue) == 1
         else { throw .configurationUnusable(detail: OpenSSLQueue.take().text) }
         var ciphers = self.configuration.cipherList
-        // Level 0 is what still allows the SHA-1 signatures of TLS 1.0 and 1.1.
+        // Only level 0 allows the SHA-1 signatures of TLS 1.0 and 1.1.
         if minimum < .tls1_2 { ciphers = "\(ciphers ?? "DEFAULT"):@SECLEVEL=0" }
         guard let ciphers else { return }
         guard unsafe SSL_CTX_set_cipher_list(self.pointer, ciphers) == 1 else {
@@ -130,7 +130,7 @@ public final class TLSContext: @unchecked Sendable {
             }
             if self.configuration.role == .server { unsafe SSL_CTX_add_client_CA(self.pointer, certificates[index]) }
         }
-        // Who names an intermediate certificate as trusted means that one.
+        // An intermediate certificate in the list of trusted ones is trusted by itself.
         unsafe X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     }
 
@@ -156,7 +156,7 @@ public final class TLSContext: @unchecked Sendable {
         guard !wire.isEmpty else { return }
         switch self.configuration.role {
         case .client:
-            // This one function returns 0 for success.
+            // Unlike others, this function returns 0 for success.
             guard unsafe SSL_CTX_set_alpn_protos(self.pointer, wire, UInt32(wire.count)) == 0 else {
                 throw .configurationUnusable(detail: OpenSSLQueue.take().text)
             }
@@ -182,7 +182,7 @@ public final class TLSContext: @unchecked Sendable {
                 return 1
             }
         case .server:
-            // Clients resume by tickets, which need no memory here.
+            // Clients resume with tickets, which need no memory here.
             if !self.configuration.resumesSessions { unsafe shim_SSL_CTX_set_no_tickets(self.pointer) }
             unsafe shim_SSL_CTX_set_session_cache_mode(self.pointer, Int(SSL_SESS_CACHE_OFF))
             unsafe SSL_CTX_set_num_tickets(self.pointer, max(0, self.configuration.ticketCount))
@@ -194,9 +194,9 @@ public final class TLSContext: @unchecked Sendable {
 }
 
 extension TLSContext: CustomStringConvertible, CustomReflectable {
-    /// What its configuration says of itself, in one line.
+    /// The description of its configuration, in one line.
     public var description: String { "context of \(self.configuration)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

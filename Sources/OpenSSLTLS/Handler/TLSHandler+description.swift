@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension TLSHandler: CustomStringConvertible, CustomReflectable {
-    /// What its configuration says of itself, in one line.
+    /// The description of its configuration, in one line.
     public var description: String { "handler of \(self.configuration)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

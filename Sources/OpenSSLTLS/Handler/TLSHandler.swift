@@ -3,24 +3,24 @@
 public import NIOCore
 import NIOTLS
 
-/// TLS for one channel, over the system's OpenSSL.
+/// TLS for one channel, with the system's OpenSSL.
 ///
-/// Put it first into the pipeline; plaintext goes in and out above it. It sends `TLSUserEvent.handshakeCompleted`
-/// when the handshake is done and `TLSUserEvent.shutdownCompleted` when both ends have sent close_notify.
+/// Add it as the first handler of the pipeline; handlers after it see plaintext. It fires
+/// `TLSUserEvent.handshakeCompleted` when the handshake is complete and `TLSUserEvent.shutdownCompleted` when both
+/// sides have sent close_notify.
 ///
-/// - **Writes** wait until they are flushed and the handshake is done. Flushed bytes are gathered into records of
-///   16,384, as many as the channel takes while it is writable. A write's promise succeeds when the record with its
-///   last byte has been accepted whole by the kernel; a record that was not can never be read by the peer. All
-///   other promises fail.
-/// - **Errors** are reported once per connection, as a ``TLSError`` or as the error of the channel, after everything
-///   that had arrived was delivered. The channel is closed then. A TLS 1.3 server that refuses the client's
-///   certificate does so after `handshakeCompleted`.
-/// - **Closing** the output sends what was flushed, close_notify, and closes the channel's output. Closing all waits
-///   in addition, no longer than ``TLSConfiguration/shutdownTimeout``, for the peer's close_notify; data that still
-///   arrives is delivered. When the peer closes first, the channel is closed, unless its option
-///   `allowRemoteHalfClosure` is on: then `ChannelEvent.inputClosed` is sent and writing may go on.
+/// - **Writes** wait until they are flushed and the handshake is complete. Flushed bytes are gathered into records of
+///   16,384 bytes, while the channel is writable. A write's promise succeeds when the kernel has accepted the whole
+///   record with its last byte; the peer can never read an incomplete record. All other promises fail.
+/// - **Errors** are reported once per connection, as a ``TLSError`` or as the error of the channel, after all data
+///   received before was delivered. The channel is then closed. A TLS 1.3 server that rejects the client's certificate
+///   does so after `handshakeCompleted`.
+/// - **Closing** the output sends all flushed data and close_notify, and closes the channel's output. Closing all also
+///   waits for the peer's close_notify, up to ``TLSConfiguration/shutdownTimeout``; data that arrives until then is
+///   delivered. When the peer closes first, the channel is closed, unless its option `allowRemoteHalfClosure` is on:
+///   then `ChannelEvent.inputClosed` is fired and writing may continue.
 ///
-/// Not thread-safe: everything is called on the channel's event loop.
+/// Not thread-safe: all methods must be called on the channel's event loop.
 public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Ciphertext from the channel; plaintext to the next handler.
     public typealias InboundIn = ByteBuffer
@@ -36,13 +36,13 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case idle
         case handshaking
         case open
-        /// Failed, closed, or removed: nothing is read or written any more.
+        /// Failed, closed, or removed: nothing more is read or written.
         case ended
     }
 
     enum Output {
         case open
-        /// close_notify follows when what was flushed has been encrypted.
+        /// close_notify is sent after all flushed data has been encrypted.
         case closing
         /// close_notify has been sent.
         case closed
@@ -51,12 +51,12 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private let connection: TLSConnection
     let configuration: TLSConfiguration
 
-    /// How many bytes of plaintext lie in records that the kernel has accepted whole, since the handshake.
+    /// The number of plaintext bytes in records that the kernel has accepted completely, since the handshake.
     ///
-    /// The peer can have read these and no others.
+    /// The peer can have read only these bytes.
     public private(set) var byteCountLeft = 0
 
-    /// Whether the peer's side ended without close_notify, and that was taken for one.
+    /// Whether the peer's stream ended without close_notify, and that was treated as close_notify.
     ///
     /// - SeeAlso: ``TLSConfiguration/acceptsTruncation``.
     public private(set) var isTruncated = false
@@ -64,7 +64,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     var context: ChannelHandlerContext?
     private var phase = Phase.idle
     var output = Output.open
-    /// Whether the peer's side is closed: by its close_notify, or because reading was given up.
+    /// Whether the peer's side is closed, by its close_notify or because reading was stopped.
     private var isInputClosed = false
     private var isClosingAll = false
     private var hasReportedError = false
@@ -74,23 +74,23 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var shutdownTimer: Scheduled<Void>?
 
     private var plaintext = PlaintextQueue()
-    /// The memory of the records that were written last.
+    /// The memory of the last written records.
     private var writtenCiphertext = ByteBuffer()
-    /// Records, in the order in which OpenSSL made them, and what follows them.
+    /// Records in the order in which OpenSSL created them, and events that follow them.
     private var outgoing = CircularBuffer<Outgoing>()
     private var isSending = false
     private var isEncrypting = false
 
-    /// Whether the next handler was given something since the last `channelReadComplete`.
+    /// Whether data was passed to the next handler since the last `channelReadComplete`.
     private var hasDelivered = false
-    /// Whether the next handler asked for something and has not been given it.
+    /// Whether the next handler has asked for data and not received any yet.
     private var isReadWanted = false
 
-    /// Makes a handler of a client.
+    /// Creates the handler of a client.
     ///
     /// - Parameters:
     ///   - context: A client's context.
-    ///   - serverName: The host name or IP address that the certificate must be for; host names are also sent (SNI).
+    ///   - serverName: The host name or IP address that the certificate must contain; host names are also sent (SNI).
     ///     `nil` only if the host name is not verified.
     /// - Throws: ``TLSError/serverNameInvalid(_:)``, ``TLSError/trustUnusable(detail:)``,
     ///   ``TLSError/configurationUnusable(detail:)`` for a server's context.
@@ -98,7 +98,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         try self.init(context, role: .client, serverName: serverName)
     }
 
-    /// Makes a handler of a server.
+    /// Creates the handler of a server.
     ///
     /// - Throws: ``TLSError/trustUnusable(detail:)``, ``TLSError/configurationUnusable(detail:)`` for a client's
     ///   context.
@@ -114,7 +114,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         self.connection = try TLSConnection(context: context, serverName: serverName)
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     /// Starts the handshake if the channel is active.
     public func handlerAdded(context: ChannelHandlerContext) {
@@ -122,7 +122,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if context.channel.isActive { self.start(context) }
     }
 
-    /// Fails what is still waiting.
+    /// Fails everything that is still waiting.
     public func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
         self.end(failingWritesWith: ChannelError.ioOnClosedChannel)
@@ -150,7 +150,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelInactive()
     }
 
-    /// Passes an error of the channel on, unless one was reported already.
+    /// Forwards an error of the channel, unless one was reported already.
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch self.phase {
         case .idle, .open: self.fail(error, context: context)
@@ -173,7 +173,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if case .handshaking = self.phase { context.read() }
     }
 
-    /// Goes on with the handshake.
+    /// Continues the handshake.
     private func continueHandshake(_ context: ChannelHandlerContext) {
         let step = self.connection.handshake()
         self.collectCiphertext()
@@ -193,14 +193,14 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    // MARK: The end
+    // MARK: Ending
 
-    /// Reports the error, fails what is waiting, and closes the channel.
+    /// Reports the error, fails everything that is waiting, and closes the channel.
     func fail(_ error: any Error, context: ChannelHandlerContext) {
         if case .ended = self.phase { return }
         let (writes, outputs, closes) = self.takePromises()
         self.collectCiphertext()
-        // An alert that says why, if there is one.
+        // Sends the alert with the reason, if there is one.
         self.send(context)
         self.report(error, context: context)
         writes.fail(error)
@@ -223,7 +223,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         outputs.fail(error)
     }
 
-    /// Enters the last phase; the caller completes the promises, which may call back.
+    /// Enters the last phase; the caller completes the promises, whose callbacks may call this handler.
     private func takePromises() -> (writes: RecordPromises, outputs: RecordPromises, closes: RecordPromises) {
         self.phase = .ended
         self.handshakeTimer?.cancel()
@@ -237,20 +237,20 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
 // MARK: - Inbound
 
 extension TLSHandler {
-    /// How many bytes of plaintext are delivered at a time.
+    /// The maximum number of plaintext bytes that are delivered at a time.
     private static let deliveryByteCountMax = 65_536
 
-    /// Decrypts what arrived and delivers it.
+    /// Decrypts received data and delivers it.
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if case .ended = self.phase { return }
-        // What follows close_notify means nothing (RFC 8446, 6.1).
+        // Data after close_notify must be ignored (RFC 8446, 6.1).
         if self.isInputClosed { return }
         self.connection.receive(self.unwrapInboundIn(data))
         if case .handshaking = self.phase { self.continueHandshake(context) }
         self.deliver(context)
     }
 
-    /// Passes it on, and reads more if nothing could be delivered although something is wanted.
+    /// Forwards the event, and reads more if the next handler wants data and nothing could be delivered.
     public func channelReadComplete(context: ChannelHandlerContext) {
         let hasDelivered = self.hasDelivered
         self.hasDelivered = false
@@ -263,13 +263,13 @@ extension TLSHandler {
         }
     }
 
-    /// Remembers that something is wanted.
+    /// Records that the next handler wants data.
     public func read(context: ChannelHandlerContext) {
         self.isReadWanted = true
         context.read()
     }
 
-    /// Takes the end of the channel's input for what it means to TLS.
+    /// Handles the end of the channel's input.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard let event = event as? ChannelEvent, event == .inputClosed else {
             context.fireUserInboundEventTriggered(event)
@@ -279,7 +279,7 @@ extension TLSHandler {
         case .handshaking:
             self.fail(TLSError.closedDuringHandshake(detail: ""), context: context)
         case .open where self.isInputClosed:
-            // Already sent on when close_notify came.
+            // Already forwarded when close_notify arrived.
             break
         case .open where self.isClosingAll:
             self.finishClosing(context)
@@ -293,9 +293,9 @@ extension TLSHandler {
         }
     }
 
-    /// Decrypts and delivers everything that arrived.
+    /// Decrypts and delivers all received data.
     ///
-    /// Calls out; when called again meanwhile, that call delivers what follows, in order.
+    /// Makes callbacks; a reentrant call delivers the following data, in order.
     private func deliver(_ context: ChannelHandlerContext) {
         while case .open = self.phase, !self.isInputClosed {
             let (plaintext, end) = self.connection.decrypt(
@@ -313,7 +313,7 @@ extension TLSHandler {
                 continue
             case .drained:
                 self.send(context)
-                // Encryption may have waited for what arrived.
+                // Encryption may have waited for the received data.
                 self.encryptFlushed(context)
                 return
             case .closeNotify:
@@ -330,29 +330,29 @@ extension TLSHandler {
 // MARK: - Outbound
 
 extension TLSHandler {
-    /// What the channel is still to be told, in order.
+    /// An operation on the channel that is still to be made, in order.
     enum Outgoing {
-        /// One record, or a few that belong together, how much plaintext it holds, and the promises of the writes that
-        /// end in it.
+        /// One record, or a few that belong together, the number of plaintext bytes in it, and the promises of the
+        /// writes that end in it.
         case record(ByteBuffer, plaintextByteCount: Int, RecordPromises)
-        /// Close the channel, or its output, behind what was sent before.
+        /// Closes the channel, or its output, after the data before it.
         case close(CloseMode, EventLoopPromise<Void>?)
     }
 
-    /// Where a record ends in the ciphertext, and what is in it.
+    /// The end of a record in the ciphertext, and its content.
     private struct RecordEnd {
         let byteCount: Int
         let plaintextByteCount: Int
         let promises: RecordPromises
     }
 
-    /// How many bytes of plaintext are encrypted at a time, before the channel is asked whether it takes more.
+    /// The number of plaintext bytes that are encrypted at a time, before the writability of the channel is checked.
     private static let batchByteCount = 131_072
 
-    /// How many such batches are written before other work of the event loop gets its turn.
+    /// The maximum number of such batches before other tasks of the event loop get a turn.
     private static let batchCountMax = 16
 
-    /// Keeps the bytes until they are flushed.
+    /// Stores the bytes until they are flushed.
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch (self.phase, self.output) {
         case (.ended, _):
@@ -364,23 +364,23 @@ extension TLSHandler {
         }
     }
 
-    /// Encrypts what was written, as much as the channel takes.
+    /// Encrypts the written data while the channel is writable.
     public func flush(context: ChannelHandlerContext) {
-        // After close was called, what comes later is not sent.
+        // Data written after close was called is not sent.
         guard case .open = self.output else { return }
         self.plaintext.markFlushed()
         self.encryptFlushed(context)
     }
 
-    /// Goes on with what the channel could not take before.
+    /// Continues with data that the channel could not accept before.
     public func channelWritabilityChanged(context: ChannelHandlerContext) {
         self.encryptFlushed(context)
         context.fireChannelWritabilityChanged()
     }
 
-    /// Encrypts flushed bytes while the channel is writable, then sends close_notify if that is due.
+    /// Encrypts flushed bytes while the channel is writable, then sends close_notify if it is due.
     ///
-    /// Calls out; when called again meanwhile, it leaves the work to the call that runs.
+    /// Makes callbacks; a reentrant call leaves the work to the outer call.
     private func encryptFlushed(_ context: ChannelHandlerContext) {
         guard !self.isEncrypting, !self.isSending else { return }
         self.isEncrypting = true
@@ -418,7 +418,7 @@ extension TLSHandler {
         }
     }
 
-    /// Encrypts the next batch into records; calls nobody.
+    /// Encrypts the next batch into records; makes no callbacks.
     private func encryptBatch(_ context: ChannelHandlerContext) -> TLSConnection.Step {
         let wanted = min(self.plaintext.flushedBytes, Self.batchByteCount)
         let recordCountMax = wanted / TLSConnection.recordByteCountMax + 1
@@ -434,7 +434,7 @@ extension TLSHandler {
                 byteCountMax: TLSConnection.recordByteCountMax,
                 scratch: &scratch
             ) {
-                // Writes without bytes have no record of their own.
+                // Empty writes have no record of their own.
                 unsafe $0.isEmpty ? (0, .complete) : self.connection.encrypt($0)
             }
             step = encrypted.step
@@ -453,10 +453,10 @@ extension TLSHandler {
         return step
     }
 
-    /// Queues what OpenSSL wrote, cut where records end.
+    /// Queues the data that OpenSSL wrote, split at the ends of records.
     ///
-    /// - Parameter ends: Where each record ends, counted from the first, and the promises of the writes in it.
-    /// - Returns: The memory of all, to be used again when the channel has written it.
+    /// - Parameter ends: The end of each record, counted from the first, and the promises of the writes in it.
+    /// - Returns: All data, whose memory is reused after the channel has written it.
     @discardableResult
     private func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
         var bytes = self.connection.takeCiphertext() ?? ByteBuffer()
@@ -466,16 +466,16 @@ extension TLSHandler {
             let slice = bytes.readSlice(length: count) ?? ByteBuffer()
             self.outgoing.append(.record(slice, plaintextByteCount: end.plaintextByteCount, end.promises))
         }
-        // Handshake messages and alerts belong to no write.
+        // Handshake messages and alerts do not belong to a write.
         if bytes.readableBytes > 0 {
             self.outgoing.append(.record(bytes, plaintextByteCount: 0, RecordPromises()))
         }
         return bytes
     }
 
-    /// Gives the channel what is queued for it, in order, and flushes.
+    /// Writes everything in the queue to the channel, in order, and flushes.
     ///
-    /// Calls out. What is queued meanwhile is sent by the call that runs, so that nothing overtakes a record.
+    /// Makes callbacks. The outer call sends what reentrant calls add to the queue, so that records stay in order.
     private func send(_ context: ChannelHandlerContext) {
         guard !self.isSending, !self.outgoing.isEmpty else { return }
         self.isSending = true
@@ -491,11 +491,11 @@ extension TLSHandler {
             }
         }
         self.isSending = false
-        // What was flushed by those who were called had to wait for this.
+        // Data flushed during callbacks had to wait for this.
         self.encryptFlushed(context)
     }
 
-    /// The promises of the writes that end in a record, and of the count of bytes that have left.
+    /// The promises of the writes that end in a record, and the count of accepted bytes.
     private func promise(
         _ plaintextByteCount: Int,
         _ promises: RecordPromises,
@@ -510,7 +510,7 @@ extension TLSHandler {
 
     private func closeChannel(_ context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if case .all = mode, !context.channel.isActive {
-            // It was closed meanwhile, which is what was wanted.
+            // It was closed meanwhile, which is the requested result.
             promise?.succeed(())
             context.close(promise: nil)
         } else {
@@ -522,7 +522,7 @@ extension TLSHandler {
 // MARK: - Closing
 
 extension TLSHandler {
-    /// Closes the connection or one side of it, with close_notify where TLS has one.
+    /// Closes the connection or one side of it, with close_notify if TLS is established.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         switch (self.phase, mode) {
         case (.ended, _):
@@ -564,11 +564,11 @@ extension TLSHandler {
         case .closed:
             if self.isInputClosed { self.finishClosing(context) }
         }
-        // Without it, the peer's close_notify would not be read where reads are asked for one by one.
+        // Otherwise, without automatic reads, the peer's close_notify would not be read.
         if case .open = self.phase { context.read() }
     }
 
-    /// Sends close_notify when closing was asked for and all that was flushed is encrypted.
+    /// Sends close_notify if closing was requested and all flushed data is encrypted.
     private func closeOutputIfDue(_ context: ChannelHandlerContext) {
         guard case .open = self.phase, case .closing = self.output, !self.plaintext.hasFlushed else { return }
         guard self.sendCloseNotify(context), case .open = self.phase else { return }
@@ -585,7 +585,7 @@ extension TLSHandler {
         }
     }
 
-    /// - Returns: Whether it was sent; if not, it must wait for more from the peer, or the connection failed.
+    /// - Returns: Whether it was sent; if not, it must wait for data from the peer, or the connection failed.
     private func sendCloseNotify(_ context: ChannelHandlerContext) -> Bool {
         let step = self.connection.sendCloseNotify()
         switch step {
@@ -602,7 +602,7 @@ extension TLSHandler {
         }
     }
 
-    /// Takes the peer's close_notify.
+    /// Handles the peer's close_notify.
     private func peerClosed(_ context: ChannelHandlerContext) {
         guard case .open = self.phase, !self.isInputClosed else { return }
         self.isInputClosed = true
@@ -624,7 +624,7 @@ extension TLSHandler {
         (try? context.channel.syncOptions?.getOption(.allowRemoteHalfClosure)) ?? false
     }
 
-    /// Answers close_notify with one and closes; what has not been encrypted is not sent (RFC 5246, 7.2.1).
+    /// Answers close_notify with close_notify and closes; data that is not encrypted yet is not sent (RFC 5246, 7.2.1).
     private func answerClose(_ context: ChannelHandlerContext) {
         self.output = .closing
         self.plaintext.takeAll().fail(ChannelError.eof)
@@ -643,7 +643,7 @@ extension TLSHandler {
         }
     }
 
-    /// Closes the channel; whatever still waits fails.
+    /// Closes the channel, and fails everything that is still waiting.
     private func finishClosing(_ context: ChannelHandlerContext) {
         if case .ended = self.phase { return }
         let (writes, outputs, closes) = self.takePromises()
@@ -654,39 +654,39 @@ extension TLSHandler {
     }
 }
 
-// MARK: - What was agreed on
+// MARK: - Negotiated properties
 
 extension TLSHandler {
-    /// The peer's certificate; `nil` before the handshake, and where the peer presented none.
+    /// The peer's certificate; `nil` before the handshake, or if the peer presented none.
     public var peerCertificate: TLSCertificate? { self.connection.peerCertificate }
 
-    /// The certificates that the peer sent behind its own, such as those of intermediate authorities; none in a resumed
+    /// The certificates that the peer sent after its own, such as those of intermediate authorities; none in a resumed
     /// session.
     public var peerIntermediates: [TLSCertificate] { self.connection.peerIntermediates }
 
-    /// Whether the server asked for the client's certificate; false before the handshake, and in a resumed session.
+    /// Whether the server requested a client certificate; false before the handshake, and in a resumed session.
     ///
     /// For clients only.
     package var hasCertificateRequest: Bool { self.isHandshakeDone && self.connection.hasCertificateRequest }
 
-    /// What is wrong with the peer's certificate, where it was accepted nevertheless; else `nil`.
+    /// The problem of the peer's certificate, if it was accepted despite it; otherwise `nil`.
     ///
     /// - SeeAlso: ``TLSConfiguration/acceptsUnverifiedClientCertificates``.
     public var peerVerificationProblem: TLSError? { self.connection.verificationProblem }
 
-    /// The TLS version agreed on; `nil` before the handshake.
+    /// The negotiated TLS version; `nil` before the handshake.
     public var negotiatedVersion: TLSVersion? { self.isHandshakeDone ? self.connection.version : nil }
 
-    /// OpenSSL's name of the cipher agreed on; `nil` before the handshake.
+    /// OpenSSL's name of the negotiated cipher; `nil` before the handshake.
     public var cipherName: String? { self.isHandshakeDone ? self.connection.cipherName : nil }
 
-    /// The application protocol (ALPN) agreed on, if any.
+    /// The negotiated application protocol (ALPN), if any.
     public var negotiatedProtocol: String? { self.connection.applicationProtocol }
 
     /// Whether the handshake resumed an earlier session.
     public var isSessionReused: Bool { self.connection.isSessionReused }
 
-    /// The host name that the client asked for (SNI), if any.
+    /// The host name that the client requested (SNI), if any.
     public var requestedServerName: String? { self.connection.requestedServerName }
 
     private var isHandshakeDone: Bool { !self.connection.isHandshaking }

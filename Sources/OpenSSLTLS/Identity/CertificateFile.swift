@@ -2,11 +2,11 @@
 
 import COpenSSL
 
-/// What is in a file of certificates and keys, read as far as that goes, for people who want to know what they have.
+/// The content of a file of certificates and keys, as far as it can be read, for diagnosis.
 ///
-/// Unlike ``TLSIdentity`` it keeps what does not belong together or cannot be decrypted.
+/// Unlike ``TLSIdentity``, it keeps parts that do not belong together or cannot be decrypted.
 package struct CertificateFile: Sendable {
-    /// How a file is written.
+    /// The format of a file.
     package enum Form: String, Sendable {
         case pem
         case der
@@ -15,9 +15,9 @@ package struct CertificateFile: Sendable {
 
     /// A private key of a file.
     package struct Key: Sendable {
-        /// What its public half is; `nil` where it could not be decrypted or read.
+        /// The public key; `nil` if the key could not be decrypted or read.
         package let publicKey: PublicKeyFacts?
-        /// Whether it is encrypted on its own; in PKCS#12 the file is.
+        /// Whether the key itself is encrypted; in PKCS#12, the file is.
         package let isEncrypted: Bool
         /// Why it could not be read.
         package let problem: TLSError?
@@ -30,38 +30,37 @@ package struct CertificateFile: Sendable {
             self.problem = problem
         }
 
-        /// The key in PEM (PKCS#8), not encrypted; `nil` where it could not be read.
+        /// The key in PEM (PKCS#8), not encrypted; `nil` if it could not be read.
         package func pem() -> [UInt8]? { self.material?.pem() }
 
-        /// Whether it is the key of a certificate; `nil` where it could not be read.
+        /// Whether it is the key of a certificate; `nil` if it could not be read.
         package func matches(_ certificate: TLSCertificate) -> Bool? {
             self.publicKey.map { $0 == certificate.publicKey }
         }
     }
 
-    /// The most parts of a PEM file; a system's authorities are about 150.
+    /// The maximum number of parts of a PEM file; a system's authorities are about 150.
     package static let partCountMax = 10_000
 
-    /// How the file is written.
+    /// The format of the file.
     package let form: Form
     /// The certificates, in the order of the file.
     package private(set) var certificates: [TLSCertificate] = []
-    /// The private keys, in the order of the file; of a PKCS#12 file the first.
+    /// The private keys, in the order of the file; only the first of a PKCS#12 file.
     package private(set) var keys: [Key] = []
-    /// What else is in a PEM file, by its label, such as "CERTIFICATE REQUEST".
+    /// The labels of other parts of a PEM file, such as "CERTIFICATE REQUEST".
     package private(set) var otherLabels: [String] = []
     /// How a PKCS#12 file is encrypted.
     package private(set) var protection: PKCS12Protection?
-    /// Why not all of the file could be read.
+    /// Why part of the file could not be read.
     package private(set) var problem: TLSError?
 
     /// Reads a file.
     ///
     /// - Parameters:
-    ///   - bytes: What is in it: PEM, DER or PKCS#12.
-    ///   - passphrase: What decrypts it.
-    /// - Throws: ``TLSError/identityMalformed(detail:)`` where it is none of these, and
-    ///   ``TLSError/tooManyParts(countMax:)``.
+    ///   - bytes: The content of the file: PEM, DER or PKCS#12.
+    ///   - passphrase: The passphrase of the file or its keys.
+    /// - Throws: ``TLSError/identityMalformed(detail:)`` for another format, and ``TLSError/tooManyParts(countMax:)``.
     package init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         guard !bytes.isEmpty else { throw .identityMalformed(detail: "there are no bytes") }
         ERR_clear_error()
@@ -127,7 +126,7 @@ package struct CertificateFile: Sendable {
                 } catch {
                     self.keys.append(Key(nil, isEncrypted: block.isEncrypted, problem: error))
                 }
-            // The curve of the key behind it, as `openssl ecparam` writes it.
+            // The curve of the key that follows, as `openssl ecparam` writes it.
             case PEM_STRING_ECPARAMETERS: break
             default: self.otherLabels.append(block.label)
             }
@@ -135,14 +134,14 @@ package struct CertificateFile: Sendable {
     }
 }
 
-/// A private key of OpenSSL's.
+/// A private key of OpenSSL.
 ///
-/// Safe to share: nothing changes it, and OpenSSL counts references atomically.
+/// Safe to share: it is never changed, and OpenSSL counts references atomically.
 @safe
 final class KeyMaterial: @unchecked Sendable {
     let pointer: OpaquePointer
 
-    /// Takes over the caller's reference.
+    /// Takes ownership of the caller's reference.
     init(_ pointer: OpaquePointer) { unsafe self.pointer = pointer }
 
     deinit { unsafe EVP_PKEY_free(self.pointer) }
@@ -167,7 +166,7 @@ struct PEMBlock {
     /// Whether it is a key that needs a passphrase.
     var isEncrypted: Bool { self.label == PEM_STRING_PKCS8 || self.header.contains("ENCRYPTED") }
 
-    /// All parts up to the first that is damaged, and what is wrong with that; of more than `countMax` the first.
+    /// All parts before the first damaged one, and its problem; at most `countMax` parts.
     static func all(in bytes: [UInt8], countMax: Int) -> (blocks: [PEMBlock], damage: String?) {
         ERR_clear_error()
         var blocks: [PEMBlock] = []
@@ -177,7 +176,7 @@ struct PEMBlock {
             while blocks.count < countMax, let block = unsafe PEMBlock(memory) { blocks.append(block) }
         }
         let queue = OpenSSLQueue.take()
-        // That no other one begins is how a text ends.
+        // At the end of the text, OpenSSL reports that no other part starts.
         let isEnd = queue.isEmpty || queue.contains(library: ERR_LIB_PEM, reason: PEM_R_NO_START_LINE)
         return (blocks, isEnd ? nil : queue.text)
     }
@@ -201,7 +200,7 @@ struct PEMBlock {
         unsafe self.content = Array(UnsafeBufferPointer(start: content, count: count))
     }
 
-    /// The part alone, in PEM.
+    /// This part in PEM.
     var text: [UInt8] {
         guard let memory = unsafe BIO_new(BIO_s_mem()) else { return [] }
         defer { unsafe BIO_free(memory) }
@@ -209,14 +208,14 @@ struct PEMBlock {
         return unsafe Self.content(of: memory)
     }
 
-    /// Adds what it costs to decrypt a key, together with the other keys of its file.
+    /// Adds the cost of decrypting a key to the cost of the other keys of its file.
     func add(to cost: inout KeyDerivationCost) throws(TLSError) {
         if self.label == PEM_STRING_PKCS8 { try IdentityReader.add(self.content, to: &cost) }
     }
 
-    /// The certificate that it is.
+    /// The certificate in this part.
     func certificate() throws(TLSError) -> TLSCertificate {
-        // What OpenSSL adds to a trusted certificate stands behind it.
+        // OpenSSL appends data to a trusted certificate.
         try TLSCertificate(der: self.content)
     }
 

@@ -2,17 +2,17 @@
 
 import Glibc
 
-/// Reading small files of certificates and keys.
+/// Reads small files of certificates and keys.
 package enum FileBytes {
-    /// The longest file that is read, in bytes; system trust bundles come to about 250,000.
+    /// The maximum size of a file, in bytes; system trust bundles have about 250,000.
     static let byteCountMax = 16 << 20
 
-    /// How long a pipe is waited for, such as that of a program which writes a passphrase.
+    /// How long to wait for a pipe, such as that of a program which prints a passphrase.
     private static let pipeDurationMax = Duration.seconds(10)
 
     /// The bytes of the file at `path`.
     ///
-    /// - Throws: ``TLSError/fileUnreadable(path:detail:)``, also where a pipe does not end within 10 seconds.
+    /// - Throws: ``TLSError/fileUnreadable(path:detail:)``, also if a pipe is not closed within 10 seconds.
     package static func read(_ path: String) throws(TLSError) -> [UInt8] {
         try self.read(path, pipeDurationMax: self.pipeDurationMax)
     }
@@ -20,12 +20,12 @@ package enum FileBytes {
     static func read(_ path: String, pipeDurationMax: Duration) throws(TLSError) -> [UInt8] {
         func failure(_ detail: String) -> TLSError { .fileUnreadable(path: path, detail: detail) }
         func systemFailure() -> TLSError { unsafe failure(String(cString: strerror(errno))) }
-        // An open that waits for the other end of a pipe may wait for ever.
+        // Without O_NONBLOCK, opening a pipe may block forever.
         let descriptor = path.utf8.contains(0) ? -1 : unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw path.utf8.contains(0) ? failure("no such file") : systemFailure() }
         defer { close(descriptor) }
         var facts = stat()
-        // Of a terminal as of a pipe, what comes may come late.
+        // The data of a terminal or a pipe may arrive late.
         let isPipe = unsafe fstat(descriptor, &facts) == 0 && [S_IFIFO, S_IFCHR].contains(facts.st_mode & S_IFMT)
         let deadline = ContinuousClock.now + pipeDurationMax
         var bytes: [UInt8] = []
@@ -51,7 +51,7 @@ package enum FileBytes {
         }
     }
 
-    /// The first line of a file, without its line end: LF, or CR and LF.
+    /// The first line of a file, without its line break (LF or CR LF).
     package static func firstLine(of bytes: [UInt8]) -> ArraySlice<UInt8> {
         let line = bytes.prefix { $0 != UInt8(ascii: "\n") }
         return line.last == UInt8(ascii: "\r") ? line.dropLast() : line

@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// OpenSSL's objects of an identity.
+/// The OpenSSL objects of an identity.
 ///
 /// Safe to share: nothing changes after `init`, and OpenSSL counts references to its objects atomically.
 @safe
@@ -11,9 +11,9 @@ final class IdentityMaterial: @unchecked Sendable {
     let key: OpaquePointer
     let chain: [OpaquePointer]
 
-    /// Finds the certificate that belongs to `key` and those that lead from it upwards.
+    /// Finds the certificate that belongs to `key` and its chain of issuers.
     ///
-    /// Takes a reference of its own to all it keeps.
+    /// Retains the objects that it keeps.
     init(certificates: [OpaquePointer], key: OpaquePointer) throws(TLSError) {
         guard unsafe !certificates.isEmpty else { throw .certificateMissing }
         let leaf = unsafe certificates.first { unsafe X509_check_private_key($0, key) == 1 }
@@ -21,7 +21,7 @@ final class IdentityMaterial: @unchecked Sendable {
         guard let leaf = unsafe leaf else { throw .keyMismatch }
         var chain: [OpaquePointer] = unsafe []
         var current = unsafe leaf
-        // A root is not sent: a side that trusts it already has it.
+        // The root is not sent: a peer that trusts it already has it.
         while let issuer = unsafe certificates.first(where: {
             unsafe X509_check_issued($0, current) == X509_V_OK && X509_check_issued($0, $0) != X509_V_OK
         }), unsafe issuer != leaf, unsafe !chain.contains(issuer) {

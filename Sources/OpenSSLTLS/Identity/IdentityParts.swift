@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// Certificates and a key on their way into an identity; owns them.
+/// The certificates and the key from which an identity is built; owns them.
 @safe
 final class IdentityParts {
     private(set) var certificates: [OpaquePointer] = unsafe []

@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// Reads certificates and keys in whatever form they come.
+/// Reads certificates and keys in any supported format.
 struct IdentityReader {
     let passphrase: TLSPassphrase?
 
@@ -55,7 +55,7 @@ struct IdentityReader {
         return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(bytes)
     }
 
-    /// The certificates of a PEM text, which the caller owns, and what is wrong with the one behind them, if anything.
+    /// The certificates of a PEM text, which the caller owns, and the problem of the next one, if any.
     static func pemCertificates(_ bytes: [UInt8]) -> (certificates: [OpaquePointer], damage: String?) {
         ERR_clear_error()
         var certificates: [OpaquePointer] = unsafe []
@@ -67,7 +67,7 @@ struct IdentityReader {
             }
         }
         let queue = OpenSSLQueue.take()
-        // That no other one begins is how a text ends.
+        // At the end of the text, OpenSSL reports that no other part starts.
         if queue.isEmpty || queue.contains(library: ERR_LIB_PEM, reason: PEM_R_NO_START_LINE) {
             return unsafe (certificates, nil)
         }
@@ -82,7 +82,7 @@ struct IdentityReader {
         }
     }
 
-    /// The private key in a PEM text without one is `nil`, and so is a PKCS#12 file.
+    /// The private key; `nil` for a PEM text without one and for a PKCS#12 file.
     func key(in bytes: [UInt8]) throws(TLSError) -> OpaquePointer? {
         if Self.isPEM(bytes) {
             guard Self.contains("PRIVATE KEY-----", in: bytes) else { return nil }
@@ -143,7 +143,7 @@ struct IdentityReader {
         return nil
     }
 
-    /// Adds what it costs to decrypt a key in PKCS#8; other bytes cost nothing.
+    /// Adds the cost of decrypting a PKCS#8 key; other bytes cost nothing.
     static func add(_ bytes: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
         let key = unsafe Array(bytes).withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
@@ -159,7 +159,7 @@ struct IdentityReader {
         if let algorithm = unsafe algorithm { try unsafe cost.add(algorithm) }
     }
 
-    /// Looks at what the encrypted keys of a PEM text cost, all together.
+    /// Checks the total cost of the encrypted keys of a PEM text.
     private static func checkCost(pem bytes: [UInt8]) throws(TLSError) {
         var cost = KeyDerivationCost()
         for key in Self.encryptedKeys(pem: bytes) { try Self.add(key, to: &cost) }

@@ -2,18 +2,18 @@
 
 import COpenSSL
 
-/// Adds up how much work a file asks for to derive the keys it is encrypted with, before any is derived.
+/// Adds up the cost of deriving the keys that decrypt a file, before any is derived.
 ///
-/// The counts are in the file, in clear, and nothing else bounds them: 30,000,000 iterations take a minute.
+/// The file contains the iteration counts in clear text, without a limit: 30,000,000 iterations take a minute.
 ///
 /// - SeeAlso: RFC 7292, appendix B; RFC 8018, appendix A; RFC 7914, section 7; RFC 9579.
 struct KeyDerivationCost {
-    /// The most iterations of all keys of one file together; they take a few seconds.
+    /// The maximum number of iterations for all keys of one file; they take a few seconds.
     ///
     /// Programs that export PKCS#12 files use between 1 and 600,000 for each of three keys.
     static let iterationCountMax = 5_000_000
 
-    /// OID of PBMAC1, by which OpenSSL 3.4 and later may sign a PKCS#12 file.
+    /// OID of PBMAC1, which OpenSSL 3.4 and later may use to sign a PKCS#12 file.
     private static let messageAuthenticationScheme = "1.2.840.113549.1.5.14"
 
     private var iterationCount = 0
@@ -24,7 +24,7 @@ struct KeyDerivationCost {
         var algorithm: UnsafePointer<X509_ALGOR>?
         var count: UnsafePointer<ASN1_INTEGER>?
         unsafe PKCS12_get0_mac(nil, &algorithm, nil, &count, file)
-        // Without a count there is one iteration.
+        // Without a count, there is one iteration.
         if let count = unsafe count { try unsafe self.add(Self.number(count)) }
         guard let algorithm = unsafe algorithm,
             unsafe Self.identifier(of: algorithm) == Self.messageAuthenticationScheme
@@ -32,7 +32,7 @@ struct KeyDerivationCost {
         try unsafe self.add(schemeOf: algorithm)
     }
 
-    /// Adds a key that decrypts.
+    /// Adds a key for decryption.
     mutating func add(_ algorithm: UnsafePointer<X509_ALGOR>) throws(TLSError) {
         var object: OpaquePointer?
         unsafe X509_ALGOR_get0(&object, nil, nil, algorithm)
@@ -52,18 +52,18 @@ struct KeyDerivationCost {
             // Each of its steps mixes two halves.
             try unsafe self.add(numbers.reduce(2) { unsafe Self.product($0, Self.number($1)) })
         default:
-            // The schemes of PKCS#5 version 1 and of PKCS#12 itself; what is none has no such parameters.
+            // The schemes of PKCS#5 version 1 and of PKCS#12; other algorithms have no such parameters.
             guard let parameters = unsafe Self.parameters(of: algorithm, d2i_PBEPARAM) else { return }
             defer { unsafe PBEPARAM_free(parameters) }
             try unsafe self.add(Self.number(parameters.pointee.iter))
         }
     }
 
-    /// Adds a scheme that names the function which derives its key.
+    /// Adds a scheme that names its key derivation function.
     private mutating func add(schemeOf algorithm: UnsafePointer<X509_ALGOR>) throws(TLSError) {
         guard let parameters = unsafe Self.parameters(of: algorithm, d2i_PBE2PARAM) else { return }
         defer { unsafe PBE2PARAM_free(parameters) }
-        // One that names a scheme again would be none; OpenSSL refuses it as well.
+        // A nested scheme is not a function; OpenSSL rejects it as well.
         guard let function = unsafe parameters.pointee.keyfunc, unsafe Self.isFunction(function) else { return }
         try unsafe self.add(function)
     }
@@ -88,7 +88,7 @@ struct KeyDerivationCost {
         return unsafe CertificateReader.dotted(object)
     }
 
-    /// What stands behind the name of an algorithm, decoded; the caller owns it.
+    /// The decoded parameters of an algorithm; the caller owns them.
     static func parameters<Value>(
         of algorithm: UnsafePointer<X509_ALGOR>,
         _ decode: (
@@ -105,7 +105,7 @@ struct KeyDerivationCost {
         return unsafe decode(nil, &position, Int(ASN1_STRING_length(string)))
     }
 
-    /// A number that is none, or that does not fit, is as large as can be; below 1 it costs nothing.
+    /// A missing or too large number becomes the maximum; a number below 1 costs nothing.
     static func number(_ integer: UnsafePointer<ASN1_INTEGER>?) -> Int {
         var number: Int64 = 0
         guard let integer = unsafe integer, unsafe ASN1_INTEGER_get_int64(&number, integer) == 1 else {

@@ -2,17 +2,17 @@
 
 import COpenSSL
 
-/// A library context of its own with OpenSSL's default and legacy providers, so that the process's default
-/// context stays without the retired ciphers.
+/// A separate library context with OpenSSL's default and legacy providers, so that the process's default context does
+/// not get the retired ciphers.
 @safe
 package final class LegacyLibrary {
-    /// OpenSSL's own name of the legacy provider.
+    /// OpenSSL's name of the legacy provider.
     package static let provider = "legacy"
 
     package let library: OpaquePointer
     private let providers: [OpaquePointer]
 
-    /// Loads the providers; `reason` is what the default context said, for the error if that fails.
+    /// Loads the providers; `reason` is the error of the default context, for the error if loading fails.
     package init(provider: String = LegacyLibrary.provider, reason: String = "no reason given") throws(TLSError) {
         guard let library = unsafe OSSL_LIB_CTX_new() else { throw .legacyProviderMissing(detail: reason) }
         var providers: [OpaquePointer] = unsafe []

@@ -2,48 +2,48 @@
 
 import COpenSSL
 
-/// How a PKCS#12 file is encrypted and signed, as far as one sees without its passphrase.
+/// The encryption and the checksum of a PKCS#12 file, as far as they are visible without its passphrase.
 ///
 /// - SeeAlso: RFC 7292, section 4 and appendix C.
 package struct PKCS12Protection: Hashable, Sendable {
-    /// What a part of a file holds.
+    /// The content of a part of a file.
     package enum Content: String, Sendable {
         case certificates
         case key
     }
 
-    /// How one part is encrypted.
+    /// The encryption of one part.
     package struct Part: Hashable, Sendable {
-        /// What is in it.
+        /// The content of the part.
         package var content: Content
-        /// The cipher, such as "AES-256", "3DES" or "RC2-40"; `nil` where it is not encrypted.
+        /// The cipher, such as "AES-256", "3DES" or "RC2-40"; `nil` if the part is not encrypted.
         package var cipher: String?
-        /// How often the passphrase is hashed.
+        /// The number of iterations of the key derivation.
         package var iterationCount: Int?
-        /// Whether by a scheme of PKCS#12's own, with SHA-1, and not by PBES2, which old programs do not know.
+        /// Whether it uses a scheme of PKCS#12 with SHA-1 instead of PBES2, which old programs do not support.
         package var isOriginalScheme: Bool
     }
 
     /// The hash of the checksum, such as "SHA1" or "SHA256"; `nil` without a checksum.
     package private(set) var checksumDigest: String?
-    /// How often the passphrase is hashed for the checksum.
+    /// The number of iterations of the checksum's key derivation.
     package private(set) var checksumIterationCount: Int?
     /// The parts, in the order of the file.
     package private(set) var parts: [Part] = []
 
-    /// Whether programs of before 2018 read the file, such as Java 8, Windows Server 2016 and OpenSSL 0.9.8.
+    /// Whether programs from before 2018 can read the file, such as Java 8, Windows Server 2016 and OpenSSL 0.9.8.
     package var isForOldPrograms: Bool {
         self.checksumDigest == "SHA1" && self.parts.allSatisfy { $0.cipher == nil || $0.isOriginalScheme }
     }
 
-    /// Whether OpenSSL 3 reads the file only with its legacy provider.
+    /// Whether OpenSSL 3 can read the file only with its legacy provider.
     package var needsLegacyProvider: Bool {
         self.parts.contains { part in part.cipher.map { Self.retiredCiphers.contains($0) } ?? false }
     }
 
     private static let retiredCiphers: Set = ["RC2-40", "RC2-64", "RC2-128", "RC4-40", "RC4-128", "DES"]
 
-    /// Reads the outside of a file; `nil` where it is no PKCS#12 file.
+    /// Reads the unencrypted part of a file; `nil` if it is not a PKCS#12 file.
     init?(of bytes: [UInt8]) {
         defer { ERR_clear_error() }
         let file = unsafe bytes.withUnsafeBufferPointer { bytes in
@@ -105,7 +105,7 @@ package struct PKCS12Protection: Hashable, Sendable {
             let count = unsafe scheme.pointee.keyfunc.flatMap { unsafe Self.iterationCount(of: $0) }
             return Part(
                 content: content,
-                // Such as AES-256-CBC; all of them are block ciphers in this mode.
+                // For example AES-256-CBC; all of these are block ciphers in this mode.
                 cipher: cipher.hasSuffix("-CBC") ? String(cipher.dropLast(4)) : cipher,
                 iterationCount: count,
                 isOriginalScheme: false

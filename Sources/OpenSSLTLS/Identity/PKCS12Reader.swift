@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// Reads PKCS#12 files, those with retired ciphers through the legacy provider.
+/// Reads PKCS#12 files, and uses the legacy provider for those with retired ciphers.
 ///
 /// - SeeAlso: RFC 7292.
 struct PKCS12Reader {
@@ -48,9 +48,9 @@ struct PKCS12Reader {
         }
     }
 
-    /// Opens a file as `PKCS12_parse` does, but looks at what each key costs before it is derived.
+    /// Opens a file like `PKCS12_parse`, but checks the cost of each key before it is derived.
     ///
-    /// - Returns: what is in it, or `nil` where OpenSSL's queue says why not.
+    /// - Returns: the content, or `nil` if OpenSSL's queue has an error.
     private func open(_ file: OpaquePointer, in library: OpaquePointer?) throws(TLSError) -> IdentityParts? {
         var cost = KeyDerivationCost()
         try unsafe cost.add(checksumOf: file)
@@ -77,9 +77,9 @@ struct PKCS12Reader {
         return parts
     }
 
-    /// Takes the certificates and the key out of bags, and of bags in them, whose depth OpenSSL's decoder bounds.
+    /// Takes the certificates and the key from bags and nested bags, whose depth OpenSSL's decoder limits.
     ///
-    /// - Returns: whether that was possible.
+    /// - Returns: whether it succeeded.
     private func take(
         _ bags: OpaquePointer,
         _ key: DecryptionKey,
@@ -118,7 +118,7 @@ struct PKCS12Reader {
         return true
     }
 
-    /// What decrypts a file: no passphrase and an empty one differ in PKCS#12, and either may be meant.
+    /// The key that decrypts a file: PKCS#12 distinguishes no passphrase from an empty one, and either may be meant.
     private struct DecryptionKey {
         var text: [CChar]?
 
@@ -128,11 +128,11 @@ struct PKCS12Reader {
         }
     }
 
-    /// Finds what the checksum of a file was made with.
+    /// Finds the passphrase that the checksum of a file was created with.
     ///
-    /// - Returns: `nil` where it is not the passphrase that was given; OpenSSL's queue says so.
+    /// - Returns: `nil` if it is not the given passphrase; OpenSSL's queue then has an error.
     private func verified(_ file: OpaquePointer) -> DecryptionKey? {
-        // As everywhere in C, a passphrase ends at its first zero.
+        // As usual in C, a passphrase ends at its first zero byte.
         let text = (self.passphrase?.bytes ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
         let isEmpty = text.count == 1
         guard unsafe PKCS12_mac_present(file) == 1 else { return DecryptionKey(text: isEmpty ? nil : text) }

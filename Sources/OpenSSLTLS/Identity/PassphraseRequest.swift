@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// Answers OpenSSL when it asks for a passphrase, and remembers that it did.
+/// Answers OpenSSL's request for a passphrase, and records it.
 ///
-/// Without such an answer OpenSSL would ask on the terminal.
+/// Without an answer, OpenSSL would prompt on the terminal.
 final class PassphraseRequest {
     private let passphrase: TLSPassphrase?
     private(set) var wasAsked = false
@@ -13,10 +13,10 @@ final class PassphraseRequest {
         self.passphrase = passphrase
     }
 
-    /// Whether OpenSSL wanted a passphrase and there was none.
+    /// Whether OpenSSL requested a passphrase and there was none.
     var wasRefused: Bool { self.wasAsked && self.passphrase == nil }
 
-    /// What a failed call means, given whether a passphrase was asked for.
+    /// The error of a failed call, which depends on whether a passphrase was requested.
     func failure(_ queue: OpenSSLQueue) -> TLSError {
         guard self.wasAsked else { return .identityMalformed(detail: queue.text) }
         return self.passphrase == nil ? .passphraseMissing : .passphraseWrong

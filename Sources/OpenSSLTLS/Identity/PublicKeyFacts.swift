@@ -2,17 +2,17 @@
 
 import COpenSSL
 
-/// What is to be known of a public key.
+/// The properties of a public key.
 ///
-/// Two are equal if they are the same key.
+/// Two values are equal if they describe the same key.
 package struct PublicKeyFacts: Hashable, Sendable {
-    /// What kind of key, such as "RSA" or "EC".
+    /// The kind of key, such as "RSA" or "EC".
     package let kind: String
-    /// How long it is, in bits.
+    /// The length of the key, in bits.
     package let bitCount: Int
     /// The curve, such as "prime256v1"; `nil` for keys without one.
     package let curve: String?
-    /// How many bits of a symmetric key are as strong (NIST SP 800-57).
+    /// The length of a symmetric key with the same strength, in bits (NIST SP 800-57).
     package let securityBitCount: Int
     private let der: [UInt8]
 
@@ -40,18 +40,18 @@ package struct PublicKeyFacts: Hashable, Sendable {
 }
 
 extension TLSCertificate {
-    /// The key that it certifies; `nil` for one that OpenSSL does not know.
+    /// The certified key; `nil` if OpenSSL does not support it.
     package var publicKey: PublicKeyFacts? {
         unsafe self.withObject { unsafe X509_get0_pubkey($0).flatMap { unsafe PublicKeyFacts($0) } } ?? nil
     }
 
-    /// How it is signed, in OpenSSL's words, such as "RSA-SHA256".
+    /// The signature algorithm as OpenSSL names it, such as "RSA-SHA256".
     package var signatureAlgorithm: String {
         unsafe self.withObject { unsafe OBJ_nid2sn(X509_get_signature_nid($0)).map { unsafe String(cString: $0) } }
             .flatMap(\.self) ?? "unknown"
     }
 
-    /// How many bits of a symmetric key are as strong as the hash that is signed.
+    /// The length of a symmetric key with the strength of the signed hash, in bits.
     package var signatureSecurityBitCount: Int {
         unsafe self.withObject {
             var count: Int32 = 0
@@ -62,20 +62,20 @@ extension TLSCertificate {
     /// Whether it may issue certificates.
     package var isAuthority: Bool { unsafe self.withObject { unsafe X509_check_ca($0) > 0 } ?? false }
 
-    /// Whether it says that it may be a server's, or does not say what for it is.
+    /// Whether it may be a server's, or does not restrict its use.
     package var isForServers: Bool { self.isFor(XKU_SSL_SERVER) }
 
-    /// Whether it says that it may be a client's, or does not say what for it is.
+    /// Whether it may be a client's, or does not restrict its use.
     package var isForClients: Bool { self.isFor(XKU_SSL_CLIENT) }
 
     private func isFor(_ purpose: Int32) -> Bool {
         unsafe self.withObject { unsafe X509_get_extended_key_usage($0) & UInt32(purpose) != 0 } ?? false
     }
 
-    /// Whether it bears host names or addresses where present clients look for them.
+    /// Whether it has alternative names, where current clients look for host names and addresses.
     package var hasAlternativeNames: Bool { self.extensions["2.5.29.17"] != nil }
 
-    /// Whether another certificate has issued it: by the names, and by its signature.
+    /// Whether another certificate issued it, judged by names and signature.
     package func isIssued(by issuer: TLSCertificate) -> Bool {
         unsafe self.withObject { own in
             unsafe issuer.withObject { other in
@@ -84,7 +84,7 @@ extension TLSCertificate {
         } ?? false
     }
 
-    /// Whether it is for a host name or an IP address.
+    /// Whether it is valid for a host name or an IP address.
     package func bears(host: String) -> Bool {
         unsafe self.withObject { own in
             if unsafe X509_check_ip_asc(own, host, 0) == 1 { return true }

@@ -2,17 +2,17 @@
 
 import COpenSSL
 
-/// A certificate with its private key and the intermediate certificates that go with it.
+/// A certificate with its private key and intermediate certificates.
 ///
-/// PEM, PKCS#12 and DER are detected by their bytes, not by the file's name.
+/// PEM, PKCS#12 and DER are detected by content, not by file name.
 public struct TLSIdentity: Sendable {
     /// The facts of the certificate itself.
     public let certificate: TLSCertificate
 
-    /// The facts of the intermediate certificates that are sent with it, from the issuer upwards.
+    /// The facts of the intermediate certificates that are sent with it, starting with its issuer.
     public let chain: [TLSCertificate]
 
-    /// The file that it was loaded from, for texts; `nil` if there is none.
+    /// The file that it was loaded from, for messages; `nil` if there is none.
     package var path: String?
 
     let material: IdentityMaterial
@@ -23,7 +23,7 @@ public struct TLSIdentity: Sendable {
     ///   - path: A PEM file with the certificate and, unless `key` is given, its key; a PKCS#12 file; or a
     ///     DER certificate, which needs `key`.
     ///   - key: The file of the private key: PEM, DER or PKCS#12. Default: the key is in the first file.
-    ///   - passphrase: What decrypts the key. Default: none, which also opens PKCS#12 files without one.
+    ///   - passphrase: The passphrase of the key. Default: none, which also opens PKCS#12 files without one.
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:key:passphrase:)``.
     public init(contentsOf path: String, key: String? = nil, passphrase: TLSPassphrase? = nil) throws(TLSError) {
         let bytes = try FileBytes.read(path)
@@ -33,7 +33,7 @@ public struct TLSIdentity: Sendable {
         self.path = path
     }
 
-    /// Loads an identity from bytes, in the forms that ``init(contentsOf:key:passphrase:)`` reads from files.
+    /// Loads an identity from bytes, in the formats of ``init(contentsOf:key:passphrase:)``.
     ///
     /// - Throws: ``TLSError/identityMalformed(detail:)``, ``TLSError/certificateMissing``,
     ///   ``TLSError/keyMissing``, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``,
@@ -51,7 +51,7 @@ public struct TLSIdentity: Sendable {
 }
 
 extension TLSIdentity: Hashable {
-    /// Whether both have the same certificate, and with it the same key, and send the same intermediate certificates.
+    /// Whether both have the same certificate, and therefore the same key, and send the same intermediate certificates.
     public static func == (left: Self, right: Self) -> Bool {
         left.certificate == right.certificate && left.chain == right.chain
     }
@@ -61,9 +61,9 @@ extension TLSIdentity: Hashable {
 }
 
 extension TLSIdentity: CustomStringConvertible, CustomReflectable {
-    /// Whose it is, in one line; nothing of the key.
+    /// The certificate in one line, without the key.
     public var description: String { "key and \(self.certificate)" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// The form of a signature in JSON Web Signatures, and that of OpenSSL.
+/// Converts between the signature formats of JSON Web Signatures and OpenSSL.
 enum ES256 {
-    /// The bytes of each of the two numbers of a signature.
+    /// The number of bytes of each of the two integers in a signature.
     static let numberByteCount = 32
 
     static func isOnCurve(_ key: OpaquePointer) -> Bool {
@@ -17,7 +17,7 @@ enum ES256 {
 
     static func failure() -> TLSError { .identityMalformed(detail: OpenSSLQueue.take().text) }
 
-    /// The concatenated numbers of a DER signature.
+    /// The concatenated integers of a DER signature.
     static func raw(_ encoded: ArraySlice<UInt8>) throws(TLSError) -> [UInt8] {
         let signature = unsafe encoded.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
@@ -36,14 +36,14 @@ enum ES256 {
         return bytes
     }
 
-    /// The DER signature of both numbers; `nil` for any other number of bytes.
+    /// The DER signature of both integers; `nil` for any other number of bytes.
     static func encoded(_ raw: [UInt8]) -> [UInt8]? {
         guard raw.count == 2 * self.numberByteCount, let signature = unsafe ECDSA_SIG_new() else { return nil }
         defer { unsafe ECDSA_SIG_free(signature) }
         let count = Int32(self.numberByteCount)
         let first = unsafe BN_bin2bn(Array(raw[..<self.numberByteCount]), count, nil)
         let second = unsafe BN_bin2bn(Array(raw[self.numberByteCount...]), count, nil)
-        // The signature owns the numbers from here on, unless it refuses them.
+        // The signature takes ownership of the integers, unless the call fails.
         guard unsafe ECDSA_SIG_set0(signature, first, second) == 1 else {
             unsafe BN_free(first)
             unsafe BN_free(second)

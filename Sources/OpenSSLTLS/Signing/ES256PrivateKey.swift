@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// A private key on the curve P-256 that signs as JSON Web Signatures demand (ES256).
+/// A P-256 private key for JSON Web Signatures (ES256).
 ///
-/// Safe to share: OpenSSL counts references atomically and nothing changes the key.
+/// Safe to share: OpenSSL counts references atomically and the key is never changed.
 ///
 /// - SeeAlso: RFC 7518, 3.4.
 @safe
@@ -14,8 +14,8 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     /// Reads a key from a file.
     ///
     /// - Parameters:
-    ///   - path: a .p8 file: PKCS#8 in PEM; DER will do as well.
-    ///   - passphrase: what decrypts it; by default none.
+    ///   - path: a .p8 file: PKCS#8 in PEM or DER.
+    ///   - passphrase: the passphrase of the key; by default none.
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:passphrase:)``.
     public convenience init(contentsOf path: String, passphrase: TLSPassphrase? = nil) throws(TLSError) {
         try self.init(bytes: FileBytes.read(path), passphrase: passphrase)
@@ -25,9 +25,9 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - bytes: PEM or DER.
-    ///   - passphrase: what decrypts it; by default none.
-    /// - Throws: ``TLSError/keyMissing`` for what is no key, ``TLSError/identityMalformed(detail:)`` for a key on
-    ///   another curve, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``.
+    ///   - passphrase: the passphrase of the key; by default none.
+    /// - Throws: ``TLSError/keyMissing`` if the bytes are not a key, ``TLSError/identityMalformed(detail:)`` for a key
+    ///   on another curve, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``.
     public init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
         guard let pointer = try unsafe reader.key(in: bytes) else { throw .keyMissing }
@@ -40,7 +40,7 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(self.pointer) }
 
-    /// The public key that verifies what this key signs.
+    /// The public key that verifies the signatures of this key.
     ///
     /// - Throws: ``TLSError/identityMalformed(detail:)``.
     public var publicKey: ES256PublicKey { get throws(TLSError) { try unsafe ES256PublicKey(of: self.pointer) } }
@@ -52,8 +52,8 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
 
     /// Signs bytes.
     ///
-    /// - Parameter bytes: any number.
-    /// - Returns: 64 bytes: both numbers of the signature, 32 bytes each.
+    /// - Parameter bytes: any number of bytes.
+    /// - Returns: 64 bytes: the two integers of the signature, 32 bytes each.
     /// - Throws: ``TLSError/identityMalformed(detail:)`` with OpenSSL's reason.
     public func signature(of bytes: [UInt8]) throws(TLSError) -> [UInt8] {
         ERR_clear_error()
@@ -71,9 +71,9 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
 }
 
 extension ES256PrivateKey: CustomStringConvertible, CustomReflectable {
-    /// Always the same text, whatever the key.
+    /// A fixed text, which does not depend on the key.
     public var description: String { "private key on P-256" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

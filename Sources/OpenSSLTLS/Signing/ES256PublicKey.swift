@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// A public key on the curve P-256 that verifies signatures of ``ES256PrivateKey``.
+/// A P-256 public key that verifies signatures of ``ES256PrivateKey``.
 ///
-/// Safe to share: OpenSSL counts references atomically and nothing changes the key.
+/// Safe to share: OpenSSL counts references atomically and the key is never changed.
 @safe
 public final class ES256PublicKey: @unchecked Sendable {
     private let pointer: OpaquePointer
@@ -29,7 +29,7 @@ public final class ES256PublicKey: @unchecked Sendable {
         unsafe self.pointer = pointer
     }
 
-    /// Takes the public half of a key.
+    /// Creates the public key of a private key.
     init(of key: OpaquePointer) throws(TLSError) {
         ERR_clear_error()
         var bytes: UnsafeMutablePointer<UInt8>?
@@ -46,9 +46,9 @@ public final class ES256PublicKey: @unchecked Sendable {
     /// Verifies a signature.
     ///
     /// - Parameters:
-    ///   - signature: 64 bytes; any other number verifies never.
-    ///   - bytes: what was signed.
-    /// - Returns: whether the other half of this key made it.
+    ///   - signature: 64 bytes; any other number never verifies.
+    ///   - bytes: the signed bytes.
+    /// - Returns: whether the matching private key created the signature.
     public func verifies(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let encoded = ES256.encoded(signature), let digest = unsafe EVP_MD_CTX_new() else { return false }
@@ -59,9 +59,9 @@ public final class ES256PublicKey: @unchecked Sendable {
 }
 
 extension ES256PublicKey: CustomStringConvertible, CustomReflectable {
-    /// Always the same text, whatever the key.
+    /// A fixed text, which does not depend on the key.
     public var description: String { "public key on P-256" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -2,16 +2,16 @@
 
 import COpenSSL
 
-/// SHA-256, by OpenSSL.
+/// SHA-256, computed by OpenSSL.
 ///
 /// - SeeAlso: FIPS 180-4.
 package enum SHA256 {
-    /// The bytes of a digest.
+    /// The number of bytes in a digest.
     package static let byteCount = 32
 
-    /// The digest of some bytes behind a prefix.
+    /// The digest of a prefix and some bytes.
     ///
-    /// - Returns: `nil` where OpenSSL has no memory for it.
+    /// - Returns: `nil` if OpenSSL cannot allocate memory.
     package static func digest(prefix: [UInt8] = [], _ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let context = unsafe EVP_MD_CTX_new() else { return nil }
         defer { unsafe EVP_MD_CTX_free(context) }

@@ -3,7 +3,7 @@
 import COpenSSL
 import Glibc
 
-/// Reads facts out of OpenSSL's certificate.
+/// Reads the fields of an OpenSSL certificate.
 enum CertificateReader {
     static func der(of certificate: OpaquePointer) -> [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?

@@ -2,20 +2,20 @@
 
 import COpenSSL
 
-/// Verifies certificates of clients apart from any handshake, so that a server with several sets of authorities can
-/// tell which of them a client belongs to.
+/// Verifies client certificates outside a handshake, so that a server with several sets of authorities can find the one
+/// that a client belongs to.
 ///
 /// Safe to share: OpenSSL locks the store, and nothing changes after `init`.
 @safe
 public final class CertificateVerifier: @unchecked Sendable {
     private let store: OpaquePointer
 
-    /// Loads authorities and what they revoked.
+    /// Loads authorities and revocation lists.
     ///
     /// - Parameters:
-    ///   - authorities: PEM certificates that chains must lead to; one of an intermediate authority will do.
-    ///   - revocations: PEM revocation lists (CRL); where there is one, a certificate whose issuer has none in it, or
-    ///     only one that is out of date, does not verify.
+    ///   - authorities: PEM certificates that verify chains; they may be intermediate authorities.
+    ///   - revocations: PEM revocation lists (CRL); with any, a certificate does not verify unless its issuer has a
+    ///     current list.
     /// - Throws: ``TLSError/trustUnusable(detail:)``.
     public init(authorities: [UInt8], revocations: [UInt8]? = nil) throws(TLSError) {
         ERR_clear_error()
@@ -53,17 +53,17 @@ public final class CertificateVerifier: @unchecked Sendable {
         guard count > 0 else { throw .trustUnusable(detail: "there is no PEM revocation list (X509 CRL) in it") }
     }
 
-    /// What is wrong with a client's certificate now.
+    /// The current problem of a client certificate.
     ///
     /// - Parameters:
-    ///   - certificate: the client's own.
-    ///   - intermediates: what it sent behind it.
-    /// - Returns: `nil` where nothing is.
+    ///   - certificate: the client's certificate.
+    ///   - intermediates: the certificates that it sent after its own.
+    /// - Returns: `nil` if there is none.
     public func problem(of certificate: TLSCertificate, intermediates: [TLSCertificate] = []) -> TLSError? {
         self.problem(of: certificate, intermediates: intermediates, isServer: false)
     }
 
-    /// What is wrong with a certificate now, be it a client's or a server's.
+    /// The current problem of a client or server certificate.
     package func problem(
         of certificate: TLSCertificate,
         intermediates: [TLSCertificate],
@@ -101,9 +101,9 @@ public final class CertificateVerifier: @unchecked Sendable {
 }
 
 extension CertificateVerifier: CustomStringConvertible, CustomReflectable {
-    /// Always the same text, whatever the authorities.
+    /// A fixed text, which does not depend on the authorities.
     public var description: String { "certificate verifier" }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

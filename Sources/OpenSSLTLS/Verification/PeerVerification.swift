@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// Verifies a peer's chain as OpenSSL does, and keeps the certificate for the error's sake.
+/// Verifies a peer's chain like OpenSSL, and keeps the certificate for the error message.
 enum PeerVerification {
     static func install(on context: OpaquePointer, acceptsUnverified: Bool) {
         if acceptsUnverified {
@@ -10,7 +10,7 @@ enum PeerVerification {
                 context,
                 { store, _ in
                     unsafe PeerVerification.remember(store)
-                    // The result stays readable, so that the caller can decide by it.
+                    // The result can still be read later, so that the caller can decide.
                     _ = unsafe X509_verify_cert(store)
                     return 1
                 },

@@ -2,14 +2,14 @@
 
 import COpenSSL
 
-/// The name a client asks its server for and finds in the certificate.
+/// The name that a client requests from its server and expects in the certificate.
 struct ServerName {
     private let name: String?
     private let isVerified: Bool
 
     /// Checks the form of the name.
     ///
-    /// - Throws: ``TLSError/serverNameInvalid(_:)``, also when there is no name and one is to be verified.
+    /// - Throws: ``TLSError/serverNameInvalid(_:)``, also if there is no name and one must be verified.
     init(_ name: String?, configuration: TLSConfiguration) throws(TLSError) {
         self.isVerified = configuration.role == .client && configuration.verification == .full
         guard let name else {
@@ -17,7 +17,7 @@ struct ServerName {
             self.name = nil
             return
         }
-        // A trailing dot belongs to DNS; neither SNI nor certificates have it.
+        // A trailing dot is only used in DNS, not in SNI or certificates.
         let bare = name.last == "." ? String(name.dropLast()) : name
         let isPlain = bare.utf8.allSatisfy { (0x21...0x7E).contains($0) }
         guard isPlain, (1...255).contains(bare.utf8.count) else { throw .serverNameInvalid(name) }
@@ -28,7 +28,7 @@ struct ServerName {
         guard let name else { return }
         defer { ERR_clear_error() }
         if Self.isAddress(name) {
-            // SNI has no addresses (RFC 6066, 3).
+            // SNI does not support addresses (RFC 6066, 3).
             guard unsafe !self.isVerified || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1 else {
                 throw .serverNameInvalid(name)
             }

@@ -13,7 +13,7 @@ public struct TLSCertificate: Sendable, Hashable {
 
     /// The subject's fields by short name, such as "UID", "CN", "OU", "O" and "C", each with its values in order.
     ///
-    /// A field without a short name goes by its dotted object identifier.
+    /// A field without a short name is listed by its dotted object identifier.
     public let subjectFields: [String: [String]]
 
     /// The subject in the form of RFC 2253, such as "UID=com.example.app,CN=Example".
@@ -91,15 +91,15 @@ public struct TLSCertificate: Sendable, Hashable {
 }
 
 extension TLSCertificate: CustomStringConvertible, CustomReflectable {
-    /// How much of a subject, and how much of the fingerprint, is in a description, in characters.
+    /// The maximum lengths of the subject and the fingerprint in a description, in characters.
     private static let (subjectCountMax, fingerprintCount) = (200, 16)
 
-    /// The subject and the begin of the fingerprint, in one line.
+    /// The subject and the start of the fingerprint, in one line.
     public var description: String {
         let subject = self.subject.isEmpty ? "nobody" : String(self.subject.prefix(Self.subjectCountMax))
         return "certificate of \(subject), SHA-256 \(self.fingerprint.prefix(Self.fingerprintCount))..."
     }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line, without the certificate's bytes.
+    /// An empty mirror, so that `dump` prints only ``description``, without the certificate's bytes.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The certificate authorities that a peer's certificate chain must lead to.
+/// The certificate authorities that verify a peer's certificate chain.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum TLSTrust: Hashable, Sendable {
-    /// The authorities the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honored).
+    /// The authorities that the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honored).
     ///
-    /// They are loaded when the first connection that verifies its peer is made, which takes some 20 ms.
+    /// They are loaded with the first connection that verifies its peer, which takes about 20 ms.
     case system
 
     /// The PEM certificates of the file at this path.
@@ -16,7 +16,7 @@ public enum TLSTrust: Hashable, Sendable {
     /// PEM certificates.
     case pem([UInt8])
 
-    /// No authority at all: each chain is unknown.
+    /// No authority: no chain verifies.
     case nothing
 }
 
@@ -31,6 +31,6 @@ extension TLSTrust: CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    /// An empty mirror, so that `dump` prints only ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -138,7 +138,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         }
         report.dueCountMax = self.largestCount(of: report.candidateCount)
         if report.dueCount > report.dueCountMax {
-            report.ending = .brake
+            report.ending = .limitExceeded
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {

@@ -16,7 +16,7 @@ enum TokenTableLimits {
     /// How long the lock is released after it was held: longer than any pause of a process that has waited for up to
     /// 228 ms, as with a slow disk.
     static let pauseDuration = Duration.milliseconds(60)
-    /// The maximum duration of one read transaction; without a write-ahead log, nobody can commit meanwhile.
+    /// The maximum duration of one read transaction; without a write-ahead log, others cannot commit meanwhile.
     static let readDurationMax = Duration.milliseconds(25)
     /// The number of rows between two checks of the time.
     static let clockRowCount = 64

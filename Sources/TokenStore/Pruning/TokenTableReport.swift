@@ -14,7 +14,7 @@ public struct TokenTableReport: Hashable, Sendable {
         /// Rows were only counted, as requested.
         case dryRun
         /// More rows are due than permitted; nothing was changed.
-        case brake
+        case limitExceeded
         /// During pruning, the number of due rows exceeded the limit; pruned rows stay pruned.
         case grown
         /// A signal stopped it; pruned rows stay pruned.

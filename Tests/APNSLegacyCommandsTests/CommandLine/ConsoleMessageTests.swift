@@ -5,7 +5,7 @@ import Testing
 @testable import APNSLegacyCommands
 
 @Suite struct ConsoleMessageTests {
-    @Test func `what begins with the name of the command is an error`() {
+    @Test func `a line that starts with the name of the command is an error`() {
         let error = ConsoleMessage(line: "apns-legacy purge apply: a table is missing", command: "purge apply")
         #expect(error.level == .error && error.text == "a table is missing")
         let warning = ConsoleMessage(line: "Warning: --grace is short", command: "purge apply")
@@ -30,7 +30,7 @@ import Testing
         "connection to localhost:0 refused", "connection to localhost:65536 refused", "connection to [::zz]:80 refused",
         "connection to [12]:80 refused",
     ])
-    func `what is no host and port is no place`(text: String) {
+    func `other texts are not a host and port`(text: String) {
         let message = ConsoleMessage(text)
         #expect(message.host == nil && message.port == nil, "\(message)")
     }
@@ -49,12 +49,12 @@ import Testing
         "Retrying: connection to localhost:2195 refused", "Stopped at once: 2 notifications may have arrived",
         "Stopped early, after line 3; to start again, run the same command.",
     ])
-    func `what makes a run incomplete is a warning`(line: String) {
+    func `messages about incomplete runs are warnings`(line: String) {
         let message = ConsoleMessage(line: line, command: "send")
         #expect(message.level == .warning && message.text == line)
     }
 
-    @Test func `JSON is one line, whatever the text has`() {
+    @Test func `JSON is one line for any text`() {
         var message = ConsoleMessage("a \"text\"\n\u{1B}[31m", .notice)
         message.fields = [("push.connection.id", "1\n2")]
         let json = message.json(command: "send")

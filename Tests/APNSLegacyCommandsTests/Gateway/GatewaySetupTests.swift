@@ -8,9 +8,9 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: a kill at any instant leaves no configuration whose files are not all there.
+/// Goal: a kill at any time never leaves a configuration with missing files.
 @Suite(.timeLimit(.minutes(2))) struct GatewaySetupTests {
-    /// Stands for the end of the process.
+    /// Simulates the end of the process.
     private struct Killed: Error {}
 
     private static func setup(_ folder: String) throws -> GatewaySetup {
@@ -31,13 +31,13 @@ import Testing
         return Set(names.filter { !$0.hasPrefix(".") })
     }
 
-    /// Method: the process ends before the first change of the disk, before the second one, and so on; the next one
-    /// finds all files, or none and makes them.
-    @Test func `a kill at any instant leaves nothing half-written`() async throws {
+    /// Method: the process ends before the first change of the disk, before the second one, and so on; the next process
+    /// finds all files, or none and creates them.
+    @Test func `a kill at any time leaves nothing incomplete`() async throws {
         let now = Int64(Date().timeIntervalSince1970)
         let base = try TemporaryFolder()
         let setup = try Self.setup(base.path + "/base")
-        // Keys take their time, and are not what this is about.
+        // Creating keys is slow, and not part of this test.
         let files = try setup.files(now: now)
         do { try setup.write(files, to: try await AtomicFolder.open(setup.folder, replaces: false)) }
         let all = Self.names(setup.folder)
@@ -47,7 +47,7 @@ import Testing
             var setup = setup
             setup.folder = base.path + "/\(limit)"
             var count = 0
-            // The lock goes with the object.
+            // The lock is released with the object.
             do {
                 let folder = try await AtomicFolder.open(setup.folder, replaces: false) {
                     count += 1
@@ -72,17 +72,17 @@ import Testing
         #expect(limit > 30 && completeCount > 5 && completeCount < limit)
     }
 
-    @Test func `what somebody puts there meanwhile is kept, also behind a kill`() async throws {
+    @Test func `files that another process creates meanwhile are kept, even after a kill`() async throws {
         let base = try TemporaryFolder()
         let setup = try Self.setup(base.path + "/setup")
         let own = setup.folder + "/" + GatewaySetup.configurationName
         let files = try setup.files(now: Int64(Date().timeIntervalSince1970))
         do {
             let folder = try await AtomicFolder.open(setup.folder, replaces: false) {
-                // All new files are complete, and wait for their places.
+                // All new files are complete, and wait to be moved.
                 guard FileManager.default.fileExists(atPath: setup.folder + "/.ready") else { return }
                 try Data("mine".utf8).write(to: URL(filePath: own))
-                // What another process had moved when it was killed.
+                // A file that another process had moved when it was killed.
                 let name = setup.folder + "/.ready/" + GatewaySetup.authorityName
                 _ = unsafe link(name, setup.folder + "/" + GatewaySetup.authorityName)
                 throw Killed()

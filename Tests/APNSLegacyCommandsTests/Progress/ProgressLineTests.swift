@@ -9,7 +9,7 @@ import Testing
 @testable import APNSLegacyCommands
 @testable import BatchFiles
 
-/// Goal: the line is right, and narrower than any terminal, whatever the numbers.
+/// Goal: for any numbers, the line is correct and fits into the terminal.
 @Suite struct ProgressLineTests {
     private static func line(
         _ snapshots: [(seconds: Int, snapshot: ProgressSnapshot)]
@@ -27,7 +27,7 @@ import Testing
         return snapshot
     }
 
-    @Test func `it has count, part, rate, time left and rejections`() {
+    @Test func `it contains count, percentage, rate, time left and rejections`() {
         var last = Self.snapshot(2500)
         last.rejectedCount = 3
         let line = Self.line([(0, Self.snapshot(0)), (5, last)])
@@ -41,7 +41,7 @@ import Testing
         #expect(line.text(columnCount: 0).isEmpty)
     }
 
-    @Test func `the rate is that of the last seconds`() {
+    @Test func `the rate is measured over the last seconds`() {
         let slow = (0...60).map { (seconds: $0, snapshot: Self.snapshot(UInt64($0 * 10))) }
         let quick = (61...65).map { (seconds: $0, snapshot: Self.snapshot(UInt64(600 + ($0 - 60) * 1000))) }
         #expect(Self.line(slow).plainText.contains(" 10/s"))
@@ -49,12 +49,12 @@ import Testing
         #expect(Self.line([(0, Self.snapshot(0)), (10, Self.snapshot(4))]).plainText.contains(" 0.4/s"))
     }
 
-    @Test func `what an earlier run did counts into the part, and not into the rate`() {
+    @Test func `the work of an earlier run counts for the percentage, but not for the rate`() {
         let line = Self.line([(0, Self.snapshot(9000)), (5, Self.snapshot(9500))])
         #expect(line.plainText == "95%, 9,500 of ~10,000, 100/s, 0:05 left")
     }
 
-    @Test func `while nothing is connected it has the retry in place of the rate`() {
+    @Test func `without a connection, it contains the retry instead of the rate`() {
         var snapshot = Self.snapshot(0)
         snapshot.fraction = nil
         snapshot.total = nil
@@ -67,7 +67,7 @@ import Testing
         #expect(Self.line([(0, snapshot), (1, snapshot)]).plainText == "0, connecting, retry 3 of 8 in 4 s")
     }
 
-    @Test func `no number makes it too wide`() {
+    @Test func `it is never too wide for any numbers`() {
         let seed = UInt64.random(in: 0 ... .max)
         var random = SplitMix64(seed: seed)
         let counts: [UInt64] = [0, 1, 9999, 10_000, 999_999, 1 << 40, .max - 1, .max]
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `a batch is measured by what has its outcome, and a stream has no part`() {
+    @Test func `the progress of a batch counts outcomes, and a stream has no percentage`() {
         var counts = OutcomeCounts()
         counts.add(.accepted, count: 300)
         counts.add(.rejected, status: 8, count: 100)

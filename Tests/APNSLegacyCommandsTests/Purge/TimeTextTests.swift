@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-@Suite("Purge moments", .timeLimit(.minutes(1)))
+@Suite("Time texts", .timeLimit(.minutes(1)))
 struct TimeTextTests {
     @Test(
         "Seconds and ISO 8601 are moments, in UTC where no zone is said",
@@ -34,7 +34,7 @@ struct TimeTextTests {
         #expect(TimeText(text: text) == nil)
     }
 
-    @Test("An option takes now and an age, too")
+    @Test("an option also accepts now and an age")
     func arguments() throws {
         let now = Int64(time(nil))
         for (text, age) in [("now", 0), ("0s", 0), ("1d", 86_400)] as [(String, Int64)] {
@@ -44,7 +44,7 @@ struct TimeTextTests {
         #expect(TimeText(argument: "soon") == nil && TimeText(text: "now") == nil)
     }
 
-    @Test("A moment is written in UTC to the second")
+    @Test("a time is written in UTC to the second")
     func text() {
         #expect(TimeText(seconds: 1_700_000_000).text == "2023-11-14T22:13:20Z")
         #expect(TimeText(seconds: 0).text == "1970-01-01T00:00:00Z")

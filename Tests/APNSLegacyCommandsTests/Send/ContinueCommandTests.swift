@@ -17,7 +17,7 @@ import Testing
             (["--from-line", "7", "b.csv"], "--from-line 1201 b.csv"),
             (["b.csv", "--from-line=7"], "b.csv --from-line=1201"),
         ]
-    ) func `the same command begins at another line`(_ words: [String], _ rest: String) {
+    ) func `the same command starts at another line`(_ words: [String], _ rest: String) {
         #expect(Self.command(words).rest(from: 1201) == "apns-legacy send \(rest)")
     }
 
@@ -28,13 +28,13 @@ import Testing
         #expect(other.rest(from: 5) == "apns-legacy send --from-line 5 b.jsonl --results=r.3")
     }
 
-    @Test func `words are quoted for a shell`() {
+    @Test func `arguments are quoted for a shell`() {
         let command = Self.command(["it's a $file.jsonl", "--alert", "", "a\n'\u{1B}\\b"])
         let text = #"apns-legacy send 'it'\''s a $file.jsonl' --alert '' $'a\012\'\033\\b'"#
         #expect(command.sameCommand == text)
     }
 
-    @Test func `only the password of a proxy is left out`() {
+    @Test func `only the password of a proxy is omitted`() {
         let alert = "See https://shop.example:443 or mail us@shop.example"
         for words in [["--proxy", "http://user:secret@proxy:3128"], ["--proxy=http://user:secret@proxy:3128"]] {
             let command = Self.command(["b.jsonl", "--alert", alert] + words)

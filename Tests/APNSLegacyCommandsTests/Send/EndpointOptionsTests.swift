@@ -12,13 +12,13 @@ import Testing
         try SendCommand.parse(["a.jsonl"] + arguments)
     }
 
-    @Test func `host, port and environment say where to send`() throws {
+    @Test func `host, port and environment determine the gateway`() throws {
         let host = try Self.command(["--host", "push.example.com", "--port", "2200"]).endpoint.endpoint()
         #expect(host.host == "push.example.com" && host.port == 2200)
         for (environment, name) in [("production", "api.push.apple.com"), ("sandbox", "api.sandbox.push.apple.com")] {
             let service = try Self.command(["--environment", environment]).endpoint.pushEndpoint()
             #expect(service.host == name && service.port == 443)
-            // The binary service of this name is closed.
+            // Apple shut down the binary service with this name.
             let failure = Self.failure { _ = try Self.command(["--environment", environment]).endpoint.endpoint() }
             #expect(failure?.status == .unavailable)
         }
@@ -43,7 +43,7 @@ import Testing
             "proxy:3128", "ftp://proxy:1", "http://proxy", "http://proxy:0", "http://proxy:65536", "http://:80",
             "http://user@proxy:80", "socks5://user:pass@proxy:80", "http://proxy:eighty", "",
         ]
-    ) func `anything else is no proxy`(_ text: String) {
+    ) func `any other text is not a proxy`(_ text: String) {
         #expect(throws: (any Error).self) { try Self.command(["--host", "a", "--proxy", text]) }
     }
 
@@ -52,11 +52,11 @@ import Testing
             ["--environment", "sandbox", "--host", "a"], ["--host", "a", "--port", "0"],
             ["--host", "a", "--port", "65536"], ["--host", "a", "--tls-min", "1.4"], ["--environment", "staging"],
         ]
-    ) func `what does not go together is refused`(_ arguments: [String]) {
+    ) func `incompatible options are rejected`(_ arguments: [String]) {
         #expect(throws: (any Error).self) { try Self.command(arguments) }
     }
 
-    @Test func `every version of TLS can be the oldest`() throws {
+    @Test func `every version of TLS can be the minimum`() throws {
         let versions: [(String, TLSVersion)] = [
             ("1.0", .tls1_0), ("1.1", .tls1_1), ("1.2", .tls1_2), ("1.3", .tls1_3),
         ]
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `a key without a certificate is refused`() throws {
+    @Test func `a key without a certificate is rejected`() throws {
         let options = try Self.command(["--host", "a", "--key", "k.pem"]).endpoint
         #expect(Self.failure { _ = try options.tls() }?.status == .usage)
     }
@@ -83,7 +83,7 @@ import Testing
         for code in [0, 1, 64, 65, 66, 69, 70, 73, 74, 75, 77, 78] { #expect(help.contains("\(code)")) }
     }
 
-    /// The exit code and the sentence with which something fails; `nil` where it does not.
+    /// The error that an operation throws; `nil` if it succeeds.
     private static func failure(_ body: () throws -> Void) -> CommandFailure? {
         do {
             try body()

@@ -30,7 +30,7 @@ import Testing
         #expect(ApnsLegacyCommand.exitCode(for: try #require(error)).rawValue == ExitStatus.usage.rawValue)
     }
 
-    @Test func `port and host are those of the HTTP/2 service, unless others are said`() throws {
+    @Test func `port and host are those of the HTTP/2 service unless given`() throws {
         let options = ["--transport", "http2", "--environment", "sandbox"]
         let endpoint = try EndpointOptionsTests.command(options).endpoint.pushEndpoint()
         #expect(endpoint.host == "api.sandbox.push.apple.com" && endpoint.port == 443)
@@ -38,14 +38,16 @@ import Testing
         #expect(other.port == 2197)
     }
 
-    @Test(arguments: [CompletionShell.bash, .zsh, .fish]) func `completion knows the values`(_ shell: CompletionShell) {
+    @Test(arguments: [CompletionShell.bash, .zsh, .fish]) func `completion contains the values`(
+        _ shell: CompletionShell
+    ) {
         let script = ApnsLegacyCommand.completionScript(for: shell)
         let words = Set(script.split { !$0.isLetter && !$0.isNumber && $0 != "-" }.map(String.init))
         let values = ["binary", "http2", "at-most-once", "production", "sandbox"] + PushType.allValueStrings
         #expect(values.filter { !words.contains($0) } == [])
     }
 
-    @Test func `help names the status words`() {
+    @Test func `help contains the status words`() {
         let help = ApnsLegacyCommand.helpMessage(for: SendCommand.self, columns: 10_000)
         for word in ["BadDeviceToken", "410 Unregistered", "429 or 5xx", "binary, http2"] {
             let isNamed = help.contains(word)

@@ -17,7 +17,7 @@ import Testing
         return outcomeCounts
     }
 
-    /// Counts, whether input was left, and the exit code.
+    /// Counts, whether there was unread input, and the exit code.
     struct Ending: Sendable {
         var counts: [DeliveryOutcome.Kind: UInt64]
         var isInterrupted = false
@@ -38,7 +38,7 @@ import Testing
         #expect(ExitStatus(summary).rawValue == ending.code)
     }
 
-    @Test func `the summary for people and the one for programs say the same`() throws {
+    @Test func `the summaries as text and as JSON have the same content`() throws {
         var outcomeCounts = Self.outcomeCounts([.accepted: 1_234_567, .rejected: 2])
         outcomeCounts.add(.rejected, status: 7, count: 1)
         outcomeCounts.add(.accepted, isDuplicate: true, count: 4)
@@ -55,18 +55,18 @@ import Testing
     }
 
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] as [(UInt64, String)])
-    func `digits are grouped by three`(_ number: UInt64, _ text: String) {
+    func `digits are in groups of three`(_ number: UInt64, _ text: String) {
         #expect(number.grouped == text)
     }
 
-    @Test func `the hash is FNV-1a with a boundary behind each part`() {
+    @Test func `the hash is FNV-1a with a separator after each part`() {
         var (parts, joined, empty) = (FNV1aHash(), FNV1aHash(), FNV1aHash())
         parts.add([1])
         parts.add([2])
         joined.add([1, 2])
         empty.add([])
         #expect(parts.value != joined.value)
-        // The published value of FNV-1a 64 for the single byte 0xFF.
+        // The published FNV-1a 64 value of the single byte 0xFF.
         #expect(empty.value == 0xAF64_724C_8602_EB6E)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: the service manager gets the messages of sd_notify(3), and failures are ignored.
+/// Goal: the service manager receives the messages of sd_notify(3), and failures are ignored.
 @Suite(.timeLimit(.minutes(1))) struct ServiceManagerTests {
     @Test(arguments: ["path", "@abstract"]) func `each state is one message, to a path or an abstract name`(
         _ kind: String
@@ -18,19 +18,19 @@ import Testing
         let name = kind == "path" ? folder.path + "/notify" : "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        manager.tell(.ready(status: "Listening\nhere"))
+        manager.report(.ready(status: "Listening\nhere"))
         #expect(socket.read() == "READY=1\nSTATUS=Listening here\n")
-        manager.tell(.reloading(status: "Reading"))
+        manager.report(.reloading(status: "Reading"))
         let words = try #require(socket.read()).split { $0.isNewline }
         #expect(words.first == "RELOADING=1" && words.last == "STATUS=Reading" && words.count == 3)
         let time = try #require(words[1].wholeMatch(of: #/MONOTONIC_USEC=(\d+)/#)?.1)
-        // The clock of systemd and of NIO is the same.
+        // systemd and NIO use the same clock.
         let now = NIODeadline.now().uptimeNanoseconds / 1000
         let age = try #require(UInt64(time)).distance(to: now)
         #expect((0..<60_000_000).contains(age))
-        manager.tell(.stopping(status: "Ending", durationMax: .milliseconds(31_500)))
+        manager.report(.stopping(status: "Ending", durationMax: .milliseconds(31_500)))
         #expect(socket.read() == "STOPPING=1\nEXTEND_TIMEOUT_USEC=31500000\nSTATUS=Ending\n")
-        manager.tell(.watchdog)
+        manager.report(.watchdog)
         #expect(socket.read() == "WATCHDOG=1\n")
         #expect(socket.read() == nil)
     }
@@ -39,35 +39,35 @@ import Testing
     func `without a usable socket nothing is sent, and nothing fails`(_ variables: [String: String]) {
         let manager = ServiceManager(variables.merging(["WATCHDOG_USEC": "1000000"]) { old, _ in old })
         #expect(manager.watchdogTimeout == nil)
-        manager.tell(.ready(status: ""))
+        manager.report(.ready(status: ""))
     }
 
-    @Test func `a socket that nobody reads, is gone, or has too long a name holds nothing up`() throws {
+    @Test func `a socket that is not read, does not exist or has too long a name blocks nothing`() throws {
         let folder = try TemporaryFolder()
         let name = folder.path + "/notify"
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        manager.tell(.ready(status: "nobody is there yet"))
+        manager.report(.ready(status: "nobody is there yet"))
         var socket: NotifySocket? = try NotifySocket(name)
-        for _ in 0..<10_000 { manager.tell(.watchdog) }
+        for _ in 0..<10_000 { manager.report(.watchdog) }
         #expect(socket?.read() == "WATCHDOG=1\n")
         socket = nil
-        manager.tell(.watchdog)
-        ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).tell(.watchdog)
+        manager.report(.watchdog)
+        ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).report(.watchdog)
     }
 
     @Test func `if the service manager is busy, the last state is sent later`() async throws {
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let manager = ServiceManager(["NOTIFY_SOCKET": name])
-        for _ in 0..<10_000 { manager.tell(.watchdog) }
-        manager.tell(.reloading(status: "before"))
-        manager.tell(.ready(status: "last"))
+        for _ in 0..<10_000 { manager.report(.watchdog) }
+        manager.report(.reloading(status: "before"))
+        manager.report(.ready(status: "last"))
         #expect(try await socket.next("READY=1") == "READY=1\nSTATUS=last\n")
-        manager.tell(.watchdog)
+        manager.report(.watchdog)
         #expect(socket.read() == "WATCHDOG=1\n")
     }
 
-    @Test func `a watchdog is that of the process which it names`() {
+    @Test func `a watchdog applies only to the process that it names`() {
         let variables = ["NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "3000000"]
         func timeout(_ others: [String: String]) -> Duration? {
             let all = variables.merging(others) { _, new in new }
@@ -81,7 +81,7 @@ import Testing
 
     // MARK: The watchdog
 
-    @Test func `an event loop that hangs ends the messages of the watchdog until it goes on`() async throws {
+    @Test func `an event loop that hangs stops the watchdog messages until it continues`() async throws {
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 3)
@@ -94,7 +94,7 @@ import Testing
             let isHanging = loops[hanging].submit { gate.wait() }
             for _ in 0..<5 {
                 watchdog.beginRound()
-                // The others have done what they were asked by then.
+                // The others have completed their checks at this point.
                 for index in loops.indices where index != hanging { try await loops[index].submit {}.get() }
             }
             #expect(socket.read() == nil, "loop \(hanging)")
@@ -106,7 +106,7 @@ import Testing
         try await group.shutdownGracefully()
     }
 
-    @Test func `a delivery that does not move ends the messages of the watchdog until it does`() async throws {
+    @Test func `a delivery that makes no progress stops the watchdog messages until it does`() async throws {
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -117,14 +117,14 @@ import Testing
         for isMoving in [true, false, false, true] {
             isWorking.withLockedValue { $0 = isMoving }
             watchdog.beginRound()
-            // The round is over when the event loop has done what comes behind it.
+            // The check is complete when the event loop has run the following tasks.
             for _ in 0..<3 { try await group.any().submit {}.get() }
             #expect(socket.read() == (isMoving ? "WATCHDOG=1\n" : nil))
         }
         try await group.shutdownGracefully()
     }
 
-    @Test func `rounds come again and again within the time of the service manager, and end with what is run`()
+    @Test func `checks repeat within the watchdog timeout, and end with the body`()
         async throws
     {
         let name = "@apns-legacy-\(UUID().uuidString)"

@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import APNSLegacyCommands
 
-/// A folder of the simulator in a folder of a test.
+/// The folder of a simulator, in a temporary folder.
 struct KeptFolder {
     static let day: Int64 = 86_400
     static let now = Int64(Date().timeIntervalSince1970)
@@ -26,7 +26,7 @@ struct KeptFolder {
         self.path = self.temporary.path + "/simulator"
     }
 
-    /// What a start of the simulator does with it.
+    /// Starts like the simulator.
     @discardableResult
     func start(
         topic: String = Self.topic,
@@ -42,7 +42,7 @@ struct KeptFolder {
         return (certificates, try folder.commit())
     }
 
-    /// The files and what is in them, without the lock.
+    /// The files and their contents, without the lock.
     func contents() throws -> [String: [UInt8]] {
         var contents: [String: [UInt8]] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: self.path) where name != ".lock" {

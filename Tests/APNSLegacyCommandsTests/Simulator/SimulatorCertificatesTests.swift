@@ -7,10 +7,10 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// Goal: a folder of the simulator is used again as long as it is good, mended where that is safe, and else never
+/// Goal: a folder of the simulator is reused while it is valid, repaired if that is safe, and otherwise never
 /// overwritten.
 @Suite(.timeLimit(.minutes(2))) struct SimulatorCertificatesTests {
-    /// What fails, and that nothing in the folder changes with it.
+    /// Expects a failure that does not change the folder, and returns its text.
     private func failure(
         in folder: KeptFolder,
         topic: String = KeptFolder.topic,
@@ -42,7 +42,7 @@ import Testing
         #expect(second.server == first.server && second.signer == first.signer)
     }
 
-    @Test func `certificates fit clients that check names, dates and kinds of keys`() async throws {
+    @Test func `certificates work with clients that check names, dates and kinds of keys`() async throws {
         let folder = try KeptFolder()
         try await folder.start()
         let (server, provider) = (try folder.certificate("server"), try folder.certificate("provider"))
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: KeptFolder.names)
-    func `a file that is missing is made, with what depends on it and nothing else`(_ name: String) async throws {
+    func `a missing file is created, with the files that depend on it and no others`(_ name: String) async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let before = try folder.contents()
@@ -87,7 +87,7 @@ import Testing
             case "server.pem", "server.key.pem": ["server.key.pem", "server.pem"]
             case "provider.pem", "provider.key.pem": provider
             case "key.p8", "provider.p12", "provider-legacy.p12", "token.key": [name]
-            // What was made is what was there.
+            // The new file has the same content.
             default: []
             }
         #expect(KeptFolder.names.filter { before[$0] != after[$0] } == changed)
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: KeptFolder.names)
-    func `a damaged file is named and stays until somebody deletes it`(_ name: String) async throws {
+    func `a damaged file is named, and not replaced until it is deleted`(_ name: String) async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         let good = try folder.read(name)
@@ -138,7 +138,7 @@ import Testing
         #expect(try await folder.start().lines.isEmpty)
     }
 
-    /// A key whose public half is whole would open, and fail at the first handshake.
+    /// A key with an intact public part could be opened, and would fail at the first handshake.
     @Test(arguments: [
         "authority.key.pem", "server.key.pem", "provider.key.pem", "provider-combined.pem",
         "provider-traditional.key.pem",
@@ -147,7 +147,7 @@ import Testing
         try await folder.start(keyKind: .p256)
         let good = String(decoding: try folder.read(name), as: UTF8.self)
         let key = try #require(good.range(of: "PRIVATE KEY-----\n")).upperBound
-        // Within the secret number, in either form.
+        // Within the secret integer, in both formats.
         for offset in stride(from: 50, to: 62, by: 3) {
             let place = good.index(key, offsetBy: offset)
             var text = good
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `what is no file is named and not waited for`() async throws {
+    @Test func `anything but a regular file is named, and does not block`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)
         for (name, make) in [("key.p8", { mkfifo($0, 0o600) }), ("server.pem", { mkdir($0, 0o700) })]
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate of another authority, and a key of another certificate, stay`() async throws {
+    @Test func `a certificate of another authority and a key of another certificate are not replaced`() async throws {
         let (folder, other) = (try KeptFolder(), try KeptFolder())
         try await folder.start(keyKind: .p256)
         try await other.start(keyKind: .p256)
@@ -194,7 +194,7 @@ import Testing
         #expect(try await folder.start().lines.isEmpty)
     }
 
-    @Test func `a folder with certificates of somebody else is left alone`() async throws {
+    @Test func `a folder with other certificates is not changed`() async throws {
         let issued = try TestCertificateAuthority().issueClient(topic: KeptFolder.topic)
         let cases: [[String: [UInt8]]] = [
             ["provider.pem": issued.certificatePEM, "provider.key.pem": issued.keyPEM],
@@ -208,7 +208,7 @@ import Testing
             #expect(failure.status == .configuration)
             #expect(failure.description.contains("was not made by the simulator and is not overwritten"))
         }
-        // A user's own key is used, and other files are left alone.
+        // A user's own key is used, and other files are not changed.
         let folder = try KeptFolder()
         let key = try TestCertificateAuthority.makeKeyPEM(.p256)
         try folder.write("key.p8", key)
@@ -238,7 +238,7 @@ import Testing
         #expect(try folder.read("authority.pem") == before["authority.pem"])
     }
 
-    @Test func `a server certificate of one's own leaves out that of the folder`() async throws {
+    @Test func `with the user's own server certificate, the folder has none`() async throws {
         let folder = try KeptFolder()
         let (certificates, _) = try await folder.start(keyKind: .p256) { $0.hasOwnServer = false }
         #expect(certificates.server == nil)

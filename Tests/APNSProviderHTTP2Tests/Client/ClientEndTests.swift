@@ -34,7 +34,7 @@ import Testing
             // The order in which the two ended is unknown.
             #expect((error as? ProviderError)?.kind == .stopped)
         }
-        // The deadline did not end the wait.
+        // The wait did not end because of the deadline.
         #expect(records.map(\.outcome) == Array(repeating: .unsent(.stopped), count: 3))
         #expect(records.map(\.id) == [0, 1, 2])
         #expect(await client.send(try ClientPeer.notification(3)) == .unsent(.stopped))
@@ -210,7 +210,7 @@ import Testing
 
     /// A service that sends continuously, and reads records in different ways.
     private struct Reader: Service {
-        enum Manner: CaseIterable {
+        enum ReadingMode: CaseIterable {
             /// Reads all records.
             case toTheEnd
             /// Reads one, keeps the iterator, and reads no more.
@@ -220,7 +220,7 @@ import Testing
         }
 
         let client: PushClient
-        let manner: Manner
+        let mode: ReadingMode
         /// Whether its source ends on shutdown.
         let isOrderly: Bool
         let told = NIOLockedValueBox<[DeliveryRecord<Int>]>([])
@@ -240,12 +240,12 @@ import Testing
             do {
                 while let record = try await records?.next() {
                     self.told.withLockedValue { $0.append(record) }
-                    if self.manner != .toTheEnd { break }
+                    if self.mode != .toTheEnd { break }
                 }
             } catch {
                 self.error.withLockedValue { $0 = error }
             }
-            if self.manner == .dropped { records = nil }
+            if self.mode == .dropped { records = nil }
             // A service that ends too early would end the group.
             try? await gracefulShutdown()
             withExtendedLifetime(records) {}
@@ -260,8 +260,8 @@ import Testing
         try await peer.withService { service in
             let client = try Self.client(peer, service.port)
             // The last service ends first. A reader that ends before the client must end its source.
-            let readers = Reader.Manner.allCases.map {
-                Reader(client: client, manner: $0, isOrderly: isClientFirst && $0 == .toTheEnd)
+            let readers = Reader.ReadingMode.allCases.map {
+                Reader(client: client, mode: $0, isOrderly: isClientFirst && $0 == .toTheEnd)
             }
             let services: [any Service] = isClientFirst ? [client] + readers : readers + [client]
             let group = ServiceGroup(services: services, logger: PushFixture.quiet)

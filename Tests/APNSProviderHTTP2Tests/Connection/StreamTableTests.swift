@@ -122,7 +122,7 @@ struct StreamTableTests {
         table.answerBegins(number)
         #expect(table.answered(number, isSuccess: true) == "a")
         #expect(table.lost(unfinished: [number]) == .init())
-        // An answer for no request has no effect.
+        // A response without a request has no effect.
         table.answerBegins(9)
         #expect(table.lost(unfinished: []) == .init())
     }

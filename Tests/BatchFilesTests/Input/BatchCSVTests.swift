@@ -16,7 +16,7 @@ import Testing
         (1...count).map { "\"c\($0)x\"" }.joined(separator: ", ")
     }
 
-    @Test func `the columns come in any order`() throws {
+    @Test func `the columns may be in any order`() throws {
         let input = [
             "priority,id,payload,token,expiry",
             #"5,a,"{""aps"":{""alert"":""x, \""y\""""}}",\#(Self.token),+1h"#,
@@ -32,12 +32,12 @@ import Testing
         )
     }
 
-    @Test func `a row may take several lines, and the next row has its own number`() throws {
+    @Test func `a row may span several lines, and the next row has its own number`() throws {
         let input = "token,payload\n\(Self.token),\"{\n\"\"a\"\":\n1}\"\n\(Self.token),{}\n"
         #expect(try read(input).map(\.description) == ["2 \(Self.token) {\"a\":1} - - ", "5 \(Self.token) {} - - "])
     }
 
-    @Test func `an empty payload takes the one that all share`() throws {
+    @Test func `an empty payload is replaced by the common payload`() throws {
         let input = "token,payload\n\(Self.token),\n"
         #expect(
             try read(input, options: smallOptions(common: "{\"c\":1}")).map(\.description) == [
@@ -124,7 +124,7 @@ import Testing
     ]
 
     @Test(arguments: headers)
-    func `a header at fault refuses all`(_ header: String, _ problem: String) throws {
+    func `an invalid header rejects the whole input`(_ header: String, _ problem: String) throws {
         #expect(try read(header + "\n\(Self.token),{}\n", format: .csv) == [.refused(problem)])
     }
 
@@ -149,7 +149,7 @@ import Testing
             "line 2: payload, line 1, column 17: aps.badge is a string, expected a number"
         ),
     ])
-    func `a faulty row is reported, and the next one is read`(_ row: String, _ problem: String) throws {
+    func `an invalid row is reported, and the next one is read`(_ row: String, _ problem: String) throws {
         let input = "payload,token,expiry,priority\n\(row)\n{},\(Self.token),,\n\"{}\",\(Self.token),,\n"
         for chunk in [1, 10, .max] {
             #expect(
@@ -165,14 +165,14 @@ import Testing
         #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id; \(Self.latin1)"])
     }
 
-    @Test func `an id becomes a JSON string whatever it holds`() throws {
+    @Test func `any id becomes a JSON string`() throws {
         let input = "token,payload,id\n00,{},\"\\\"\"\t\u{1}é\"\n00,{},12\n"
         #expect(
             try read(input).map(\.description) == ["2 00 {} - - \"\\\\\\\"\\u0009\\u0001é\"", "3 00 {} - - \"12\""]
         )
     }
 
-    @Test func `a row that is too long costs its first line only`() throws {
+    @Test func `only the first line of a row that is too long is lost`() throws {
         let long = "00,\"{\"\"a\"\":\"\"" + String(repeating: "x", count: 300)
         let input = "token,payload\n\(long)\n01,{}\n\(long)\"\"}\"\n02,{}\n"
         for chunk in [1, 50, .max] {

@@ -7,7 +7,7 @@ import Testing
 @Suite struct BatchJSONLinesTests {
     static let token = String.token(0xA1)
 
-    @Test func `a full line becomes a record`() throws {
+    @Test func `a line with all keys becomes a record`() throws {
         let line = """
             {"token":"\(Self.token)","payload":{"aps":{"alert":"é"}},"expiry":1735689600,"priority":5,"id":{"a":[1, 2]}}
             """
@@ -25,7 +25,7 @@ import Testing
         )
     }
 
-    @Test func `the keys come in any order, with white space, and with escapes`() throws {
+    @Test func `the keys may be in any order, with white space and escapes`() throws {
         let line = """
              { "priority" : 10 , "\\u0069d" : "x" , "payload" : { "a" : "b c" } , "expiry" : null , \
             "token" : "\(Self.token)" }\t
@@ -33,7 +33,7 @@ import Testing
         #expect(try read(line).map(\.description) == ["1 \(Self.token) {\"a\":\"b c\"} - 10 \"x\""])
     }
 
-    @Test func `what may be left out is not there, also after a record that had it`() throws {
+    @Test func `optional keys that are absent are nil, even after a record that has them`() throws {
         let full = "{\"token\":\"\(Self.token)\",\"payload\":{\"a\":1},\"expiry\":0,\"priority\":10,\"id\":1}\n"
         let bare = "{\"token\":\"\(Self.token)\",\"payload\":{}}\n"
         let null = "{\"token\":\"\(Self.token)\",\"payload\":{},\"expiry\":null,\"priority\":null,\"id\":null}\n"
@@ -44,7 +44,7 @@ import Testing
         )
     }
 
-    @Test func `white space in a payload stays when the options say so, and counts then`() throws {
+    @Test func `white space in a payload is kept if requested, and then counts`() throws {
         var options = smallOptions()
         options.minifiesPayload = false
         options.rules = PayloadRules(byteCountMax: 9)
@@ -60,7 +60,7 @@ import Testing
         #expect(try read(line, options: options).map(\.description) == ["1 \(Self.token) {\"a\":1} - - "])
     }
 
-    @Test func `a line without a payload takes the one that all share`() throws {
+    @Test func `a line without a payload gets the common payload`() throws {
         let options = smallOptions(common: "{ \"aps\": {} }")
         let lines = "{\"token\":\"\(Self.token)\"}\n{\"token\":\"\(Self.token)\",\"payload\":{}}\n"
         #expect(
@@ -74,7 +74,7 @@ import Testing
         )
     }
 
-    @Test func `a common payload that is refused makes no reader`() {
+    @Test func `with an invalid common payload, no reader is created`() {
         let options = smallOptions(common: "{\"aps\":1}")
         #expect(throws: PayloadProblem.self) { _ = try read("", options: options) }
     }
@@ -124,7 +124,7 @@ import Testing
         (#"{"expiry":""}"#, noExpiry), (#"{"expiry":"+"}"#, noExpiry), (#"{"expiry":"+1y"}"#, noExpiry),
         (#"{"expiry":"+1hh"}"#, noExpiry), (#"{"expiry":"1h"}"#, noExpiry), (#"{"expiry":"tomorrow"}"#, noExpiry),
     ])
-    func `a faulty line is reported`(_ line: String, _ problem: String) throws {
+    func `an invalid line is reported`(_ line: String, _ problem: String) throws {
         #expect(try read(line, format: .jsonLines, options: smallOptions(line: 512)) == [.bad(problem)])
         #expect(!problem.contains("SECRET"))
     }
@@ -152,7 +152,7 @@ import Testing
             (#""+1w""#, 1_700_604_800), ("\"+2594967295s\"", .max),
         ] as [(String, UInt32)]
     )
-    func `an expiry is a moment or a span from now`(_ text: String, _ expiry: UInt32) throws {
+    func `an expiry is a time or a duration`(_ text: String, _ expiry: UInt32) throws {
         let events = try read("{\"token\":\"00\",\"payload\":{},\"expiry\":\(text)}")
         #expect(events == [.record(line: 1, token: "00", payload: "{}", expiry: expiry, priority: nil, id: "")])
     }
@@ -162,12 +162,12 @@ import Testing
         "<a1000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000>",
         " " + token + " ", "oQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
     ])
-    func `a token is read in any spelling`(_ spelling: String) throws {
+    func `a token is read in any notation`(_ spelling: String) throws {
         let events = try read("{\"token\":\"\(spelling)\",\"payload\":{}}")
         #expect(events.map(\.description) == ["1 \(Self.token) {} - - "])
     }
 
-    @Test func `base64 is read with its slashes escaped, and in the alphabet for addresses`() throws {
+    @Test func `base64 is read with escaped slashes, and in the URL-safe alphabet`() throws {
         let hexadecimal = String(repeating: "ff", count: 31) + "fb"
         let base64 = String(repeating: "/", count: 41) + "/s="
         #expect(base64.count == 44)
@@ -179,7 +179,7 @@ import Testing
         #expect(try read("{\"token\":\"\(sloppy)\",\"payload\":{}}") == [.bad(Self.notAToken)])
     }
 
-    @Test func `one digit at fault anywhere in a token is seen`() throws {
+    @Test func `an invalid digit anywhere in a token is detected`() throws {
         let digits = Array((Self.token).utf8)
         for index in digits.indices {
             for wrong in Array("g/:@G`~".utf8) + [0x00, 0xB0, 0xE1] {
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func `every digit at every place is read`() throws {
+    @Test func `every digit is read at every position`() throws {
         for digit in "0123456789abcdefABCDEF" {
             for index in 0..<64 {
                 var token = Array(repeating: Character("1"), count: 64)

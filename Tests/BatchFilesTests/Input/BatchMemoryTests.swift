@@ -7,9 +7,9 @@ import Testing
 @testable import BatchFiles
 
 @Suite(.timeLimit(.minutes(2))) struct BatchMemoryTests {
-    /// The growth of resident memory that is put up with, in bytes: the reader's own and some of the runtime's.
+    /// The permitted growth of resident memory, in bytes: that of the reader and some of the runtime.
     static let growthMax = 8 * 1_048_576
-    /// The same while results are written: the most that wait at a time, about 6 MiB, and 2 MiB of the test's own.
+    /// The same while results are written: at most 6 MiB wait at a time, and the test itself uses 2 MiB.
     static let resultGrowthMax = 12 * 1_048_576
 
     /// The resident memory of this process.
@@ -19,7 +19,7 @@ import Testing
         return try #require(pageCount) * sysconf(Int32(_SC_PAGESIZE))
     }
 
-    /// Reads 64 MiB of a line again and again; returns the count of records, or `nil` when a line is at fault.
+    /// Reads 64 MiB of a repeated line; returns the number of records, or `nil` if a line is invalid.
     static func read(_ line: String) throws -> Int? {
         var reader = try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000))
         var record = BatchRecord()
@@ -44,13 +44,13 @@ import Testing
         return count
     }
 
-    /// Whether a sanitizer is at work, which keeps shadows and what was freed.
+    /// Whether a sanitizer is active, which keeps shadow memory and freed memory.
     static var isSanitized: Bool {
         dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     }
 
-    /// In a process of its own, since other tests take memory at the same time.
-    @Test(.enabled(if: !isSanitized)) func `memory stays as it is over a long input`() async {
+    /// Runs in its own process, since other tests allocate memory at the same time.
+    @Test(.enabled(if: !isSanitized)) func `memory does not grow with a long input`() async {
         await #expect(processExitsWith: .success) {
             let before = try Self.residentByteCount()
             let token = String(repeating: "1a", count: 32)
@@ -61,10 +61,10 @@ import Testing
         }
     }
 
-    /// Takes results for a disk that is at times so slow that many blocks of them wait for it.
+    /// Writes results to a disk that is sometimes so slow that many blocks wait for it.
     static func writeResults() throws {
         let token = try DeviceToken(bytes: [UInt8](repeating: 0x1A, count: 32))
-        // So long that each line has a block for itself.
+        // So long that each line needs its own block.
         let id = [UInt8](repeating: 0x31, count: 200_000)
         var results = try SendResults(
             path: "/dev/null",
@@ -73,7 +73,7 @@ import Testing
             retriesIndeterminate: false
         )
         var line: UInt64 = 0
-        // What is kept besides, and takes room between the blocks.
+        // Other allocations that stay, and occupy memory between the blocks.
         var others: [[UInt8]] = Array(repeating: [], count: 1000)
         var random: UInt32 = 1
         func next(_ count: UInt32) -> Int {
@@ -101,8 +101,8 @@ import Testing
         try results.finish(isComplete: true, lastGivenLine: line)
     }
 
-    // Aligned to 64 bytes, the blocks found no room among what glibc before 2.38 had taken back.
-    @Test(.enabled(if: !isSanitized)) func `memory stays as it is over many results`() async {
+    // With an alignment of 64 bytes, the blocks did not fit into memory freed earlier, in glibc before 2.38.
+    @Test(.enabled(if: !isSanitized)) func `memory does not grow with many results`() async {
         await #expect(processExitsWith: .success) {
             let before = try Self.residentByteCount()
             try Self.writeResults()

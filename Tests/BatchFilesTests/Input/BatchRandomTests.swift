@@ -6,9 +6,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: no input and no way to cut it loses, doubles or invents a record.
+/// Goal: for any input, split in any way, no record is lost, duplicated or invented.
 ///
-/// Method: inputs from seeds that a failure names, written by one rule and read by another.
+/// Method: inputs from seeds, which failures report, are written and read by separate code.
 @Suite(.timeLimit(.minutes(2))) struct BatchRandomTests {
     /// A record to be written.
     private struct Sample {
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: 0..<60 as Range<UInt64>)
-    func `what is written as JSON lines or CSV is read as it was`(seed: UInt64) throws {
+    func `records written as JSON lines or CSV are read unchanged`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let samples = (1...20).map { Self.sample($0, &random) }
         for format in [BatchFormat.jsonLines, .csv] {
@@ -50,7 +50,7 @@ import Testing
                 let gap = ["", " ", "\t "].randomElement(using: &random) ?? ""
                 let end = ["\n", "\r\n", "\n\n"].randomElement(using: &random) ?? "\n"
                 if format == .csv {
-                    // White space in a payload may hold line ends.
+                    // White space in a payload may contain line breaks.
                     let payload = sample.payload.replacing("{\"aps\":", with: "{\"aps\"\(gap)\(end):")
                     input += "\(Self.quoted(payload)),\(sample.token),\(Self.quoted(sample.id))\(end)"
                 } else {
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(25, long: 200) as Range<UInt64>)
-    func `bytes at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
+    func `random bytes never trap, and are read the same regardless of splits`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var bytes: [UInt8] = []
         for number in 1...8 {
@@ -101,12 +101,12 @@ import Testing
     }
 
     @Test(arguments: 0..<40 as Range<UInt64>)
-    func `a quote at fault in a row costs no other row`(seed: UInt64) throws {
+    func `a misplaced quote in a row does not affect other rows`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let rows = (1...12).map { number in "\"{\"\"n\"\":\(number)}\",\(String.token(number))" }
         let bad = Int.random(in: 0..<rows.count, using: &random)
         var broken = rows
-        // One quote more or less makes the count of quotes odd.
+        // Adding or removing one quote makes the number of quotes odd.
         let quotes = rows[bad].indices.filter { rows[bad][$0] == "\"" }
         if let index = quotes.randomElement(using: &random) {
             if Bool.random(using: &random) {

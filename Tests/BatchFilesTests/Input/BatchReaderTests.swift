@@ -13,7 +13,7 @@ import Testing
         "{\"token\":\"\(token)\",\"payload\":{}}"
     }
 
-    /// What is read from the lines of ``inputs``, each with two records and one bad line between them.
+    /// The expected events for ``inputs``, each with two records and an invalid line between them.
     static let inputs: [(BatchFormat, String, [String])] = [
         (
             .jsonLines, line(one) + "\n\n \t\n{\"token\":\"SECRET\"}\n" + line(two) + "\n",
@@ -52,13 +52,13 @@ import Testing
     static let noToken = "invalid device token: expected hexadecimal or base64"
 
     @Test(arguments: inputs.indices)
-    func `a good line behind a bad one is read, with its own number`(_ index: Int) throws {
+    func `a valid line after an invalid one is read, with its own number`(_ index: Int) throws {
         let (_, input, expected) = Self.inputs[index]
         #expect(try read(input, options: smallOptions(common: "{}")).map(\.description) == expected)
     }
 
     @Test(arguments: inputs.indices)
-    func `an input cut anywhere is read as if whole`(_ index: Int) throws {
+    func `an input split anywhere is read as if it were whole`(_ index: Int) throws {
         let (format, input, expected) = Self.inputs[index]
         for chunk in 1...input.utf8.count {
             for told in [format, nil] {
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: inputs.indices)
-    func `a missing last end, CR LF and a byte order mark change nothing`(_ index: Int) throws {
+    func `a missing last line break, CR LF and a byte order mark change nothing`(_ index: Int) throws {
         let (_, input, expected) = Self.inputs[index]
         let windows = input.replacing("\n", with: "\r\n").replacing("x\r\ny", with: "x\ny")
         for variant in [String(input.dropLast()), windows, "\u{FEFF}" + input, "\u{FEFF}" + windows] {
@@ -94,7 +94,7 @@ import Testing
         ("a1\tb2", .tokens), ("<a1\tb2>", .tokens), ("a1b2", .tokens), ("<a1b2 c3d4>", .tokens),
         ("# tokens, of May", .tokens), ("", .tokens),
     ])
-    func `the first line tells the format`(_ line: String, _ format: BatchFormat) {
+    func `the first line determines the format`(_ line: String, _ format: BatchFormat) {
         #expect(
             Array(line.utf8).withUnsafeBytes { BatchFormat(firstLine: $0) { BatchColumn(columnName: $0) != nil } }
                 == format
@@ -108,18 +108,18 @@ import Testing
             ("x.gz", nil), ("x.txt", nil), ("csv", nil), ("", nil),
         ] as [(String, BatchFormat?)]
     )
-    func `the end of a file name tells the format`(_ name: String, _ format: BatchFormat?) {
+    func `the file name extension determines the format`(_ name: String, _ format: BatchFormat?) {
         #expect(BatchFormat(fileName: name) == format)
     }
 
-    @Test func `tokens without a payload are refused`() throws {
+    @Test func `tokens without a payload are rejected`() throws {
         #expect(try read(Self.one) == [.refused("line 1: missing payload; to share one, add --payload or --alert")])
     }
 
     // MARK: - Long lines
 
     @Test(arguments: [1, 7, 64, 1000, .max])
-    func `a line at the limit is read and a longer one is passed over`(_ chunk: Int) throws {
+    func `a line at the limit is read and a longer one is skipped`(_ chunk: Int) throws {
         let fits = Self.line(Self.one) + String(repeating: " ", count: 200 - Self.line(Self.one).utf8.count)
         for lineEnd in ["\n", "\r\n"] {
             let input = [fits, fits + " ", fits, fits + String(repeating: "x", count: 5000), fits].joined(
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(arguments: ["\"", "\\", "{", " ", "\"\n", "[", ",", "<"], [1, 64])
-    func `no byte that is repeated without end takes more memory`(_ bytes: String, _ block: Int) throws {
+    func `no endlessly repeated byte uses more memory`(_ bytes: String, _ block: Int) throws {
         for format in [BatchFormat.jsonLines, .csv, .tokens] {
             let input = "token\n" + String(repeating: bytes, count: 1000)
             let options = smallOptions(line: 32, block: block, common: "{}")
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `blank lines without end take no memory`() throws {
+    @Test func `endless blank lines use no memory`() throws {
         let input = String(repeating: "\n", count: 100_000) + Self.line(Self.one)
         #expect(try read(input).map(\.description) == ["100001 \(Self.one) {} - - "])
         let spaces = String(repeating: " ", count: 100_000) + "\n" + Self.line(Self.one)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BatchFiles
 
-/// What a whole input comes to, as values that outlive the reader.
+/// The events of reading a whole input, as values that outlive the reader.
 enum BatchEvent: Equatable, CustomStringConvertible {
     case record(line: Int, token: String, payload: String, expiry: UInt32?, priority: UInt8?, id: String)
     case bad(String)
@@ -22,7 +22,7 @@ enum BatchEvent: Equatable, CustomStringConvertible {
     }
 }
 
-/// Options with small memory, so that tests reach its ends.
+/// Options with small buffers, so that tests reach their limits.
 func smallOptions(line: Int = 256, block: Int = 64, common: String? = nil) -> BatchOptions {
     var options = BatchOptions(now: 1_700_000_000)
     options.lineByteCountMax = line
@@ -31,7 +31,7 @@ func smallOptions(line: Int = 256, block: Int = 64, common: String? = nil) -> Ba
     return options
 }
 
-/// Reads all of an input, so many bytes at a time.
+/// Reads a whole input, this number of bytes at a time.
 func read(
     _ input: [UInt8],
     format: BatchFormat? = nil,
@@ -87,7 +87,7 @@ func read(
 }
 
 extension String {
-    /// 64 hexadecimal digits that begin with a number.
+    /// 64 hexadecimal digits that start with a number.
     static func token(_ number: Int) -> String {
         let digits = String(number, radix: 16)
         return digits + String(repeating: "0", count: 64 - digits.count)

@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `a line says what there is and leaves out the rest`() throws {
+    @Test func `a line contains existing values and omits the rest`() throws {
         var writer = BatchResultWriter()
         #expect(try Self.append(&writer, line: 1_234_567_890, id: #"{"a":[1, 2]}"#))
         #expect(
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: DeliveryOutcome.Kind.allCases)
-    func `a line is JSON that says what was put in`(_ outcome: DeliveryOutcome.Kind) throws {
+    func `a line is JSON with the given values`(_ outcome: DeliveryOutcome.Kind) throws {
         for count in 1...WireLimits.tokenByteCountMax {
             var writer = BatchResultWriter()
             let token = (0..<count).map { UInt8(truncatingIfNeeded: ($0 + count) &* 0x9D) }
@@ -86,14 +86,14 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 9, 10, 11, 99, 100, 65_535, 1_000_000, Int.max])
-    func `a number is written as the library writes it`(_ number: Int) throws {
+    func `a number is written like the standard library writes it`(_ number: Int) throws {
         var writer = BatchResultWriter()
         #expect(try Self.append(&writer, line: number, attempts: number))
         let expected = "{\"line\":\(number),\"token\":\"0aff\",\"outcome\":\"accepted\",\"attempts\":\(number)}\n"
         #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 
-    @Test func `a full writer writes nothing, and all again once it is emptied`() throws {
+    @Test func `a full writer writes nothing until it is emptied`() throws {
         var writer = BatchResultWriter(capacity: 2048)
         var count = 0
         while try Self.append(&writer, line: count, id: "\"x\"", reason: "why") {
@@ -110,7 +110,7 @@ import Testing
         #expect(try Self.append(&writer, reason: "why"))
     }
 
-    @Test func `a line that no writer has room for leaves out its reason, then its id`() throws {
+    @Test func `a line that does not fit in an empty writer omits its reason, then its id`() throws {
         var writer = BatchResultWriter(capacity: 1024)
         let long = String(repeating: "1", count: 400)
         let bare = "{\"line\":1,\"token\":\"0aff\",\"outcome\":\"accepted\",\"attempts\":1}\n"
@@ -125,7 +125,7 @@ import Testing
         #expect(String(decoding: writer.bytes, as: UTF8.self) == bare)
     }
 
-    @Test func `the longest line stays within its room`() throws {
+    @Test func `the longest line fits within the fixed limit`() throws {
         var writer = BatchResultWriter(capacity: 1024)
         let id = String(repeating: "9", count: 1024 - 512 - 60)
         let reason = String(repeating: "\u{1}", count: 10)
@@ -146,7 +146,7 @@ import Testing
         #expect(writer.byteCount <= 1024)
     }
 
-    @Test func `a bad line of the input becomes a result`() throws {
+    @Test func `an invalid line of the input becomes a result`() throws {
         var reader = try BatchReader(format: .jsonLines, options: smallOptions())
         var record = BatchRecord()
         reader.fill { target in

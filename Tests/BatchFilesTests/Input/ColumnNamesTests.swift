@@ -32,7 +32,7 @@ import Testing
     func `a header is read in any case, with spaces and quotes`(_ header: String) throws {
         for (separator, end) in [(",", "\n"), (";", "\n"), ("\t", "\n"), (";", "\r\n"), ("\t", "\r\n")] {
             let lines = [header, "\(Self.one),\"{\"\"a\"\":\"\"x,;\"\"}\",\"p,;\t\"", "\(Self.one),{},"]
-            // The separators in quotes stay.
+            // Separators in quotes stay.
             let rows = lines.map { line in
                 var isQuoted = false
                 return String(
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `a token alone is a column, and tabs at the ends are empty columns`() throws {
+    @Test func `a single token column is valid, and tabs at the ends are empty columns`() throws {
         #expect(try Self.read("TOKEN\n\(Self.one)\n", common: "{}") == ["2 \(Self.one) {} - - "])
         let tabs = "id\ttoken\tpayload\texpiry\n\t\(Self.one)\t{}\t\nx\t\(Self.one)\t\t+1h\n"
         #expect(
@@ -55,7 +55,7 @@ import Testing
         )
     }
 
-    @Test func `unknown columns and keys are skipped if asked for`() throws {
+    @Test func `unknown columns and keys are skipped if requested`() throws {
         let csv = "user,token,payload,note\n7,\(Self.one),{},\"a, b\"\n8,\(Self.one),{}\n"
         #expect(
             try Self.read(csv, ignores: true) == ["2 \(Self.one) {} - - ", "bad: line 3: expected 4 fields, found 3"]
@@ -69,7 +69,7 @@ import Testing
         #expect(try Self.read(json)[0].hasPrefix("bad: line 1, column 2: unknown key \"a\"; valid keys: token"))
     }
 
-    @Test func `a mapped column has its other name alone`() throws {
+    @Test func `a mapped column has only its other name`() throws {
         let mappings = ["token=Device Token", "id=user"]
         let csv = "USER;\"device token\";payload\nu1;\(Self.one);{}\n"
         #expect(try Self.read(csv, mappings) == ["2 \(Self.one) {} - - \"u1\""])
@@ -136,7 +136,7 @@ import Testing
         (["token=a", "TOKEN=b"], "--column: \"token\" is mapped twice"),
         (["token=a", "id=A"], "--column: \"A\" is mapped twice"),
     ])
-    func `a wrong mapping says what is expected`(_ arguments: [String], _ text: String) {
+    func `the error for an invalid mapping contains the expected form`(_ arguments: [String], _ text: String) {
         let error = #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<BatchColumn>(arguments) }
         #expect(error?.description == text)
     }

@@ -22,7 +22,7 @@ func gzip(_ bytes: [UInt8], level: CInt = 6) -> [UInt8] {
     return Array(output[..<count])
 }
 
-/// Compresses bytes as some gzip members, which may be empty.
+/// Compresses bytes as several gzip members, which may be empty.
 func gzipMembers(_ bytes: [UInt8], _ random: inout SplitMix64) -> [UInt8] {
     var (members, rest): ([UInt8], ArraySlice<UInt8>) = ([], bytes[...])
     repeat {

@@ -6,11 +6,11 @@ import Testing
 
 @testable import BatchFiles
 
-/// Goal: a batch that is gzip is read as its content is, and damage never makes it look shorter or different.
+/// Goal: a gzip batch is read like its content, and damage never makes it look shorter or different.
 ///
 /// Method: members and reads of random sizes; then each bit of a file flipped, and each of its prefixes.
 @Suite(.timeLimit(.minutes(2))) struct GzipInputTests {
-    /// Decodes bytes that come so many at a time.
+    /// Decodes bytes that arrive in chunks of this size.
     static func decode(_ bytes: [UInt8], chunk: Int = .max, room: Int = 4096) throws -> [UInt8] {
         let decoder = InputDecoder(bytes, chunk: chunk)
         var (decoded, portion): ([UInt8], [UInt8]) = ([], Array(repeating: 0, count: room))
@@ -37,25 +37,25 @@ import Testing
         #expect(try Self.decode(content, chunk: chunk, room: room) == content, "seed \(seed): not compressed")
     }
 
-    @Test func `a file with one bit flipped is refused, or reads as it was`() throws {
+    @Test func `a file with a flipped bit is rejected, or read unchanged`() throws {
         let content = Array(Self.lines.utf8.prefix(600))
         let bytes = gzip(Array(content[..<200])) + gzip(Array(content[200...]))
         var refusedCount = 0
         for bit in 0..<(8 * bytes.count) {
             var damaged = bytes
             damaged[bit / 8] ^= 1 << UInt8(bit % 8)
-            // Without its first two bytes, it is not gzip, and binary data.
+            // Without its first two bytes, it is not gzip, but other binary data.
             guard let decoded = try? Self.decode(damaged, chunk: 77) else {
                 refusedCount += 1
                 continue
             }
             #expect(decoded == content, "bit \(bit)")
         }
-        // Only a few bits of the two headers say nothing about the content.
+        // Only a few bits of the two headers do not affect the content.
         #expect(refusedCount > 8 * (bytes.count - 20))
     }
 
-    @Test func `a prefix of a file is refused, unless it ends after a member`() throws {
+    @Test func `a prefix of a file is rejected, unless it ends after a member`() throws {
         let content = Array(Self.lines.utf8.prefix(600))
         let first = gzip(Array(content[..<200]))
         let bytes = first + gzip(Array(content[200...]))
@@ -67,7 +67,7 @@ import Testing
         #expect(try Self.decode(first) == Array(content[..<200]))
     }
 
-    @Test func `bytes after the last member are refused, unless they are zero`() throws {
+    @Test func `bytes after the last member are rejected, unless they are zero`() throws {
         let bytes = gzip(Array(Self.lines.utf8))
         for rest in [[1], [0, 0, 1], [0, 0x1F, 0x8B], Array("{}\n".utf8), [0x1F, 0x8C]] as [[UInt8]] {
             for chunk in [1, .max] {
@@ -77,7 +77,7 @@ import Testing
         #expect(try Self.decode(bytes + [0, 0, 0]) == Array(Self.lines.utf8))
     }
 
-    @Test func `a failure remains`() throws {
+    @Test func `a failure is permanent`() throws {
         var decoder = try GzipDecoder()
         var bytes = Array(gzip(Array(Self.lines.utf8)).prefix(100))
         var room = [UInt8](repeating: 0, count: 65_536)
@@ -96,8 +96,8 @@ import Testing
         #expect(throws: GzipDecoder.Failure.truncated) { try read() }
     }
 
-    @Test func `a bomb is read in the memory of its buffers`() throws {
-        // A thousand times as large as it is stored, in one line.
+    @Test func `a decompression bomb needs only the memory of the buffers`() throws {
+        // A thousand times larger than its file, in one line.
         let byteCount = 64 << 20
         let bytes = gzip(Array(repeating: UInt8(ascii: " "), count: byteCount), level: 9)
         #expect(bytes.count < byteCount / 500)
@@ -130,7 +130,7 @@ import Testing
         return try SendInput(path: self.folder.file(name))
     }
 
-    @Test func `a file has the lines and the content of what was compressed`() throws {
+    @Test func `a file has the lines and the content of the uncompressed file`() throws {
         var random = SplitMix64(seed: 1)
         for text in ["", "a\n", "a", Self.lines, String(repeating: Self.lines, count: 100)] {
             let plain = try self.open("a", Array(text.utf8))
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func `a journal resumes whether the batch is compressed or not`() throws {
+    @Test func `a journal resumes a batch in compressed or uncompressed form`() throws {
         let (plain, compressed) = (
             try self.open("a", Array(Self.lines.utf8)), try self.open("b", gzip(Array(Self.lines.utf8)))
         )
@@ -156,7 +156,7 @@ import Testing
         #expect(failure?.description.contains("another batch") == true)
     }
 
-    @Test func `a damaged file is refused before it is read`() throws {
+    @Test func `a damaged file is rejected before it is read`() throws {
         let bytes = gzip(Array(Self.lines.utf8))
         let truncated = try self.open("a.gz", Array(bytes.dropLast(5)))
         let failure = #expect(throws: BatchFileError.self) { try truncated.begin(expecting: .batch(nil)) }

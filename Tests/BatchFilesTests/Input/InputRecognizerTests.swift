@@ -5,7 +5,7 @@ import Testing
 
 @testable import BatchFiles
 
-/// What is recognized as something else than a batch.
+/// Inputs that are recognized as something other than a batch.
 @Suite struct InputRecognizerTests {
     /// The error for an input; `nil` if it is read.
     private static func advice(
@@ -46,8 +46,8 @@ import Testing
         (Array("{\"payload\": {\n".utf8), "JSON over several lines"),
         (der, "a certificate or key (.p12 or DER), expected a batch; did you mean --certificate?"),
         (Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8), "a certificate or key (PEM)"),
-        (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "XML, expected a batch"),
-        (Array("<plist version=\"1.0\">\n".utf8), "XML"), (Array("<tokens>\n".utf8), "XML"),
+        (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "an XML file, expected a batch"),
+        (Array("<plist version=\"1.0\">\n".utf8), "an XML file"), (Array("<tokens>\n".utf8), "an XML file"),
         (Array("<!DOCTYPE html>\n".utf8), "an HTML page"), (Array("<HTML>\n".utf8), "an HTML page"),
         (
             Array("{\"token\":\"a\"},\n{\"token\":\"b\"}\n".utf8),
@@ -82,6 +82,7 @@ import Testing
             "Zstandard data, expected text or gzip; convert it: zstdcat batch.json"
         ),
         (Array("BZh91AY&SY".utf8), "bzip2 data"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4], "xz data"),
+        ([0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2] + Array(repeating: 0, count: 8), "a Java keystore, expected a batch"),
         (Array("abc\0def\n".utf8), "binary data, expected a batch"),
         (Array("a\u{1}b\u{2}c\u{3}\n".utf8), "binary data"),
         (gzip(gzip(Array("{}\n".utf8))), "gzip data inside gzip data"),
@@ -89,7 +90,7 @@ import Testing
     ]
 
     @Test(arguments: refused.indices)
-    func `what is not a batch is named, however it is read`(_ index: Int) throws {
+    func `an input that is not a batch is named, however it is read`(_ index: Int) throws {
         let (bytes, text) = Self.refused[index]
         let whole = try #require(try Self.advice(bytes))
         #expect(whole.hasPrefix(text), "\(whole)")
@@ -102,7 +103,7 @@ import Testing
         "token,payload\n", "\u{FEFF}token\n", "<a1b2 c3d4>\n", "<fade>\n", "# [tokens]\na1b2\n", "a1b2\n", "0\n",
         "token\tpayload\n", "{\"é\":1}\n", "caf\u{E9},1\n", "{}\n[1]\n", "{}\n\0\n", "3082\n", "a\u{1B}b\u{1}\n",
     ])
-    func `what may be a batch is read`(_ text: String) throws {
+    func `an input that may be a batch is read`(_ text: String) throws {
         for chunk in [1, 3, .max] {
             #expect(try Self.advice(Array(text.utf8), chunk: chunk) == nil)
             #expect(try Self.advice(gzip(Array(text.utf8)), chunk: chunk) == nil)
@@ -110,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: ["{", "[", ",", ":", "}", " "])
-    func `a line that is longer than what decides is read, wherever it is cut`(_ last: String) throws {
+    func `a line longer than the recognized part is read, wherever it is split`(_ last: String) throws {
         let head = #"{"token":"a","payload":{"aps":{"alert":""#
         let text = head + String(repeating: "x", count: 4095 - head.utf8.count) + last
         let line = Array((text + String(repeating: "y", count: 500) + "\"}}}\n").utf8)
@@ -121,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: ["BZhAAY+SYabcdefg0123456789abcdefghijklmnopq=", "BZh91AYaSYabcdefghijk+/mnopq=", "BZh9"])
-    func `a token in base64 may begin as bzip2 does`(_ token: String) throws {
+    func `a base64 token may start like a bzip2 file`(_ token: String) throws {
         for chunk in [1, .max] { #expect(try Self.advice(Array("\(token)\n".utf8), chunk: chunk) == nil) }
     }
 
@@ -167,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `what is expected decides`() throws {
+    @Test func `the expected content decides`() throws {
         let pem = Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8)
         #expect(try Self.advice(pem, .deadTokens(nil)) == "a certificate or key (PEM), expected a list of dead tokens")
         #expect(try Self.advice(pem, .document) == "a certificate or key (PEM), expected a payload")
@@ -195,7 +196,7 @@ import Testing
             ("b", "convert it: jq -c '.[]' b > b.jsonl"),
         ] as [(String?, String)]
     )
-    func `the command to run has the name of the file where a shell takes it`(_ name: String?, _ text: String) throws {
+    func `the suggested command has a file name that is safe in a shell`(_ name: String?, _ text: String) throws {
         #expect(try Self.advice([UInt8(ascii: "[")], file: name)?.hasSuffix(text) == true)
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import BatchFiles
 
 @Suite struct LineSetTests {
-    @Test(arguments: 1...40) func `a set of ranges holds what a plain set holds`(_ seed: UInt64) {
+    @Test(arguments: 1...40) func `a set of ranges contains the same lines as a plain set`(_ seed: UInt64) {
         var random = SystemSeed(state: seed)
         var lines = LineSet()
         var plain: Set<UInt64> = []
@@ -23,14 +23,14 @@ import Testing
         }
     }
 
-    @Test func `lines in order make one range`() {
+    @Test func `consecutive lines become one range`() {
         var lines = LineSet()
         for line: UInt64 in 1...1000 { lines.insert(line..<(line + 1)) }
         #expect(lines.ranges == [1..<1001])
     }
 }
 
-/// Random numbers from a seed.
+/// A random number generator with a seed.
 private struct SystemSeed: RandomNumberGenerator {
     var state: UInt64
 

@@ -44,7 +44,7 @@ struct PurgeImportTests {
         return outcome
     }
 
-    @Test("A line says what differs from the options, in any of its formats")
+    @Test("a line in any format overrides the options")
     func formats() throws {
         let full = self.entry(topic: "b", environment: .production, failedAt: 5, firstSeen: 6, source: "s \"q\"")
         for (lines, expected) in [
@@ -74,7 +74,7 @@ struct PurgeImportTests {
                 [#"{"token":"ab","reason":"Unregistered","timestamp":1700000000999}"#],
                 self.entry(failedAt: 1_700_000_000, source: "http2:Unregistered")
             ),
-            // Fakes of the service give seconds.
+            // Some imitations of the service use seconds.
             (
                 [#"{"token":"ab","reason":"ExpiredToken","timestamp":1700000000}"#],
                 self.entry(failedAt: 1_700_000_000, source: "http2:ExpiredToken")
@@ -88,7 +88,7 @@ struct PurgeImportTests {
         }
     }
 
-    @Test("A column that is mapped has its other name alone")
+    @Test("a mapped column has only its other name")
     func mappings() throws {
         var importing = self.importing()
         importing.names = try ColumnNames(["token=Device", "topic=app"])
@@ -106,13 +106,13 @@ struct PurgeImportTests {
         #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<PurgeColumn>(["tocken=x"]) }
     }
 
-    @Test("A registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
+    @Test("a registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
     func registrations(separator: String) throws {
         let registration = try PurgeRegistration(line: "ab\(separator)1000", registeredAt: nil, now: Self.now)
         #expect(registration == PurgeRegistration(token: [0xAB], registeredAt: 1000))
     }
 
-    @Test("A reason that does not make a token dead leaves the line out")
+    @Test("a line whose reason does not mean a dead token is skipped")
     func reasons() throws {
         for (reason, isTaken, isTakenWithBad) in [
             ("Unregistered", true, true), ("ExpiredToken", true, true), ("BadDeviceToken", false, true),
@@ -129,7 +129,7 @@ struct PurgeImportTests {
         }
     }
 
-    @Test("Of the results of a batch, only rejected tokens are dead")
+    @Test("of the results of a batch, only rejected tokens are dead")
     func results() throws {
         for (fields, isTaken, isTakenWithBad) in [
             (#""outcome":"accepted","attempts":1"#, false, false), (#""outcome":"unsent""#, false, false),
@@ -141,7 +141,7 @@ struct PurgeImportTests {
             (#""outcome":"rejected","status":410,"reason":"Unregistered""#, true, true),
             (#""outcome":"rejected","status":400,"reason":"BadDeviceToken""#, false, true),
             (#""outcome":"accepted","reason":"Unregistered""#, false, false),
-            // Of others, these names say nothing.
+            // In other files, these names have other meanings.
             (#""outcome":"gone","status":{"code":[8]}"#, true, true), (#""status":8"#, true, true),
             (#""outcome":["accepted"],"status":true"#, true, true),
         ] {
@@ -159,7 +159,7 @@ struct PurgeImportTests {
         }
     }
 
-    @Test("A bad line says why")
+    @Test("an invalid line is reported with its problem")
     func problems() throws {
         for (lines, problem) in [
             (["xy"], BatchProblem.Kind.invalidToken),
@@ -183,7 +183,7 @@ struct PurgeImportTests {
         }
     }
 
-    @Test("Without defaults, a line needs its topic and environment")
+    @Test("without defaults, a line needs its topic and environment")
     func noDefaults() throws {
         var importing = PurgeImport(format: .jsonLines, source: "s", now: Self.now)
         importing.failedAt = 1
@@ -195,14 +195,14 @@ struct PurgeImportTests {
         }
     }
 
-    @Test("A header without tokens is found out")
+    @Test("a header without a token column is detected")
     func noTokens() throws {
         var importing = self.importing(.csv)
         _ = importing.read("name,age")
         #expect(importing.lacksTokens)
     }
 
-    @Test("Nothing is guessed of when a token failed")
+    @Test("no time of failure is assumed")
     func noTimes() throws {
         for (lines, lacksTimes) in [
             (["ab"], true), (["token,source", "ab,s"], true), (["token,failedAt", "ab,"], false),

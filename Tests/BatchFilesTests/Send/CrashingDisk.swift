@@ -7,31 +7,31 @@ import TestSupport
 
 @testable import BatchFiles
 
-/// Records what is asked of the system for files, and makes what a power cut at any moment may leave of them.
+/// Records the operations on files, and creates states that a power failure at any point may leave.
 ///
-/// A sector is on the disk in any of the states that it had since the file was last synchronized, each for itself; so
-/// is the length of the file, and its name until the folder is synchronized.
+/// Each sector can have any state that it had since the file was last synchronized, independently of the others; the
+/// same applies to the length of the file, and to its name until the folder is synchronized.
 final class CrashingDisk: Sendable {
-    /// What happened, in its order.
+    /// An operation, in order.
     enum Event {
         case write(String, [UInt8])
         case truncate(String, Int)
         case synchronize(String)
         case synchronizeFolder(String)
-        /// Lines that were given to a connection, which a power cut does not take back.
+        /// Lines that were given to a connection, which a power failure does not undo.
         case give([UInt64])
     }
 
     private let events = NIOLockedValueBox<[Event]>([])
-    /// The files as the last power cut left them.
+    /// The files after the last power failure.
     private let files: [String: [UInt8]]
 
     private static let sectorByteCount = 512
 
-    /// Begins with these files, and with none of the others.
+    /// Starts with these files, and without the other paths.
     init(paths: [String], files: [String: [UInt8]]) throws {
         self.files = files
-        // New ones, since those of before the power cut may still be open.
+        // New files, since the ones from before the power failure may still be open.
         for path in paths { try? FileManager.default.removeItem(atPath: path) }
         for (path, bytes) in files { try Data(bytes).write(to: URL(filePath: path)) }
     }
@@ -61,7 +61,7 @@ final class CrashingDisk: Sendable {
         )
     }
 
-    /// The lines that were given in the first events, once for each time.
+    /// The lines given in the first events, once for each time.
     func given(before count: Int) -> [UInt64] {
         self.events.withLockedValue { events in
             events.prefix(count).flatMap { event -> [UInt64] in
@@ -70,7 +70,7 @@ final class CrashingDisk: Sendable {
         }
     }
 
-    /// What a power cut behind the first events may leave.
+    /// A possible state of the files after a power failure that follows the first events.
     func files(after count: Int, _ random: inout SplitMix64) -> [String: [UInt8]] {
         let events = self.events.withLockedValue { Array($0.prefix(count)) }
         var states = self.files.mapValues { [$0] }
@@ -96,7 +96,7 @@ final class CrashingDisk: Sendable {
     }
 
     private static func mixed(_ states: [[UInt8]], _ random: inout SplitMix64) -> [UInt8] {
-        // Often all of it or nothing of it is there.
+        // Often, all or none of it is on the disk.
         let isMixed = random.next() % 4 != 0
         let length = random.next() % UInt64(states.count)
         let byteCount = states[Int(length)].count

@@ -6,13 +6,13 @@ import BatchFiles
 
 @testable import APNSProvider
 
-/// A line that a source gave to a test, which settles it.
+/// A line that a source gave to a test, which provides its outcome.
 struct GivenLine {
     let line: UInt64
     private let chunk: NotificationChunk
     private let position: NotificationChunk.Position
 
-    /// Takes lines of a source, as a connection does.
+    /// Takes lines from a source like a connection.
     static func take(_ countMax: Int, from source: SendSource) -> (lines: [GivenLine], supply: ProviderSupply) {
         let (chunk, supply) = NotificationChunk.take(from: source, countMax: countMax)
         guard let chunk else { return ([], supply) }

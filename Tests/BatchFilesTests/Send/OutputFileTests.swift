@@ -5,17 +5,17 @@ import Testing
 
 @testable import BatchFiles
 
-/// Goal: what is written somewhere is there, or an error says that it is not.
+/// Goal: everything that is written arrives, or an error is thrown.
 @Suite struct OutputFileTests {
     private let folder: SendFolder
 
     init() throws {
         self.folder = try SendFolder()
-        // As the commands do.
+        // Like the commands.
         signal(SIGPIPE, SIG_IGN)
     }
 
-    @Test func `a file that another process writes is left alone`() throws {
+    @Test func `a file that another process writes is not changed`() throws {
         let path = self.folder.file("results")
         let held = try OutputFile(path: path)
         try held.append("first\n")
@@ -26,14 +26,14 @@ import Testing
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "first\nsecond\n")
     }
 
-    @Test func `a file can be written again when its process has closed it`() throws {
+    @Test func `a file can be written again after its process has closed it`() throws {
         let path = self.folder.file("results")
         do { try OutputFile(path: path).append("a longer one\n") }
         try OutputFile(path: path).append("second\n")
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "second\n")
     }
 
-    @Test func `a pipe that nobody reads from is refused`() throws {
+    @Test func `a pipe without a reader is rejected`() throws {
         let path = self.folder.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)
         let failure = SendFolder.failure { _ = try OutputFile(path: path) }
@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func `a reader that comes a little later is waited for`() throws {
+    @Test func `a reader may open the pipe a little later`() throws {
         let path = self.folder.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)
         let reader = Process()
@@ -55,7 +55,7 @@ import Testing
         #expect(self.folder.read("copy") == "read\n")
     }
 
-    @Test func `a pipe whose reader went away is an error, and no silence`() throws {
+    @Test func `a pipe whose reader went away causes an error`() throws {
         let path = self.folder.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)
         let reader = open(path, O_RDONLY | O_NONBLOCK)

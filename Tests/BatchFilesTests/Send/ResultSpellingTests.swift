@@ -6,7 +6,7 @@ import BatchFiles
 import Foundation
 import Testing
 
-/// Goal: a report that a program stores as JSON is spelled as the command's results are.
+/// Goal: a report that a program encodes as JSON has the same keys and values as the command's results.
 @Suite struct ResultSpellingTests {
     @Test(arguments: [
         DeliveryReport(.accepted, attempts: 1), DeliveryReport(.suppressed),
@@ -31,7 +31,7 @@ import Testing
         #expect(isWritten)
         var line = try #require(JSONSerialization.jsonObject(with: Data(writer.bytes)) as? [String: NSObject])
         #expect(line.removeValue(forKey: "line") != nil)
-        // A token in JSON is spelled as in the results, too.
+        // A token in JSON has the same notation as in the results.
         let token = try JSONEncoder().encode(try DeviceToken("00ff"))
         let spelled = try JSONSerialization.jsonObject(with: token, options: .fragmentsAllowed) as? NSObject
         #expect(line.removeValue(forKey: "token") == spelled)

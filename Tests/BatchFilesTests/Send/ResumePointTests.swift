@@ -8,7 +8,7 @@ import Testing
 
 @testable import BatchFiles
 
-/// Goal: a run that begins at the resume point of a batch that stopped sends each line that was not sent, and no other.
+/// Goal: a run that starts at the resume point of a stopped batch sends each unsent line, and no other.
 @Suite struct ResumePointTests {
     let folder: SendFolder
 
@@ -19,9 +19,9 @@ import Testing
         return String(repeating: "0", count: 64 - digits.count) + digits
     }
 
-    /// A batch whose records go over one line or two, with blank lines and bad ones in between.
+    /// A batch whose records have one or two lines, with blank and invalid lines in between.
     ///
-    /// - Returns: the text, and the line at which each good record begins.
+    /// - Returns: the text, and the first line of each valid record.
     private static func batch(_ format: BatchFormat, _ random: inout SplitMix64) -> (text: String, lines: [UInt64]) {
         var (text, lines, line) = ("", [UInt64](), UInt64(1))
         func add(_ record: String) {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: [BatchFormat.jsonLines, .csv, .tokens])
-    func `what is left is behind it, and what is open before it is counted`(_ format: BatchFormat) throws {
+    func `unsent lines are after the resume point, and open lines before it are counted`(_ format: BatchFormat) throws {
         let seed = UInt64.random(in: 0 ... .max)
         var random = SplitMix64(seed: seed)
         for _ in 0..<20 {
@@ -81,7 +81,7 @@ import Testing
                 if supply == .ended { break }
                 if supply == .waiting { woken.wait() }
             }
-            // As several connections leave it: accepted, then a mix, then unsent.
+            // A typical result of several connections: accepted, then a mix, then unsent.
             var unsent: Set<UInt64> = []
             var indeterminateCount: UInt64 = 0
             let firstOpen = given.isEmpty ? 0 : Int(random.next() % UInt64(given.count + 1))
@@ -114,7 +114,7 @@ import Testing
             let lastDone = doneLines.max() ?? 0
             #expect(lost.allSatisfy { $0 < lastDone }, "Bad lines cut nothing off, seed \(seed)")
             #expect(point.indeterminateCount == indeterminateCount, "seed \(seed)")
-            // The rest of a file begins with a whole record.
+            // The rest of a file starts with a complete record.
             if let first = rest.min() {
                 let between = text.split(separator: "\n", omittingEmptySubsequences: false)
                     .dropFirst(Int(next) - 1).prefix(Int(first - next))
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    @Test func `bad and suppressed lines among unsent ones do not move the resume point`() throws {
+    @Test func `invalid and suppressed lines among unsent ones do not move the resume point`() throws {
         let tokens = (1...6).map(Self.token)
         try self.folder.write("batch", (tokens[..<3] + ["nonsense"] + tokens[3...]).joined(separator: "\n"))
         let dead = try #require(DeviceTokenText.bytes(tokens[4]))
@@ -150,7 +150,7 @@ import Testing
         #expect(source.finish() == nil)
     }
 
-    @Test func `a tail of unsent lines begins behind each other outcome`() {
+    @Test func `the tail of unsent lines begins after the last other outcome`() {
         var tail = UnsentTail()
         #expect(tail.firstLine == nil && tail.countBefore == 0)
         tail.add(5..<20, isUnsent: true)

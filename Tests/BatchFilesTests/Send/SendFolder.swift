@@ -32,12 +32,12 @@ final class SendFolder: Sendable {
         try SendJournal(path: self.file("journal"), input: input) { lineCount }
     }
 
-    /// What each record says, without checksums.
+    /// The records without checksums.
     var records: [String] {
         self.read("journal").split(separator: "\n").map { $0.split(separator: " ").dropLast().joined(separator: " ") }
     }
 
-    /// A journal with these records behind its title, each with its checksum.
+    /// A journal with these records after its title, each with its checksum.
     static func journal(_ records: [String], input: String = "batch") -> String {
         var checksum = FNV1aHash()
         return ([SendJournalReader.title + input] + records).map { record in
@@ -46,7 +46,7 @@ final class SendFolder: Sendable {
         }.joined()
     }
 
-    /// The exit code and the sentence with which something fails; `nil` where it does not.
+    /// The error that an operation throws; `nil` if it succeeds.
     static func failure(_ body: () throws -> Void) -> BatchFileError? {
         do {
             try body()
@@ -58,14 +58,14 @@ final class SendFolder: Sendable {
 }
 
 extension SendResults {
-    /// Writes what is to be written.
+    /// Writes the next portion.
     mutating func writePortion() throws {
         let portion = self.takePortion()
         try self.files.write(portion)
         self.complete(portion)
     }
 
-    /// Writes a line for a token that is the same for all.
+    /// Writes a line with a fixed token.
     mutating func put(_ line: UInt64, _ outcome: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false)
         throws
     {

@@ -7,11 +7,11 @@ import Testing
 
 @testable import BatchFiles
 
-/// A real journal with every single damage that a disk, a copy or an editor may do to it; outside the long run, with a
-/// part of them.
+/// A real journal with every kind of damage that a disk, a copy or an editor may cause; outside the long run, only some
+/// of them.
 @Suite(.timeLimit(.minutes(TestEffort.count(1, long: 5)))) struct SendJournalDamageTests {
     let folder: SendFolder
-    /// A journal of two runs, with all its kinds of records.
+    /// A journal of two runs, with all kinds of records.
     let whole: [UInt8]
     let past: SendJournal.Past
 
@@ -42,14 +42,14 @@ import Testing
             entries.spare((first + 80)..<(first + 120))
             if run == 1 { entries.append("complete") }
             try journal.append(entries.take())
-            try journal.noteListed(1)
+            try journal.recordListed(1)
         }
         self.whole = self.folder.bytes("journal")
         self.past = try self.folder.journal().past
         #expect(self.past.isComplete && self.past.outcomeCounts.total == 140)
     }
 
-    /// What a journal says; `nil` where it is refused as damaged.
+    /// The state in a journal; `nil` if it is rejected as damaged.
     func read(_ bytes: [UInt8]) throws -> SendJournal.Past? {
         try self.folder.write("journal", bytes)
         do {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `no single flipped bit goes unnoticed`() throws {
+    @Test func `every single flipped bit is detected`() throws {
         for bit in stride(from: 0, to: self.whole.count * 8, by: TestEffort.isLong ? 1 : 9) {
             var bytes = self.whole
             bytes[bit / 8] ^= 1 << UInt8(bit % 8)
@@ -69,12 +69,12 @@ import Testing
         }
     }
 
-    @Test func `a record that is missing, doubled or in another place is noticed`() throws {
+    @Test func `a missing, duplicated or moved record is detected`() throws {
         let lines = self.whole.split(separator: 0x0A).map { Array($0) + [0x0A] }
         for index in lines.indices {
             var missing = lines
             missing.remove(at: index)
-            // Without its last record it is the journal of a run that was killed before it.
+            // Without its last record, it is the journal of a run that was killed earlier.
             #expect(try self.read(Array(missing.joined())) == nil || index == lines.count - 1, "\(index) is missing")
             var doubled = lines
             doubled.insert(lines[index], at: index)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `cut off anywhere, it says what its whole records say`() throws {
+    @Test func `a truncated journal has the state of its complete records`() throws {
         var known = SendJournal.Past()
         for length in self.whole.indices {
             let isAtLineStart = self.whole[..<length].last == 0x0A
@@ -102,8 +102,8 @@ import Testing
         }
     }
 
-    /// A journal whose beginning is on the disk: as long as that, with what follows and is not, and with another
-    /// intent, before which all was on the disk.
+    /// A journal whose first part is synchronized: that part's length, the journal with unsynchronized records, and a
+    /// longer one with another intent, which was written after everything before it was synchronized.
     func growing() throws -> (synchronized: Int, whole: [UInt8], longer: [UInt8]) {
         try self.folder.write("journal", [UInt8]())
         let journal = try self.folder.journal()
@@ -129,7 +129,7 @@ import Testing
         return (synchronized, whole, self.folder.bytes("journal"))
     }
 
-    @Test func `zeros in place of what was not synchronized are cut off, and others are damage`() throws {
+    @Test func `zeros in place of unsynchronized data are removed, and other zeros are damage`() throws {
         let (synchronized, whole, longer) = try self.growing()
         let expected = try #require(try self.read(Array(whole.prefix(synchronized))))
         func zeroed(_ bytes: [UInt8], _ range: Range<Int>) -> [UInt8] {
@@ -142,7 +142,7 @@ import Testing
         #expect(try self.read(zeroed(whole, synchronized..<whole.count)) == expected)
         let cut = try #require(try self.read(zeroed(whole, 512..<1024)))
         #expect(cut.settled.count > 0 && cut.settled.count < 20 && cut.doubted.ranges == [1..<65])
-        // The run went on behind the second intent, so it was on the disk with all before it.
+        // The run continued after the second intent, so that was on the disk with everything before it.
         #expect(try self.read(zeroed(longer, synchronized..<512)) == nil)
         #expect(try self.read(zeroed(whole, (synchronized + 3)..<512)) == nil)
         #expect(try self.read(zeroed(whole, synchronized..<500)) == nil)

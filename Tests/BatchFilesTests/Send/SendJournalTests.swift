@@ -12,7 +12,7 @@ import Testing
 
     init() throws { self.folder = try SendFolder() }
 
-    /// Appends to a journal what a run appends, and closes it.
+    /// Appends to a journal like a run, and closes it.
     func write(_ body: (inout JournalEntries) -> Void) throws {
         let journal = try self.folder.journal()
         var entries = journal.opening
@@ -21,14 +21,14 @@ import Testing
         try journal.synchronize()
     }
 
-    /// What a journal with these records says; without checksums, its format is 1.
+    /// The state in a journal with these records; without checksums, its format is 1.
     func past(_ records: [String], hasChecksums: Bool = true, lineCount: UInt64 = 1000) throws -> SendJournal.Past {
         let old = "apns-legacy journal 1 batch\n" + records.map { $0 + "\n" }.joined()
         try self.folder.write("journal", hasChecksums ? SendFolder.journal(records) : old)
         return try self.folder.journal(lineCount: lineCount).past
     }
 
-    @Test func `what is recorded is read again`() throws {
+    @Test func `recorded outcomes are read again`() throws {
         #expect(try self.folder.journal().past == SendJournal.Past())
         try self.write { entries in
             entries.intend(through: 64)
@@ -45,7 +45,7 @@ import Testing
         )
     }
 
-    @Test func `lines in a row with one outcome are one record`() throws {
+    @Test func `consecutive lines with the same outcome are one record`() throws {
         try self.write { entries in
             for line: UInt64 in 1...1000 {
                 entries.settle(
@@ -62,7 +62,7 @@ import Testing
         #expect(records.last == "1 1000 accepted - - 1000")
     }
 
-    @Test func `what was rejected and is on no list is known, and when the first run began`() throws {
+    @Test func `the start of the first run and unlisted rejections are known`() throws {
         let first = ["began 500", "intent 64", "1 3 rejected 8 - 9", "4 4 accepted - - 9"]
         let second = ["run", "began 900", "intent 64", "5 5 rejected 7 - 9"]
         for (rest, count) in [([], 3), (["listed 2"], 1), (["listed 3"] + second, 1)] {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `what a run spared is in no doubt, but what a run before it intended is`() throws {
+    @Test func `lines that a run spared are not in doubt, unless an earlier run intended them`() throws {
         try self.write { entries in
             entries.intend(through: 10)
             entries.spare(8..<11)
@@ -84,14 +84,14 @@ import Testing
         #expect(try self.folder.journal().past.doubted.ranges == [1..<8])
         try self.write { entries in
             entries.intend(through: 20)
-            // Written by neither; then one that only the first run may have written.
+            // Written by neither run; then a line that only the first run may have written.
             entries.spare(9..<21)
             entries.spare(3..<4)
         }
         #expect(try self.folder.journal().past.doubted.ranges == [1..<9])
     }
 
-    @Test func `a last line without its end counts for nothing`() throws {
+    @Test func `a last line without a line break is ignored`() throws {
         try self.write { $0.intend(through: 64) }
         let whole = self.folder.read("journal")
         for rest in ["1", "1 5 accepted - - 77", "garbage", "\u{0}\u{0}"] {
@@ -106,14 +106,14 @@ import Testing
             "garbage", "", "intent", "intent x", "1 2 accepted - -", "0 2 accepted - - 1", "3 2 accepted - - 1",
             "1 2 fine - - 1", "1 2 accepted 70000 - 1", "1 2 accepted - maybe 1", "1 2 accepted - - -1", "spare 4 3",
             "1 18446744073709551615 accepted - - 1", String(repeating: "1", count: 5000),
-            // More than was intended, what has an outcome, and what the input does not have.
+            // More lines than intended, a line that has an outcome, and lines that the input does not have.
             "60 65 accepted - - 5", "65 65 indeterminate - - 5", "2 2 rejected 8 - 5", "spare 60 65", "intent 64",
             "intent 66537", "1001 1001 invalid - - 5", "1 2 accepted - - 9223372036854775808",
             "18446744073709551614 18446744073709551614 invalid - - 5", "intent 18446744073709551614", "intent 0",
             "intent 18446744073709551615", "spare 18446744073709551614 18446744073709551614",
         ],
         [true, false]
-    ) func `a damaged line is refused by its number, and the file stays as it is`(
+    ) func `a damaged line is reported with its number, and the file is not changed`(
         _ line: String,
         _ hasChecksums: Bool
     ) throws {
@@ -126,7 +126,7 @@ import Testing
         #expect(self.folder.read("journal").split(separator: "\n").last?.hasPrefix("4 4 accepted - - 5") == true)
     }
 
-    @Test(arguments: [true, false]) func `two records with the greatest numbers are refused`(_ hasChecksums: Bool) {
+    @Test(arguments: [true, false]) func `two records with the maximum numbers are rejected`(_ hasChecksums: Bool) {
         for outcome in ["invalid", "accepted", "rejected", "indeterminate"] {
             let record = "1 18446744073709551614 \(outcome) - - 1"
             #expect(
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `results that are fewer than before are refused, and a record behind the end`() {
+    @Test func `a decreasing result length and a record after the end are rejected`() {
         let records = ["intent 64", "1 2 accepted - - 9", "3 3 accepted - - 8"]
         #expect(SendFolder.failure { _ = try self.past(records) }?.description.contains("line 4") == true)
         for line in ["run", "began 5", "intent 65", "complete", "4 4 accepted - - 9", "format 2"] {
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func `a journal without checksums is gone on with, and has them from then on`() throws {
+    @Test func `a journal without checksums is continued with checksums`() throws {
         let past = try self.past(
             ["intent 64", "1 2 accepted - - 9", "run", "65 66 suppressed - - 3"],
             hasChecksums: false
@@ -158,24 +158,24 @@ import Testing
         let whole = self.folder.bytes("journal")
         let expected = try self.folder.journal().past
         #expect(expected.settled.ranges == [1..<5, 65..<67] && expected.resultByteCount == 20)
-        // What the old records say can no longer change unnoticed either, but for their title.
+        // Changes to the old records, except for the title, are now detected, too.
         for index in "apns-legacy journal 1 batch\n".utf8.count..<whole.count {
             var bytes = whole
             bytes[index] ^= 1
             try self.folder.write("journal", bytes)
             #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .badData, "\(index)")
         }
-        // A record that no checksum follows counts as it did.
+        // Without a following checksum, a record counts as before.
         #expect(SendFolder.failure { _ = try self.past(["format 2"], hasChecksums: false) }?.kind == .badData)
     }
 
-    @Test func `the journal of another batch is refused`() throws {
+    @Test func `the journal of another batch is rejected`() throws {
         try self.write { $0.intend(through: 64) }
         let failure = SendFolder.failure { _ = try self.folder.journal("other") }
         #expect(failure?.kind == .badData && failure?.description.contains("another batch") == true)
     }
 
-    @Test func `a title that was cut off is written again, and another file is not touched`() throws {
+    @Test func `a truncated title is written again, and other files are not changed`() throws {
         _ = try self.folder.journal()
         let title = self.folder.bytes("journal")
         let cuts = (0..<title.count).map { Array(title.prefix($0)) } + [[UInt8](repeating: 0, count: title.count)]
@@ -191,18 +191,20 @@ import Testing
         }
     }
 
-    @Test(arguments: ["/dev/null", "/dev/zero", ".", "-"]) func `what is no file is refused`(_ path: String) {
+    @Test(arguments: ["/dev/null", "/dev/zero", ".", "-"]) func `a path that is not a regular file is rejected`(
+        _ path: String
+    ) {
         let failure = SendFolder.failure { _ = try SendJournal(path: path, input: "batch") { 1 } }
         #expect(failure?.kind == .unsuitable && failure?.description.contains("not a regular file") == true)
     }
 
-    @Test func `a journal that is held is refused until it is let go`() throws {
+    @Test func `a locked journal is rejected until it is released`() throws {
         let held = try self.folder.journal()
         #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .inUse)
         try held.synchronize()
     }
 
-    @Test func `a journal that cannot be locked is refused with the reason, as one that is held is not`() throws {
+    @Test func `a journal that cannot be locked has another error than a locked one`() throws {
         var operations = FileOperations.system
         operations.lock = { _ in throw FileLock.Failure.system(action: .lock, code: ENOLCK) }
         let failure = SendFolder.failure {

@@ -10,7 +10,8 @@ import Testing
 
 @testable import BatchFiles
 
-/// A batch whose machine loses power again and again: what was not synchronized may be there, in part, or not.
+/// A batch on a machine that loses power repeatedly: unsynchronized data may be present completely, partly or not at
+/// all.
 @Suite(.timeLimit(.minutes(2))) struct SendPowerCutTests {
     static let seedCount: UInt64 = TestEffort.count(50, long: 1000)
     let folder: SendFolder
@@ -37,7 +38,7 @@ import Testing
         private static func bytes(_ line: UInt64) -> [UInt8] { withUnsafeBytes(of: line.bigEndian) { Array($0) } }
     }
 
-    /// What the gateway does with a line; each time the same.
+    /// The gateway's outcome for a line, which is always the same.
     private static func outcome(_ line: UInt64) -> DeliveryOutcome {
         line % 7 == 5 ? .rejected(.binary(.invalidPayloadSize)) : .accepted
     }
@@ -68,7 +69,7 @@ import Testing
         return (SendSource(input: input, batchState: batchState), journal.past)
     }
 
-    /// Sends for some steps, or to the end.
+    /// Sends for a number of steps, or to the end.
     private func send(
         _ source: SendSource,
         _ disk: CrashingDisk,
@@ -100,7 +101,7 @@ import Testing
     }
 
     @Test(arguments: [DeliveryPolicy.atLeastOnce, .atMostOnce])
-    func `after power cuts, nothing is lost and nothing doubled without a flag`(_ policy: DeliveryPolicy) throws {
+    func `after power failures, nothing is lost and no duplicate is unflagged`(_ policy: DeliveryPolicy) throws {
         var doubledCount = 0
         for seed in 0..<(Self.seedCount / 2) {
             var random = SplitMix64(seed: seed + (policy == .atLeastOnce ? 0 : 1_000_000))
@@ -122,7 +123,7 @@ import Testing
                     Issue.record("seed \(seed), cut \(cut): \(error)")
                     break
                 }
-                // The power is cut somewhere on the way, or behind it.
+                // The power fails at some point during the run, or after it.
                 let count = cut == 4 ? disk.eventCount : Int(random.next() % UInt64(disk.eventCount + 1))
                 for line in disk.given(before: count) where Self.outcome(line) == .accepted {
                     batch.processedCounts[line, default: 0] += 1
@@ -168,7 +169,7 @@ import Testing
         }
         #expect(lines.sorted() == Array(1...batch.lineCount), "seed \(seed)")
         #expect(outcomeCounts == batch.lastCounts, "seed \(seed)")
-        // The journal itself may still be held.
+        // The journal itself may still be locked.
         try self.folder.write("copy", self.folder.bytes("journal"))
         let past = try SendJournal(path: self.folder.file("copy"), input: "batch") { batch.lineCount }.past
         #expect(past.isComplete && past.outcomeCounts == outcomeCounts, "seed \(seed)")

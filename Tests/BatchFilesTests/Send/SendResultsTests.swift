@@ -20,7 +20,7 @@ import Testing
         )
     }
 
-    /// Whether a line may be written once the intent is on the disk, and not before.
+    /// Whether a line may be written after the intent is on the disk, and not before.
     func isIntended(_ line: UInt64, by results: inout SendResults) throws -> Bool {
         guard !results.intend(line), !results.intend(line) else { return false }
         try results.writePortion()
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `a line that another run sends again is cut off by that run`() throws {
+    @Test func `the result of a line that another run sends again is removed by that run`() throws {
         var first = try self.results()
         #expect(try self.isIntended(1, by: &first))
         try first.put(1, .accepted)
@@ -50,12 +50,12 @@ import Testing
         #expect(self.lines == [1, 4])
         let past = second.past
         #expect(past.settled.ranges == [1..<2, 4..<5] && past.outcomeCounts.total == 2)
-        // Line 2 is known not to have been written, and 5 was never given.
+        // Line 2 is known to be unwritten, and 5 was never given to a connection.
         let doubted = (1...5).map { second.isInDoubt($0) }
         #expect(doubted == [true, false, true, true, false])
     }
 
-    @Test func `at most once, what is indeterminate stays so`() throws {
+    @Test func `with at most once, indeterminate lines stay indeterminate`() throws {
         var first = try self.results(retriesIndeterminate: false)
         #expect(try self.isIntended(1, by: &first))
         try first.put(1, .indeterminate)
@@ -66,7 +66,7 @@ import Testing
         #expect(isSettled && self.lines == [1])
     }
 
-    @Test func `results behind what the journal knows are cut off`() throws {
+    @Test func `results after those in the journal are removed`() throws {
         var first = try self.results()
         #expect(try self.isIntended(1, by: &first))
         try first.put(1, .accepted)
@@ -79,7 +79,7 @@ import Testing
         #expect(self.folder.read("results") == whole && isInDoubt && !isSettled)
     }
 
-    @Test func `results that are shorter than the journal says are refused`() throws {
+    @Test func `results shorter than the journal records are rejected`() throws {
         var first = try self.results()
         #expect(try self.isIntended(1, by: &first))
         try first.put(1, .accepted)
@@ -89,7 +89,7 @@ import Testing
         #expect(SendFolder.failure { _ = try self.results() }?.kind == .badData)
     }
 
-    @Test func `what was accepted without doubt has no line where only exceptions are asked for`() throws {
+    @Test func `accepted notifications have no line if only exceptions are requested`() throws {
         var results = try self.results(isOnlyExceptions: true)
         try results.put(1, .accepted)
         try results.put(2, .accepted, isDuplicate: true)

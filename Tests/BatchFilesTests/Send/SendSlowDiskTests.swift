@@ -10,13 +10,13 @@ import Testing
 
 @testable import BatchFiles
 
-/// A disk that takes its time, and connections that must not.
+/// A slow disk, which must not slow down connections.
 @Suite(.timeLimit(.minutes(1))) struct SendSlowDiskTests {
     let folder: SendFolder
 
     init() throws { self.folder = try SendFolder() }
 
-    /// Lets what a file is asked for wait until it is opened.
+    /// Blocks the operations on a file until the gate is opened.
     final class Gate: Sendable {
         private let lock = ConditionLock(value: true)
         private let arrival = DispatchSemaphore(value: 0)
@@ -31,7 +31,7 @@ import Testing
             self.lock.unlock(withValue: true)
         }
 
-        /// Waits until somebody waits.
+        /// Waits until an operation is blocked.
         func awaitArrival() -> Bool { self.arrival.wait(timeout: .now() + .seconds(30)) == .success }
 
         func pass() {
@@ -90,7 +90,7 @@ import Testing
         return SendSource(input: input, batchState: batchState)
     }
 
-    /// Takes lines until so many were given, or nothing more comes.
+    /// Takes lines until this number was given, or no more come.
     private func take(_ count: Int, from source: SendSource, _ woken: DispatchSemaphore) throws -> [GivenLine] {
         var taken: [GivenLine] = []
         while taken.count < count {
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: [(true, false), (false, true), (false, false)])
-    func `while a disk blocks, outcomes are taken and asking for lines returns at once`(
+    func `while a disk blocks, outcomes are accepted and a request for lines returns immediately`(
         _ isWrite: Bool,
         _ isResultsOnly: Bool
     ) throws {
@@ -115,7 +115,7 @@ import Testing
         source.start { woken.signal() }
         let first = try self.take(100, from: source, woken)
         gate.close()
-        // Each of these calls would wait for the gate, were it made to write.
+        // Each of these calls would wait for the gate if it wrote to the disk.
         for item in first { item.settle(.accepted) }
         #expect(gate.awaitArrival(), "Nobody writes.")
         let (more, _) = GivenLine.take(20, from: source)
@@ -158,7 +158,7 @@ import Testing
             for item in items.lines { item.settle(.accepted) }
             try #require(supply != .ended, "All lines were given, and none of their results is written.")
         }
-        // Results have about 115 bytes; some blocks more may be out.
+        // A result has about 115 bytes, and a few more blocks may be in use.
         #expect((15_000...25_000).contains(count), "\(count)")
         gate.open()
         for item in try self.take(lineCount, from: source, woken) {

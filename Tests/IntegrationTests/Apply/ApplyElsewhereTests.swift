@@ -5,7 +5,7 @@ import GRDB
 import TokenStore
 import Testing
 
-/// Goal: what goes to other databases does there what `purge apply` does to SQLite.
+/// Goal: `purge apply` has the same effect on other databases as on SQLite.
 @Suite(.timeLimit(.minutes(3))) struct ApplyElsewhereTests {
     let scene: ApplyScene
 
@@ -15,7 +15,7 @@ import Testing
 
     static let columns = ["--table", "devices", "--token-column", "token", "--registered-column", "updated_at"]
 
-    /// Five devices: two registered before their failure, one at it, one after it, one is alive.
+    /// Five devices: two registered before their failure, one at it, one after it, and one is alive.
     private func recordDevices() throws {
         try self.scene.record([1, 3], failedAt: ApplyScene.failedAt)
         try self.scene.record([2, 4], failedAt: ApplyScene.failedAt + 1000)
@@ -26,7 +26,7 @@ import Testing
         4: ApplyScene.failedAt + 1001, 5: ApplyScene.failedAt - 1,
     ]
 
-    @Test func `statements prune SQLite as the direct way does`() async throws {
+    @Test func `statements have the same effect on SQLite as direct pruning`() async throws {
         try self.recordDevices()
         try self.scene.makeTable([])
         try self.scene.withDatabase { database in
@@ -43,7 +43,7 @@ import Testing
         #expect(try self.scene.left() == [3, 4, 5])
     }
 
-    @Test func `statements go to a file, and then the report to standard output`() async throws {
+    @Test func `with statements in a file, the report goes to standard output`() async throws {
         try self.recordDevices()
         let path = self.scene.path("purge.sql")
         let options = Self.columns + ["--sql", "mysql", "--sql-file", path, "--batch", "3", "--summary", "json"]
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(.enabled(if: PostgreSQLServer.isInstalled, "Debian's package postgresql is not installed."))
-    func `statements prune PostgreSQL, whatever its zone`() async throws {
+    func `statements prune PostgreSQL in any time zone`() async throws {
         try self.recordDevices()
         let server = try await PostgreSQLServer(in: self.scene.folder)
         let rows = Self.registeredAt.map { id, time in
@@ -91,7 +91,7 @@ import Testing
         await server.stop()
     }
 
-    @Test func `a hook gets each token once, in batches`() async throws {
+    @Test func `a hook receives each token once, in batches`() async throws {
         try self.scene.record(1...25)
         let path = self.scene.path("got")
         let hook = "cat >> '\(path)'; echo - >> '\(path)'; echo talk"
@@ -108,7 +108,7 @@ import Testing
         #expect(objects.allSatisfy { $0["topic"] as? String == ApplyScene.topic })
     }
 
-    @Test func `a hook that fails in the middle stops with 75 and the batch, and runs again`() async throws {
+    @Test func `a failed hook exits with 75 and names its batch, and can run again`() async throws {
         try self.scene.record(1...25)
         let count = self.scene.path("count")
         let hook = "cat > /dev/null; echo x >> '\(count)'; test $(wc -l < '\(count)') -ne 2"
@@ -119,7 +119,7 @@ import Testing
         #expect(again.code == 0 && again.output.contains("25 tokens passed to the command in 3 batches"))
     }
 
-    @Test func `a hook that does not read, does not end or dies does no harm`() async throws {
+    @Test func `a hook that ignores its input, hangs or crashes is handled`() async throws {
         try self.scene.record(1...5000)
         let deaf = try await self.scene.run(["--exec", "exit 0", "--batch", "5000"])
         #expect(deaf.code == 0, "\(deaf)")

@@ -5,7 +5,7 @@ import TestSupport
 import TokenStore
 import Testing
 
-/// Goal: a hook ends with the program that runs it, and no two hooks work on one list at a time.
+/// Goal: a hook ends with the program that runs it, and no two hooks process one list at the same time.
 @Suite(.timeLimit(.minutes(2))) struct ApplyHookTests {
     let scene: ApplyScene
 
@@ -14,14 +14,14 @@ import Testing
         try self.scene.record(1...25)
     }
 
-    /// A hook that writes its number to a file in its second batch, and then goes on for long.
+    /// A hook that writes its process ID to a file in its second batch, and then keeps running.
     private func hook(_ first: String = "") -> String {
         let (count, pid) = (self.scene.path("count"), self.scene.path("pid"))
         return first + "echo x >> '\(count)'; test $(wc -l < '\(count)') -lt 2 && exit 0; echo $$ > '\(pid)'; "
             + "while :; do sleep 0.1; done"
     }
 
-    /// Starts the program, and waits until the hook is in its second batch.
+    /// Starts the program, and waits until the hook processes its second batch.
     private func start(_ hook: String) async throws -> (program: Child, hook: pid_t) {
         let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
         let options = ["--purge-list", self.scene.list.path, "--exec", hook, "--batch", "10"]
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT, SIGHUP])
-    func `a signal ends the hook, and the batch is named`(_ signal: CInt) async throws {
+    func `a signal ends the hook, and the report names the batch`(_ signal: CInt) async throws {
         let (program, hook) = try await self.start(self.hook())
         program.send(signal)
         let ending = try await program.end()
@@ -43,7 +43,7 @@ import Testing
         #expect(kill(hook, 0) != 0 && errno == ESRCH)
     }
 
-    @Test func `a second signal ends a hook that does not mind the first`() async throws {
+    @Test func `a second signal ends a hook that ignores the first`() async throws {
         let (program, hook) = try await self.start(self.hook("trap '' TERM INT; "))
         program.send(SIGTERM)
         program.send(SIGINT)
@@ -52,16 +52,16 @@ import Testing
         #expect(kill(hook, 0) != 0 && errno == ESRCH)
     }
 
-    @Test func `a second run is sent away while the first or its hook is at work`() async throws {
+    @Test func `a second run is rejected while the first or its hook is running`() async throws {
         let (program, hook) = try await self.start(self.hook())
         let second = try await self.scene.run(["--exec", "cat"])
         #expect(second.code == 75 && second.error.contains("(process \(program.pid))"), "\(second)")
         #expect(try await self.scene.run(["--exec", "cat", "--dry-run"]).code == 0)
-        // The hook outlives a program that is killed, and keeps others away.
+        // The hook outlives a killed program, and still holds the lock.
         program.send(SIGKILL)
         _ = try await program.end()
         let third = try await self.scene.run(["--exec", "cat"])
-        #expect(third.code == 75 && third.error.contains("still at work"), "\(third)")
+        #expect(third.code == 75 && third.error.contains("still running"), "\(third)")
         kill(-hook, SIGKILL)
         let deadline = ContinuousClock.now + .seconds(10)
         var last = try await self.scene.run(["--exec", "cat", "--quiet"])

@@ -7,7 +7,7 @@ import TestSupport
 import TokenStore
 import Testing
 
-/// Goal: what cannot be pruned is an error that says what to do, and nothing changes.
+/// Goal: what cannot be pruned causes an error with a remedy, and changes nothing.
 @Suite(.timeLimit(.minutes(3))) struct ApplyRefusalTests {
     let scene: ApplyScene
 
@@ -19,7 +19,7 @@ import Testing
 
     private var bytes: Data { get throws { try Data(contentsOf: URL(filePath: self.scene.database)) } }
 
-    /// Runs with options behind the usual ones, of which the last of a kind counts.
+    /// Runs with additional options; if an option is repeated, the last value is used.
     private func refuse(_ arguments: [String], _ code: Int32, _ texts: [String]) async throws {
         let before = try self.bytes
         let run = try await self.scene.apply(arguments)
@@ -28,7 +28,7 @@ import Testing
         #expect(try self.bytes == before)
     }
 
-    @Test func `a missing table, column or file is named, with what there is`() async throws {
+    @Test func `an error about a missing table or column lists the existing ones`() async throws {
         try await self.refuse(["--table", "device"], 64, ["\"device\"", "\"devices\""])
         try await self.refuse(["--token-column", "tokn"], 64, ["\"tokn\"", "\"token\"", "\"updated_at\""])
         try await self.refuse(["--registered-column", "seen"], 64, ["\"seen\"", "\"updated_at\""])
@@ -41,7 +41,7 @@ import Testing
         try await self.refuse(["--table", ""], 64, ["is not a valid name"])
     }
 
-    @Test func `views, virtual tables and computed columns are refused`() async throws {
+    @Test func `views, virtual tables and computed columns are rejected`() async throws {
         try self.scene.withDatabase { database in
             try database.execute(sql: "CREATE VIEW alive AS SELECT * FROM devices")
             try database.execute(sql: "CREATE VIRTUAL TABLE search USING fts5(token, updated_at)")
@@ -53,17 +53,17 @@ import Testing
         try await self.refuse(computed, 64, ["computed from others"])
     }
 
-    @Test func `a table of nonsense is refused`() async throws {
+    @Test func `a table without device tokens is rejected`() async throws {
         try await self.refuse(["--token-column", "id"], 65, ["none of the 10 rows", "another column"])
     }
 
-    @Test func `a column of registrations without a time is refused`() async throws {
+    @Test func `a registration column without times is rejected`() async throws {
         try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'com.example.app'") }
         let texts = ["none of the 10 rows", "\"bundle_id\"", "time"]
         try await self.refuse(["--registered-column", "bundle_id"], 65, texts)
     }
 
-    @Test func `a column that says something else is not set to zero`() async throws {
+    @Test func `an active column with other values is not set to zero`() async throws {
         for column in ["token", "updated_at", "TOKEN"] {
             try await self.refuse(["--action", "deactivate", "--active-column", column], 64, ["--active-column"])
         }
@@ -104,7 +104,7 @@ import Testing
         #expect(sandbox.code == 0 && sandbox.error.contains("it has \(ApplyScene.topic) (production)"), "\(sandbox)")
     }
 
-    @Test func `an error leaves the file of statements as it was, and a list of none empties it`() async throws {
+    @Test func `an error leaves the statements file unchanged, and a list without entries empties it`() async throws {
         let path = self.scene.path("purge.sql")
         let options = ["--table", "devices", "--token-column", "token", "--ignore-registration", "--sql", "ansi"]
         try Data("old".utf8).write(to: URL(filePath: path))
@@ -118,18 +118,18 @@ import Testing
         #expect(none.code == 0 && self.scene.read("purge.sql").isEmpty, "\(none)")
     }
 
-    @Test func `a file that is no database is refused`() async throws {
+    @Test func `a file that is not a database is rejected`() async throws {
         let path = self.scene.path("text.db")
         try Data(repeating: 0x61, count: 5000).write(to: URL(filePath: path))
         try await self.refuse(["--database", path], 65, ["not an SQLite database", "--sql"])
     }
 
-    /// Runs a program as somebody else: the rights of files do not bind root.
+    /// Runs a program as another user, since file permissions do not apply to root.
     static let setpriv = "/usr/bin/setpriv"
     static let canDropRights = geteuid() != 0 || FileManager.default.isExecutableFile(atPath: setpriv)
 
     @Test(.enabled(if: canDropRights, "The tests run as root, and there is no setpriv to run it as nobody."))
-    func `a file that may not be written is refused`() async throws {
+    func `a read-only file is rejected`() async throws {
         let folder = self.scene.folder
         chmod(folder, 0o755)
         chmod(self.scene.database, 0o444)
@@ -150,10 +150,10 @@ import Testing
         #expect(try self.bytes == before)
     }
 
-    @Test func `a locked table is waited for, then left for the next run`() async throws {
+    @Test func `a run waits for a locked table, then leaves it for the next run`() async throws {
         let queue = try self.scene.secondConnection()
         let scene = self.scene
-        // The bytes of the file are not looked at meanwhile: closing it would let go of the locks of this process.
+        // The file must not be opened meanwhile: closing it would release the locks of this process.
         try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         for wait in ["0s", "1s"] {
             let run = try await scene.apply(["--lock-wait", wait])
@@ -164,7 +164,7 @@ import Testing
             try Int.fetchOne(database, sql: "SELECT count(*) FROM devices")
         }
         #expect(count == 10)
-        // Once it is free, a waiting run goes on.
+        // When the lock is released, a waiting run continues.
         async let run = scene.apply()
         try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
         #expect(try await run.code == 0)
@@ -200,7 +200,7 @@ import Testing
     ]
 
     @Test(arguments: TestEffort.cases(wrongCommandLines, each: 6))
-    func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
+    func `a wrong command line exits with 64`(_ arguments: [String], _ text: String) async throws {
         let isHook = arguments.contains("--exec")
         let table = isHook ? [] : ["--table", "devices", "--token-column", "token"]
         let run = try await self.scene.run(table + arguments)

@@ -6,7 +6,7 @@ import GRDB
 import TokenStore
 import Testing
 
-/// Goal: just the rows that are due go, whatever the table looks like.
+/// Goal: exactly the eligible rows are deleted from any kind of table.
 @Suite(.timeLimit(.minutes(3))) struct ApplyRuleTests {
     let scene: ApplyScene
 
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `a row goes only where its token failed later than it registered`() async throws {
+    @Test func `a row is deleted only if its token failed after it registered`() async throws {
         try self.scene.record(1...6)
         try self.scene.makeTable([])
         for (id, distance) in [(1, -100), (2, -1), (3, 0), (4, 1), (5, 100)] as [(Int, Int64)] {
@@ -40,7 +40,7 @@ import Testing
         #expect(try again.code == 0 && again.count("pruned") == 0)
     }
 
-    @Test func `all spellings of tokens in one table work, and nonsense stays and is named`() async throws {
+    @Test func `tokens may have all notations, and rows with other values are kept and named`() async throws {
         try self.scene.record(1...20)
         try self.scene.makeTable([])
         func data(_ number: Int) -> Data { Data(ApplyScene.bytes(number)) }
@@ -65,7 +65,7 @@ import Testing
         #expect(try self.scene.left() == Array(100...107))
     }
 
-    @Test func `all kinds of times in one table work, and unreadable ones keep their rows`() async throws {
+    @Test func `a table may contain times of all kinds, and rows with invalid times are kept`() async throws {
         try self.scene.record(1...40)
         try self.scene.makeTable([])
         let due: [any DatabaseValueConvertible] = [
@@ -87,7 +87,7 @@ import Testing
         #expect((try run.report["times"] as? [String: Int])?.count == 7)
     }
 
-    @Test func `grace keeps what registered shortly before its failure`() async throws {
+    @Test func `--grace keeps rows that registered shortly before their failure`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable([])
         for (id, distance) in [(1, -86_401), (2, -86_400), (3, -1)] as [(Int, Int64)] {
@@ -98,7 +98,7 @@ import Testing
         #expect(try self.scene.left() == [2, 3])
     }
 
-    @Test func `times without a zone that decide are warned of`() async throws {
+    @Test func `times without a time zone cause a warning if they matter`() async throws {
         try self.scene.record(1...5)
         try self.scene.makeTable([])
         let times: [any DatabaseValueConvertible] = [
@@ -116,7 +116,7 @@ import Testing
         #expect(try far.count("pruned") == 1 && far.error.isEmpty && self.scene.left() == [1, 2, 4, 5], "\(far)")
     }
 
-    @Test func `topics are distinguished by option or by column`() async throws {
+    @Test func `an option or a column distinguishes topics`() async throws {
         try self.scene.record([1, 2], topic: "a")
         try self.scene.record([2, 3], topic: "b")
         try self.scene.record([5], topic: "a", environment: .sandbox)
@@ -191,7 +191,7 @@ import Testing
         #expect(try self.scene.left().isEmpty)
     }
 
-    @Test func `the brake trips above its fraction and changes nothing`() async throws {
+    @Test func `above --max-fraction, nothing is changed`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
         let before = try Data(contentsOf: URL(filePath: self.scene.database))
@@ -204,7 +204,7 @@ import Testing
         #expect(try self.scene.left() == Array(4...10))
     }
 
-    @Test func `rows that cannot go do not count for the brake`() async throws {
+    @Test func `rows that cannot be deleted do not count for --max-fraction`() async throws {
         try self.scene.record(1...10)
         try self.scene.makeTable(1...100)
         try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET active = 0 WHERE id > 10") }
@@ -223,7 +223,7 @@ import Testing
         #expect(try self.scene.left("active = 1") == Array(1...10))
     }
 
-    @Test func `a dry run counts the same and changes no byte`() async throws {
+    @Test func `a dry run has the same counts and changes nothing`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
         let before = try Data(contentsOf: URL(filePath: self.scene.database))
@@ -237,7 +237,7 @@ import Testing
         #expect(try dry.count("pruned") == 0 && wet.count("pruned") == 3)
     }
 
-    @Test func `the last line of the text is a summary for the mail`() async throws {
+    @Test func `the last line of the text is a summary`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
         let run = try await self.scene.apply(["--summary", "text"])
@@ -246,7 +246,7 @@ import Testing
         #expect(!run.output.contains(ApplyScene.token(1)) && !run.error.contains(ApplyScene.token(1)))
     }
 
-    @Test func `tables without row numbers are pruned by their keys`() async throws {
+    @Test func `tables without row IDs are pruned by their keys`() async throws {
         try self.scene.record(1...30)
         try self.scene.withDatabase { database in
             try database.execute(
@@ -267,7 +267,7 @@ import Testing
         #expect(try self.scene.left() == Array(31...500))
     }
 
-    @Test func `names with quotes, in other case and hidden row numbers work`() async throws {
+    @Test func `names with quotes or in another case, and hidden row IDs, work`() async throws {
         try self.scene.record(1...2)
         try self.scene.withDatabase { database in
             try database.execute(sql: "CREATE TABLE \"a\"\"b; --\" (rowid TEXT, \"to\"\"ken\" TEXT, \"At ä\" INTEGER)")
@@ -287,7 +287,7 @@ import Testing
         #expect(left == 1)
     }
 
-    @Test func `a database that keeps UTF-16 is pruned alike`() async throws {
+    @Test func `a UTF-16 database is pruned in the same way`() async throws {
         try self.scene.record(1...3)
         try self.scene.withDatabase { try $0.execute(sql: "PRAGMA encoding = 'UTF-16le'; PRAGMA user_version = 1") }
         try self.scene.makeTable(1...10)
@@ -296,7 +296,7 @@ import Testing
         #expect(try self.scene.left() == Array(4...10))
     }
 
-    @Test func `a row that a foreign key holds stays, and the others go`() async throws {
+    @Test func `a row that a foreign key protects is kept, and the others are deleted`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
         try self.scene.withDatabase {

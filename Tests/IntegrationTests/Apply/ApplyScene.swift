@@ -5,17 +5,17 @@ import Foundation
 import GRDB
 import TokenStore
 
-/// A purge list and a token table in a folder, where `purge apply` runs; removed with this object.
+/// A folder with a purge list and a token table for `purge apply`; removed with this object.
 final class ApplyScene: Sendable {
-    /// What a run of the program left.
+    /// The result of a run of the program.
     struct Run: Sendable {
         var code: Int32?
-        /// Whether it was ended since it took too long.
+        /// Whether it was killed because it took too long.
         var isOverdue: Bool
         var output: String
         var error: String
 
-        /// The report, where it was asked for as JSON.
+        /// The report, if it was requested as JSON.
         var report: [String: Any] {
             get throws {
                 let object = try JSONSerialization.jsonObject(with: Data(self.output.utf8))
@@ -23,12 +23,12 @@ final class ApplyScene: Sendable {
             }
         }
 
-        /// A number of the report.
+        /// A count in the report.
         func count(_ name: String) throws -> Int? { try self.report[name] as? Int }
     }
 
     static let topic = "com.example.app"
-    /// When the dead tokens failed: 2026-01-05 10:20:30 UTC.
+    /// The time at which the dead tokens failed: 2026-01-05 10:20:30 UTC.
     static let failedAt: Int64 = 1_767_608_430
 
     let folder: String
@@ -60,7 +60,7 @@ final class ApplyScene: Sendable {
         self.bytes(number).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// Puts tokens on the list.
+    /// Adds tokens to the list.
     func record(
         _ numbers: some Sequence<Int>,
         failedAt: Int64 = ApplyScene.failedAt,
@@ -81,7 +81,7 @@ final class ApplyScene: Sendable {
         )
     }
 
-    /// Works on the table of the application.
+    /// Accesses the table of the application.
     @discardableResult
     func withDatabase<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let queue = try DatabaseQueue(path: self.database)
@@ -89,7 +89,7 @@ final class ApplyScene: Sendable {
         return try queue.writeWithoutTransaction(body)
     }
 
-    /// A second connection of the application, which may stay in the middle of a transaction.
+    /// A second connection of the application, which may leave a transaction open.
     func secondConnection() throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -97,7 +97,7 @@ final class ApplyScene: Sendable {
         return try DatabaseQueue(path: self.database, configuration: configuration)
     }
 
-    /// Makes a table of devices; those of `numbers` registered `age` seconds before the failure.
+    /// Creates a table of devices; those of `numbers` registered `age` seconds before the failure.
     func makeTable(_ numbers: some Sequence<Int>, age: Int64 = 100) throws {
         try self.withDatabase { database in
             try database.execute(
@@ -115,14 +115,14 @@ final class ApplyScene: Sendable {
         }
     }
 
-    /// The rows that are left.
+    /// The remaining rows.
     func left(_ condition: String = "1") throws -> [Int] {
         try self.withDatabase {
             try Int.fetchAll($0, sql: "SELECT id FROM devices WHERE \(condition) ORDER BY id")
         }
     }
 
-    /// The options that lead to the table.
+    /// The options for the table.
     var usual: [String] {
         [
             "--database", self.database, "--table", "devices", "--token-column", "token", "--max-fraction", "1",
@@ -130,13 +130,13 @@ final class ApplyScene: Sendable {
         ]
     }
 
-    /// Runs `apns-legacy purge apply` on the table with the column of registrations.
+    /// Runs `apns-legacy purge apply` on the table with the registration column.
     func apply(_ arguments: [String] = []) async throws -> Run { try await self.run(self.registered + arguments) }
 
-    /// The options that lead to the table with the column of registrations.
+    /// The options for the table with the registration column.
     var registered: [String] { self.usual + ["--registered-column", "updated_at"] }
 
-    /// Runs `apns-legacy purge apply` in this process, but where it starts a command and minds signals.
+    /// Runs `apns-legacy purge apply` in this process, unless it starts a command and handles signals.
     func run(_ arguments: [String]) async throws -> Run {
         arguments.contains("--exec") ? try await self.start(arguments) : try await self.call(arguments)
     }
@@ -146,7 +146,7 @@ final class ApplyScene: Sendable {
         return Run(code: run.code, isOverdue: false, output: run.output, error: run.error)
     }
 
-    /// Runs `apns-legacy purge apply` as a process of its own.
+    /// Runs `apns-legacy purge apply` as a separate process.
     func start(_ arguments: [String], deadline: Int64 = 60) async throws -> Run {
         let name = UUID().uuidString
         let streams = Child.Streams(output: self.path(name + ".out"), error: self.path(name + ".err"))

@@ -7,7 +7,7 @@ import TestSupport
 import TokenStore
 import Testing
 
-/// Goal: the application goes on while its table is pruned, and what it registers meanwhile stays.
+/// Goal: the application continues while its table is pruned, and new registrations are kept.
 @Suite(.timeLimit(.minutes(5))) struct ApplySharingTests {
     let scene: ApplyScene
 
@@ -15,14 +15,14 @@ import Testing
         self.scene = try ApplyScene()
     }
 
-    @Test func `a device that registers between count and batch stays`() throws {
+    @Test func `a device that registers between the count and its batch is kept`() throws {
         try self.scene.record(1...100)
         try self.scene.makeTable(1...300)
         var application = self.application
         application.fractionMax = 1
         let report = try application.run(self.scene.list) { counts in
             #expect(counts.dueCount == 100)
-            // Registered again; another token in the same row; gone, and its number taken by another device.
+            // Registered again; another token in the same row; deleted, and its row ID used for another device.
             try? self.scene.withDatabase { database in
                 let later = ApplyScene.failedAt + 1
                 try database.execute(sql: "UPDATE devices SET updated_at = \(later) WHERE id BETWEEN 1 AND 10")
@@ -45,7 +45,7 @@ import Testing
         )
     }
 
-    @Test func `a row that changes between look and transaction stays`() throws {
+    @Test func `a row that changes between being read and its transaction is kept`() throws {
         // After the rows are read, a trigger on the first deletion registers all others again.
         try self.scene.record(1...50)
         try self.scene.makeTable(1...50)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `what becomes due meanwhile does not pass the brake`(hasRowNumbers: Bool) throws {
+    func `rows that become eligible meanwhile count for --max-fraction`(hasRowNumbers: Bool) throws {
         try self.scene.record(1...100)
         let numbers = Array(1...10) + Array(200...289)
         if hasRowNumbers {
@@ -96,7 +96,7 @@ import Testing
         )
     }
 
-    @Test func `rows of any number go, and what happened to them after they were counted is seen`() throws {
+    @Test func `rows with any row ID are deleted, and changes after the count are respected`() throws {
         try self.scene.record(1...10)
         try self.scene.makeTable([300])
         let numbers: [Int64] = [.min, -300, -1, 0, 1, 2, 127, 128, .max - 1, .max]
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: ["delete", "wal"])
-    func `nobody waits for the lock for longer than 200 ms`(_ journal: String) async throws {
+    func `no other connection waits for the lock for longer than 200 ms`(_ journal: String) async throws {
         let count = TestEffort.count(4000, long: 60_000)
         try self.scene.record(1...count / 2)
         try self.scene.makeTable(1...count)
@@ -137,7 +137,7 @@ import Testing
         }
         let waiting = NIOLockedValueBox((longest: Duration.zero, count: 0, isOver: false))
         let queue = try self.scene.secondConnection()
-        // A second connection of its own thread: locks of SQLite hold between connections as between processes.
+        // A second connection on its own thread: SQLite's locks between connections work like those between processes.
         let writer = Task.detached {
             while !waiting.withLockedValue(\.isOver) {
                 let wait = try await queue.writeWithoutTransaction { database in
@@ -167,13 +167,13 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: self.scene.database + "-journal"))
     }
 
-    /// Goal: also where rows take long, nobody who waits as SQLite does is kept waiting over many batches.
-    @Test func `one who waits has its turn after nearly each batch`() async throws {
+    /// Goal: even if rows take long, a connection that waits with SQLite's busy handler does not wait for many batches.
+    @Test func `a waiting connection gets the lock after nearly every batch`() async throws {
         let count = TestEffort.count(100, long: 400)
         try self.scene.record(1...count)
         try self.scene.makeTable(1...count + 100)
         try self.scene.withDatabase { database in
-            // Each row takes some milliseconds, as on a slow disk, so that a batch is as long as it may be.
+            // Each row takes a few milliseconds, as on a slow disk, so that each batch takes the maximum time.
             try database.execute(
                 sql: """
                     CREATE TABLE work (n); CREATE TRIGGER slow BEFORE DELETE ON devices BEGIN INSERT INTO work
@@ -183,7 +183,7 @@ import Testing
             )
         }
         let queue = try self.scene.secondConnection()
-        // How many rows there were at each of its turns.
+        // The number of rows at each of its turns.
         let writing = NIOLockedValueBox((rowCounts: Set<Int>(), isOver: false))
         let writer = Task.detached {
             while !writing.withLockedValue(\.isOver) {
@@ -205,10 +205,10 @@ import Testing
         #expect(batchCount > 2 && turnCount >= batchCount * 3 / 4, "\(turnCount) turns, \(batchCount) batches")
     }
 
-    @Test func `a reader that stays does not make the program hold its lock`() async throws {
+    @Test func `a long read transaction does not make the program hold its lock`() async throws {
         try self.scene.record(1...10)
         try self.scene.makeTable(1...100)
-        // Without a write-ahead file, a reader keeps every commit waiting, and the commit all new readers.
+        // Without a write-ahead log, a reader blocks every commit, and a waiting commit blocks all new readers.
         let reader = try self.scene.secondConnection()
         try await reader.writeWithoutTransaction { database in
             try database.execute(sql: "BEGIN")

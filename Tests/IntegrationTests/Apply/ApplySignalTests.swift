@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenStore
 
-/// Goal: a prune that is asked to stop leaves whole transactions, and the same command does the rest.
+/// Goal: a stopped run leaves complete transactions, and the same command does the rest.
 @Suite(.timeLimit(.minutes(1))) struct ApplySignalTests {
     let scene: ApplyScene
 
@@ -24,14 +24,14 @@ import TokenStore
         try application.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
         let terminal = try Terminal()
         let child = try Child(self.arguments, terminal.streams(output: self.scene.path("out")))
-        // It waits for the application now, and shows that.
+        // It now waits for the application, and shows its progress.
         try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
         child.send(signal)
         try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
         return (child, terminal, application)
     }
 
-    @Test func `a signal stops it behind a transaction`() async throws {
+    @Test func `a signal stops it after a transaction`() async throws {
         let scene = self.scene
         let (child, terminal, application) = try await self.stop(SIGTERM)
         try application.inDatabase { try $0.execute(sql: "COMMIT") }
@@ -44,7 +44,7 @@ import TokenStore
         #expect(try rest.code == 0 && scene.left().isEmpty, "\(rest)")
     }
 
-    @Test func `a second signal ends it at once, and the transaction with it`() async throws {
+    @Test func `a second signal exits immediately, and rolls the transaction back`() async throws {
         let (child, terminal, application) = try await self.stop(SIGINT)
         child.send(SIGINT)
         let ending = try await child.end()

@@ -2,22 +2,22 @@
 
 import Foundation
 
-/// A PostgreSQL server of its own, on a socket in a folder; it does not outlive its deadline.
+/// A separate PostgreSQL server on a socket in a folder; it never outlives its deadline.
 final class PostgreSQLServer: Sendable {
-    /// Where Debian keeps the programs of the newest version that is there.
+    /// The folder in which Debian installs the programs of the newest version.
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         return versions.compactMap(Int.init).max().map { "\(root)/\($0)/bin" }
     }()
 
-    /// Whether there is one, and the means to run it as somebody who is not root.
+    /// Whether PostgreSQL is installed, and so is a program that runs it as another user than root.
     static var isInstalled: Bool {
         let names = [Self.programs.map { $0 + "/initdb" }, "/usr/bin/psql", "/usr/bin/setpriv"]
         return names.allSatisfy { $0.map(FileManager.default.isExecutableFile) ?? false }
     }
 
-    /// What makes a program run as somebody else where the tests run as root, which the server refuses.
+    /// Runs a program as another user if the tests run as root, which the server rejects.
     private static let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"]
 
     private let folder: String
@@ -38,7 +38,7 @@ final class PostgreSQLServer: Sendable {
         self.server = try Self.start([
             programs + "/postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off",
         ])
-        // The server tells by nothing else than by answering.
+        // The server is ready only when it answers.
         let deadline = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < deadline, !self.server.hasEnded {
             if (try? await self.run("SELECT 1;")) != nil { return }
@@ -51,7 +51,7 @@ final class PostgreSQLServer: Sendable {
         return try Child(self.nobody + words, program: "/usr/bin/setpriv", deadline: 120)
     }
 
-    /// Runs statements, and stops at the first that fails.
+    /// Runs statements, and stops at the first error.
     @discardableResult
     func run(_ sql: String) async throws -> String {
         let name = self.folder + "/" + UUID().uuidString
@@ -70,9 +70,9 @@ final class PostgreSQLServer: Sendable {
         return try String(contentsOfFile: name + ".out", encoding: .utf8)
     }
 
-    /// Ends it at once, and waits for that.
+    /// Stops the server immediately, and waits for its end.
     func stop() async {
-        // The others of its processes see that it is gone, and go.
+        // Its other processes notice its end, and exit.
         self.server.send(SIGQUIT)
         _ = try? await self.server.end()
     }

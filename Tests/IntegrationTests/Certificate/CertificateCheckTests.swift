@@ -4,17 +4,17 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// Goal: everything that will fail is found, with an exit code that monitoring understands.
+/// Goal: every problem is found, with an exit code for monitoring.
 @Suite(.timeLimit(.minutes(1))) struct CertificateCheckTests {
     private static let issuing = "--authority @authority.pem --authority-key @authority.key.pem --key-type ec"
 
-    /// An authority, a server's and a provider's certificate.
+    /// An authority, a server certificate and a provider certificate.
     private static func makeScene() async throws -> CertificateScene {
         let scene = try CertificateScene()
         try scene.write("passphrase", "x\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made("new server --name gateway.example --output @server \(self.issuing)")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create("new server --name gateway.example --output @server \(self.issuing)")
+        try await scene.create(
             """
             new client --topic com.example.app --environment production --days 40 --output @provider \(self.issuing)
             --p12 modern --passphrase-file @passphrase
@@ -23,7 +23,7 @@ import Testing
         return scene
     }
 
-    /// Checks, and compares the exit code and what the first line says.
+    /// Runs a check, and compares the exit code and the first line.
     private static func expect(
         _ scene: CertificateScene,
         _ line: String,
@@ -39,7 +39,7 @@ import Testing
         #expect(code > 2 || first.hasPrefix(word), "\(run)", sourceLocation: location)
     }
 
-    @Test func `what is good is said with what it is for`() async throws {
+    @Test func `a good certificate is reported with its purpose`() async throws {
         let scene = try await Self.makeScene()
         let good = "for com.example.app, 39 days left"
         try await Self.expect(scene, "@provider.pem --key @provider.key.pem", 0, good)
@@ -63,9 +63,9 @@ import Testing
         #expect(silent.code == 0 && silent.output.isEmpty && silent.error.isEmpty, "\(silent)")
     }
 
-    @Test func `all certificates of a bundle are looked at`() async throws {
+    @Test func `all certificates of a bundle are checked`() async throws {
         let scene = try await Self.makeScene()
-        try await scene.made("new authority --key-type ec --output @short --days 40 --name Short")
+        try await scene.create("new authority --key-type ec --output @short --days 40 --name Short")
         try scene.write("bundle.pem", try scene.read("authority.pem") + scene.read("short.pem"))
         try await Self.expect(scene, "@bundle.pem", 0, "2 certificates of authorities; the first of them to end has 39")
         let later = Int64(time(nil)) + 60 + 41 * 86_400
@@ -77,7 +77,7 @@ import Testing
         try await Self.expect(scene, "@weak-bundle.pem", 2, "certificate 2 (CN=Weak): its RSA key has 1024 bits")
     }
 
-    @Test func `a provider's certificate that issued itself is no authority's`() async throws {
+    @Test func `a self-issued provider certificate is not an authority`() async throws {
         let scene = try await Self.makeScene()
         try await scene.openssl(
             "req -x509 -nodes -newkey rsa:2048 -keyout @old.key -out @old.pem -days 90 -subj /UID=a.b/CN=Push"
@@ -85,7 +85,7 @@ import Testing
         try await Self.expect(scene, "@old.pem", 0, "a provider's certificate, not issued by Apple, for a.b, 89 days")
     }
 
-    @Test func `a file of very many certificates is looked at quickly, and one of more is refused`() async throws {
+    @Test func `a file of many certificates is checked quickly, and too many are rejected`() async throws {
         let scene = try await Self.makeScene()
         let (authority, provider) = (try scene.read("authority.pem"), try scene.read("provider.pem"))
         let some = [[UInt8]](repeating: provider, count: 400).flatMap(\.self)
@@ -99,7 +99,7 @@ import Testing
         try await Self.expect(scene, "@more.pem", 2, "it contains more than 10,000 certificates and keys")
     }
 
-    @Test func `who can read a key is said as it is`() async throws {
+    @Test func `the users who can read a key are reported`() async throws {
         let scene = try await Self.makeScene()
         chmod(scene.path("provider.p12"), 0o644)
         try await Self.expect(
@@ -114,7 +114,7 @@ import Testing
         #expect(!bare.output.contains("every user"), "\(bare)")
     }
 
-    @Test func `dates are compared with the clock and with the days to warn`() async throws {
+    @Test func `dates are compared with the clock and the warning period`() async throws {
         let scene = try await Self.makeScene()
         let (now, day) = (Int64(time(nil)) + 60, Int64(86_400))
         try await Self.expect(scene, "@provider.pem --warn-days 50", 1, "expires on 2")
@@ -154,12 +154,12 @@ import Testing
         try await Self.expect(scene, "@server.pem --topic a.b", 2, "it names no topic")
         try await Self.expect(scene, "@server.pem --name other.example", 2, "it is for gateway.example; issue one")
         try await Self.expect(scene, "@provider.pem --name gateway.example", 2, "not for the host")
-        try await scene.made("new authority --key-type ec --output @other --name Other")
+        try await scene.create("new authority --key-type ec --output @other --name Other")
         try await Self.expect(scene, "@provider.pem --trust @other.pem", 2, "its issuer is CN=apns-legacy authority")
         try scene.write("broken.pem", try scene.read("provider.pem") + scene.read("other.pem"))
         try await Self.expect(scene, "@broken.pem", 2, "whose certificate belongs into the file")
-        // Another authority of the same name is another authority.
-        try await scene.made("new authority --key-type ec --output @twin")
+        // Another authority with the same name is a different authority.
+        try await scene.create("new authority --key-type ec --output @twin")
         try scene.write("twin-chain.pem", try scene.read("provider.pem") + scene.read("twin.pem"))
         try await Self.expect(scene, "@twin-chain.pem", 2, "none of its other certificates has issued its own")
         let unusable = try await scene.run("check @provider.pem --trust @passphrase")
@@ -169,7 +169,7 @@ import Testing
         try await Self.expect(scene, "@bare.pem", 2, "no subject alternative names")
     }
 
-    @Test func `what OpenSSL 3 refuses is found, and so is what old programs cannot read`() async throws {
+    @Test func `files that OpenSSL 3 or old programs reject are found`() async throws {
         let scene = try await Self.makeScene()
         let request = "req -x509 -nodes -keyout @weak.key -out @weak.pem -days 90 -subj /UID=a.b/CN=a.b"
         try await scene.openssl("\(request) -newkey rsa:1024")
@@ -205,7 +205,7 @@ import Testing
         try await Self.expect(scene, "@old.p12 --passphrase-file @passphrase --readers old", 0, "39 days left")
     }
 
-    @Test func `several files, the worst first, also as JSON`() async throws {
+    @Test func `several files are reported, the worst first, in text and JSON`() async throws {
         let scene = try await Self.makeScene()
         let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --summary json")
         #expect(run.code == 2)

@@ -8,10 +8,10 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: `certificate check --connect` says in one line of its own for each what is wrong with a connection, against
-/// our own listeners and against `openssl s_server`.
+/// Goal: `certificate check --connect` reports each problem of a connection in one line, for our own listeners and
+/// `openssl s_server`.
 @Suite(.timeLimit(.minutes(1))) struct CertificateConnectTests {
-    /// A server of OpenSSL's own program, which ends with this object.
+    /// A server run by the `openssl` program, which ends with this object.
     final class Server {
         let port: Int
         private let child: Child
@@ -26,7 +26,7 @@ import Testing
         init(_ words: [String]) async throws {
             var streams = Child.Streams()
             let output = Pipe()
-            // It goes on as long as nobody ends its input.
+            // It runs until its input ends.
             streams.input = self.input.fileHandleForReading.fileDescriptor
             streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
             self.child = try Child(words, streams, program: "/usr/bin/openssl", deadline: 60)
@@ -43,7 +43,7 @@ import Testing
         deinit { self.child.send(SIGKILL) }
     }
 
-    /// A folder with an authority, server.pem of it with its key, and client.pem.
+    /// A folder with an authority, its certificate with key in server.pem, and client.pem.
     private static func makeScene(
         names: [String] = ["127.0.0.1"],
         validity: TestCertificateAuthority.Validity = .current
@@ -68,7 +68,7 @@ import Testing
         #expect(lines.first?.contains(text) == true, "\(run)", sourceLocation: location)
     }
 
-    @Test func `a server that takes the certificate, by TLS 1,2 and 1,3`() async throws {
+    @Test func `a server that accepts the certificate, with TLS 1,2 and 1,3`() async throws {
         let (scene, _) = try Self.makeScene()
         for (option, version) in [("-tls1_2", "TLS 1.2, ECDHE"), ("-tls1_3", "TLS 1.3, TLS_AES")] {
             let server = try await Server(scene, "-Verify 1 -verify_return_error -naccept 1 \(option)")
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `a server that does not ask for a certificate says nothing about it`() async throws {
+    @Test func `the certificate is not verified by a server that does not request one`() async throws {
         let (scene, _) = try Self.makeScene()
         for version in ["-tls1_2", "-tls1_3"] {
             let server = try await Server(scene, version)
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `what the server thinks of the client's certificate`() async throws {
+    @Test func `a rejected client certificate is reported`() async throws {
         let (scene, authority) = try Self.makeScene()
         let unknown = try TestCertificateAuthority()
         try scene.write("unknown.pem", try unknown.issueClient(topic: "a.b").pem)
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `a service that closes right after the handshake`() async throws {
+    @Test func `a service that closes right after the handshake is reported`() async throws {
         let (scene, authority) = try Self.makeScene()
         let tls = try authority.makeServerTLS()
         for (cut, code) in [(GatewayScript.Cut.orderly, Int32(1)), (.fin, 2), (.reset, 2)] {
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func `what is wrong with the server`() async throws {
+    @Test func `problems of the server are reported`() async throws {
         let (scene, _) = try Self.makeScene()
         let server = try await Server(scene, "")
         let place = "--connect 127.0.0.1:\(server.port)"
@@ -169,7 +169,7 @@ import Testing
         try await Self.expect(scene, "\(oldPlace) --tls-min 1.0", 0, "; no client certificate was given; 0 days left")
     }
 
-    @Test func `what answers and is no TLS, hangs, or closes`() async throws {
+    @Test func `a server that does not speak TLS, hangs or closes is reported`() async throws {
         let (scene, authority) = try Self.makeScene()
         let plain = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func `what lies before the server`() async throws {
+    @Test func `problems before the connection to the server are reported`() async throws {
         let (scene, _) = try Self.makeScene()
         let port = try ReservedPort()
         try await Self.expect(scene, "--connect 127.0.0.1:\(port.number)", 2, " refused; is the server running there?")
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate that cannot be used connects to nobody`() async throws {
+    @Test func `with an unusable certificate, no connection is made`() async throws {
         let (scene, authority) = try Self.makeScene()
         try scene.write("bare.pem", try authority.issueClient(topic: "a.b").certificatePEM)
         let port = try ReservedPort()

@@ -4,14 +4,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: a converted file holds the same certificates and the same key, and nothing is lost in silence.
+/// Goal: a converted file contains the same certificates and key, and nothing is lost silently.
 @Suite(.timeLimit(.minutes(1))) struct CertificateConvertTests {
-    /// A provider's certificate of an intermediate authority, in PEM and as an old .p12.
+    /// A provider certificate of an intermediate authority, in PEM and as an old .p12.
     private static func makeFiles(_ scene: CertificateScene) async throws {
         try scene.write("old", "old secret\n".utf8)
         try scene.write("new", "new secret\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create(
             """
             new client --topic com.example.app --authority @authority.pem --authority-key @authority.key.pem
             --output @provider
@@ -25,15 +25,15 @@ import Testing
         )
     }
 
-    @Test func `every form becomes every other, and openssl reads it`() async throws {
+    @Test func `every format converts to every other, and openssl reads it`() async throws {
         let scene = try CertificateScene()
         try await Self.makeFiles(scene)
-        try await scene.made("convert @old.p12 @modern.p12 --passphrase-file @old --output-passphrase-file @new")
-        try await scene.made("convert @modern.p12 @legacy.p12 --form legacy --passphrase-file @new")
-        try await scene.made("convert @legacy.p12 @plain.pem --passphrase-file @new")
-        try await scene.made("convert @plain.pem @locked.pem --form pem --output-passphrase-file @old")
-        try await scene.made("convert @locked.pem @again.p12 --passphrase-file @old")
-        // Without -legacy, OpenSSL 3 reads what is for today, and Triple DES.
+        try await scene.create("convert @old.p12 @modern.p12 --passphrase-file @old --output-passphrase-file @new")
+        try await scene.create("convert @modern.p12 @legacy.p12 --form legacy --passphrase-file @new")
+        try await scene.create("convert @legacy.p12 @plain.pem --passphrase-file @new")
+        try await scene.create("convert @plain.pem @locked.pem --form pem --output-passphrase-file @old")
+        try await scene.create("convert @locked.pem @again.p12 --passphrase-file @old")
+        // Without -legacy, OpenSSL 3 reads modern files and Triple DES.
         for (name, passphrase) in [("modern.p12", "new"), ("legacy.p12", "new"), ("again.p12", "old")] {
             let pem = try await scene.openssl("pkcs12 -in @\(name) -passin file:\(scene.path(passphrase)) -nodes")
             #expect(pem.split(separator: "-----BEGIN CERTIFICATE").count == 3, "\(name)")
@@ -59,13 +59,13 @@ import Testing
         #expect(locked.contains("BEGIN ENCRYPTED PRIVATE KEY") && !locked.contains("BEGIN PRIVATE KEY"))
     }
 
-    @Test func `old programs read the legacy form`() async throws {
+    @Test func `old programs read the legacy format`() async throws {
         let scene = try CertificateScene()
         try await Self.makeFiles(scene)
-        try await scene.made("convert @old.p12 @new.p12 --form legacy --passphrase-file @old")
+        try await scene.create("convert @old.p12 @new.p12 --form legacy --passphrase-file @old")
         let shown = try await scene.run("show @new.p12 --passphrase-file @old")
         #expect(shown.output.contains("certificates 3DES") && shown.output.contains("checksum SHA1"), "\(shown)")
-        #expect(shown.output.contains("Read by: programs of before 2018, and those of today"))
+        #expect(shown.output.contains("Read by: programs from before 2018, and current ones"))
         guard FileManager.default.isExecutableFile(atPath: "/usr/bin/keytool") else { return }
         let listed = try await Program.run(
             "/usr/bin/keytool",
@@ -75,7 +75,7 @@ import Testing
         #expect(String(decoding: listed, as: UTF8.self).contains("PrivateKeyEntry"))
     }
 
-    @Test func `what would lose something is refused, in one line`() async throws {
+    @Test func `a conversion that would lose something is rejected in one line`() async throws {
         let scene = try CertificateScene()
         try await Self.makeFiles(scene)
         let (old, out) = (scene.path("old"), scene.path("x.p12"))

@@ -4,24 +4,24 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what `certificate new` makes is what OpenSSL takes for a certificate of its kind, and nothing is overwritten.
+/// Goal: OpenSSL accepts the certificates of `certificate new` for their purpose, and nothing is overwritten.
 @Suite(.timeLimit(.minutes(1))) struct CertificateNewTests {
     private static func folder(_ scene: CertificateScene) async throws {
-        try await scene.made("new authority --key-type ec --output @authority")
+        try await scene.create("new authority --key-type ec --output @authority")
     }
 
     @Test func `the files verify with openssl, and only their owner reads the keys`() async throws {
         let scene = try CertificateScene()
         try scene.write("passphrase", "secret\n".utf8)
-        let made = try await scene.made("new authority --output @authority")
+        let made = try await scene.create("new authority --output @authority")
         #expect(made.output.contains("\(scene.path("authority.key.pem")): its private key; keep it secret\n"))
-        try await scene.made(
+        try await scene.create(
             """
             new server --key-type ec --name gateway.example --name ::1 --apple-names --authority @authority.pem
             --authority-key @authority.key.pem --output @server
             """
         )
-        try await scene.made(
+        try await scene.create(
             """
             new client --topic com.example.app --topic com.example.app.voip --team TEAM123456 --environment
             sandbox --days 100 --authority @authority.pem --authority-key @authority.key.pem --p12 legacy --p12
@@ -60,14 +60,14 @@ import Testing
         #expect(info.output.contains("key 3DES (2,048 iterations), checksum SHA1"), "\(info)")
     }
 
-    @Test func `keys that are kept are different ones`() async throws {
+    @Test func `each stored key is different`() async throws {
         let scene = try CertificateScene()
-        for name in ["a", "b", "c", "d", "e"] { try await scene.made("new authority --output @\(name)") }
+        for name in ["a", "b", "c", "d", "e"] { try await scene.create("new authority --output @\(name)") }
         let keys = try ["a", "b", "c", "d", "e"].map { try scene.read($0 + ".key.pem") }
         #expect(Set(keys).count == 5)
     }
 
-    @Test func `nothing is overwritten unless that is wanted, and nothing is left half done`() async throws {
+    @Test func `nothing is overwritten unless requested, and nothing is left incomplete`() async throws {
         let scene = try CertificateScene()
         try await Self.folder(scene)
         let before = try scene.read("authority.pem")
@@ -82,7 +82,7 @@ import Testing
         #expect(nowhere.code == 73 && nowhere.error.contains("No such file or directory"), "\(nowhere)")
     }
 
-    @Test func `wrong words and a wrong authority are named`() async throws {
+    @Test func `invalid arguments and an invalid authority are reported`() async throws {
         let scene = try CertificateScene()
         let issuing = ["--authority", scene.path("authority.pem"), "--authority-key", scene.path("authority.key.pem")]
         func run(_ words: [String]) async throws -> CommandRun {
@@ -99,8 +99,8 @@ import Testing
             let run = try await run(words + issuing)
             #expect(run.code == 64, "\(words): \(run)")
         }
-        // A provider's certificate is no authority's.
-        try await scene.made(
+        // A provider certificate is not an authority.
+        try await scene.create(
             """
             new client --key-type ec --topic a.b --authority @authority.pem --authority-key @authority.key.pem
             --output @provider

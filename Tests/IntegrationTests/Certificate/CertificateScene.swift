@@ -5,7 +5,7 @@ import APNSTestKit
 import Foundation
 import TestSupport
 
-/// A folder with certificates, which `openssl` reads, too.
+/// A folder with certificates, which `openssl` can also read.
 final class CertificateScene: Sendable {
     static let topic = "com.example.app"
 
@@ -32,25 +32,26 @@ final class CertificateScene: Sendable {
         get throws { try FileManager.default.contentsOfDirectory(atPath: self.folder.path).sorted() }
     }
 
-    /// Runs `apns-legacy certificate` in this process, with words and names as below.
+    /// Runs `apns-legacy certificate` in this process, with arguments in the notation of ``create(_:)``.
     func run(_ line: String, now: Int64? = nil) async throws -> CommandRun {
         try await CommandRun(["certificate"] + self.words(line)) { environment in
-            // Later than what was made a moment ago, so that its days are not whole ones.
+            // A little later than the creation, so that the remaining time is not a whole number of days.
             let now = now ?? Int64(time(nil)) + 60
             environment.now = { now }
         }
     }
 
-    /// Makes certificates by the command, whose words have white space between them; a name that begins with @ is one
-    /// of a file in the folder, and ~ stands for a space.
+    /// Creates certificates with the command.
+    ///
+    /// Arguments are separated by spaces; a name that starts with @ is a file in the folder, and ~ stands for a space.
     @discardableResult
-    func made(_ line: String) async throws -> CommandRun {
+    func create(_ line: String) async throws -> CommandRun {
         let run = try await CommandRun(["certificate"] + self.words(line))
         guard run.code == 0 else { throw Child.Failure(description: "\(line) ended with \(run.code): \(run.error)") }
         return run
     }
 
-    /// Runs `openssl`, with words and names as above.
+    /// Runs `openssl`, with arguments in the same notation.
     @discardableResult
     func openssl(_ line: String) async throws -> String {
         let output = try await Program.run("/usr/bin/openssl", self.words(line), deadlineSeconds: 30)
@@ -63,7 +64,7 @@ final class CertificateScene: Sendable {
         }
     }
 
-    /// The files or findings in the summary that a command printed.
+    /// The files or findings in the printed summary.
     static func objects(_ run: CommandRun) throws -> [[String: Any]] {
         let object = try JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any]
         return (object?["files"] ?? object?["findings"]) as? [[String: Any]] ?? []

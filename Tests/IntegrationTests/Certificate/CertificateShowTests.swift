@@ -4,9 +4,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: what is in a file of any maker is shown right, never with a key, and nothing that is damaged ends the process.
+/// Goal: files from any program are shown correctly, never with a key, and a damaged one never crashes the process.
 @Suite(.timeLimit(.minutes(1))) struct CertificateShowTests {
-    /// An issuer and a subject such as Apple writes, by `openssl`.
+    /// A certificate with an issuer and a subject like Apple's, created by `openssl`.
     private static func apple(
         _ scene: CertificateScene,
         name: String,
@@ -88,7 +88,7 @@ import Testing
         #expect(certificate["fingerprint"] as? String == digits)
     }
 
-    @Test func `topics are in the UID and in both lists of Apple's`() async throws {
+    @Test func `topics are in the UID and in both of Apple's extensions`() async throws {
         let scene = try CertificateScene()
         let lines = """
             \(Self.arc).4=ASN1:UTF8String:com.example.app, com.example.app.voip
@@ -99,7 +99,7 @@ import Testing
         #expect(run.output.contains("Topics:       com.example.app, a.b.c, com.example.app.voip\n"), "\(run)")
     }
 
-    @Test func `keys, chains and old files are shown, and no key ever`() async throws {
+    @Test func `keys, chains and old files are described, and no key is printed`() async throws {
         let scene = try CertificateScene()
         let path = try await Self.apple(scene, name: "Apple Push Services: ", uid: "com.example.app", extensions: "")
         try scene.write("all.pem", try scene.read("push.pem") + scene.read("ca.pem") + scene.read("push.key"))
@@ -114,7 +114,7 @@ import Testing
         let request = try await scene.run("show @push.csr")
         #expect(request.output.contains("Also in it: CERTIFICATE REQUEST, from which"), "\(request)")
         let key = try await scene.run("show @push.key")
-        #expect(key.output.contains("without a certificate; is it a .p8 key of Apple's?"))
+        #expect(key.output.contains("without a certificate; is it an Apple .p8 key?"))
         for form in ["-certpbe PBE-SHA1-RC2-40 -keypbe PBE-SHA1-3DES -macalg SHA1 -legacy", ""] {
             let words = ["pkcs12", "-export", "-in", path, "-inkey", scene.path("push.key"), "-passout", "pass:x"]
             let options = form.split(separator: " ").map(String.init)
@@ -142,7 +142,7 @@ import Testing
         #expect(try await scene.run("show @push.der").output.contains("DER, 1 certificate\n"))
     }
 
-    @Test func `what is no certificate is said in one line`() async throws {
+    @Test func `a file without a certificate is reported in one line`() async throws {
         let scene = try CertificateScene()
         for (name, text, code) in [("empty", "", 78), ("text", "hello\n", 78), ("no-such", nil, 66)]
             as [(String, String?, Int32)]
@@ -154,11 +154,11 @@ import Testing
         }
     }
 
-    @Test func `a bit that is wrong anywhere ends nothing`() async throws {
+    @Test func `no flipped bit crashes the process`() async throws {
         let scene = try CertificateScene()
         try scene.write("passphrase", "x\n".utf8)
-        try await scene.made("new authority --key-type ec --output @authority")
-        try await scene.made(
+        try await scene.create("new authority --key-type ec --output @authority")
+        try await scene.create(
             """
             new client --key-type ec --topic a.b --authority @authority.pem --authority-key @authority.key.pem
             --output @p --p12 legacy --passphrase-file @passphrase

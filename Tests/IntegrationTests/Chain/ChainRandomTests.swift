@@ -4,7 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: whatever the service responds, and whenever the gateway ends, the provider's results match what was done.
+/// Goal: for any responses of the service and any end of the gateway, the provider's results match the service's
+/// record.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainRandomTests {
     static let seeds: ClosedRange<UInt64> = 1...TestEffort.count(3, long: 50)
 

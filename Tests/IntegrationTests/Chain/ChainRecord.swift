@@ -8,18 +8,18 @@ import NIOPosix
 
 /// The requests to the service at the end of a chain, in the order of their decisions.
 ///
-/// It decides when a request arrives, as a real service does, and may respond later: a response that never arrives does
-/// not change what was done.
+/// It decides when a request arrives, like a real service, and may respond later: a response that never arrives does
+/// not change the decision.
 final class ChainRecord: Sendable {
     /// A request and its decision.
     struct Request: Sendable {
-        /// Of the token.
+        /// The number of the token.
         var number: Int
         var payload: String
         var identifier: PushIdentifier
         var reply: PushReply
 
-        /// Whether the notification counts as accepted in the binary protocol, as 410 does.
+        /// Whether the notification counts as accepted in the binary protocol, which includes 410.
         var isTaken: Bool { self.reply == .accepted || self.status == 410 }
 
         /// The status of a rejection.
@@ -51,7 +51,7 @@ final class ChainRecord: Sendable {
 
     /// The input of a script.
     struct Occasion: Sendable {
-        /// Of the token.
+        /// The number of the token.
         var number: Int
         /// The number of requests for this token, including this one.
         var attempt: Int
@@ -158,7 +158,7 @@ final class ChainRecord: Sendable {
     func end() { self.state.change { $0.isOver = true } }
 }
 
-// MARK: - The record against the results
+// MARK: - Comparing the record with the results
 
 extension ChainRecord {
     /// Compares the provider's results with the service's record, line by line.

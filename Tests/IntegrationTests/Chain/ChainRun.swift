@@ -25,9 +25,9 @@ struct ChainRun: Sendable {
     struct Outcome: Sendable {
         var results: [ResultLine]
         var provider: SendScene.Run
-        /// The end of each gateway process, in order.
+        /// How each gateway process ended, in order.
         var gateways: [Child.Ending]
-        /// The number of signals before the provider was done.
+        /// The number of signals before the provider finished.
         var strikeCount: Int
         var seconds: Double
         /// Descriptions of the differences between results and record.

@@ -18,8 +18,8 @@ import Testing
         ChainRecord { bad.contains($0.number) ? .badToken : ChainRecord.Answer() }
     }
 
-    /// Expects each line to be accepted once, except for rejected ones, and none to be in doubt: a gateway that ends in
-    /// order reports what it accepted.
+    /// Expects each line to be accepted once, except for rejected ones, and none to be in doubt: a gateway that shuts
+    /// down in order reports what it accepted.
     private static func expectAll(_ outcome: ChainRun.Outcome, _ record: ChainRecord, rejected: [Int] = []) {
         let (isConsistent, report) = (outcome.isConsistent, outcome.report)
         #expect(isConsistent, "\(report)")
@@ -101,7 +101,7 @@ import Testing
 
     @Test func `with at most once, SIGKILL duplicates nothing, and possible losses are reported`() async throws {
         let record = Self.service(bad: [301])
-        // So that only these are in doubt at each signal.
+        // Only these are in doubt at each signal.
         let options = ["--window", "100"]
         let run = ChainRun(lineCount: Self.lineCount, strikes: Self.kills, isAtMostOnce: true, options: options)
         let outcome = try await run(record)

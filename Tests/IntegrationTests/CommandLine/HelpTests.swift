@@ -8,7 +8,7 @@ import Testing
 
 /// The help of every command.
 @Suite(.timeLimit(.minutes(2))) struct HelpTests {
-    /// The words of all commands, the program's own first.
+    /// The names of all commands, starting with the program's own.
     static let commands: [[String]] = {
         let groups = ["purge", "gateway", "payload", "certificate", "certificate new"]
         let inner = [
@@ -35,7 +35,7 @@ import Testing
         let examples = try #require(lines.firstIndex(of: "Examples:"))
         let options = try #require(lines.firstIndex { $0.hasPrefix("  ") && $0.contains("--help") })
         #expect(examples < options)
-        // The lines below it are command lines of this command, also its subcommands.
+        // The following lines are command lines of this command or its subcommands.
         let command = (["apns-legacy"] + words).joined(separator: " ")
         let shown = lines[(examples + 1)...].prefix { !$0.isEmpty }.filter { $0.hasPrefix("  apns-legacy") }
         #expect((1...4).contains(shown.count), "\(shown)")
@@ -48,11 +48,11 @@ import Testing
         let help = try await CommandRun(words + ["--help"]).output
         let lines = help.split(separator: "\n").map(String.init)
         for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("  -") {
-            // A long name has its text in the next line.
+            // After a long name, the text is on the next line.
             let text = line.count > 26 && line.dropFirst(24).hasPrefix("  ") ? line.dropFirst(26) : next.dropFirst(26)
             #expect(text.first?.isUppercase == true && text.count > 5, "\(line)")
         }
-        // A line that ends with a backslash goes on in the next one.
+        // A line that ends with a backslash continues on the next one.
         let text = help.replacing("\\\n", with: " ")
         for line in text.split(separator: "\n") where line.hasPrefix("  apns-legacy") {
             var example = line.trimmingPrefix("  apns-legacy").split(separator: ">")[0]
@@ -118,7 +118,7 @@ import Testing
 
     // MARK: Examples
 
-    /// The words of a command line, as a shell splits it.
+    /// The arguments of a command line, as a shell splits it.
     private static func words(of line: String) -> [String] {
         var words: [String] = []
         for (index, part) in line.split(separator: "\"", omittingEmptySubsequences: false).enumerated() {
@@ -131,7 +131,7 @@ import Testing
         return words.map { $0 == "TOKEN" ? SendScene.token(1) : $0 }
     }
 
-    /// What the parser says against a command line; `nil` for nothing.
+    /// The parser's error for a command line; `nil` if there is none.
     private static func problem(_ words: [String]) async throws -> String? {
         do {
             _ = try ApnsLegacyCommand.parseAsRoot(words)

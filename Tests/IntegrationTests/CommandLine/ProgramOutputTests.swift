@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What programs read from each command: `--summary json`, `--log-format json`, and the lines of results.
+/// The machine-readable output of each command: `--summary json`, `--log-format json`, and the lines of results.
 @Suite(.timeLimit(.minutes(6))) struct ProgramOutputTests {
     @Test func `the output of every command is what the JSON Schemas in docs describe`() async throws {
         let environment = try await PythonEnvironment("jsonschema==4.23.0")

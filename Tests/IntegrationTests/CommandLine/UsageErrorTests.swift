@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the program says of a command line that it does not understand: one line, with what to do.
+/// The errors for invalid command lines: one line, with what to do.
 @Suite(.timeLimit(.minutes(2))) struct UsageErrorTests {
     @Test(
         arguments: [
@@ -16,9 +16,14 @@ import Testing
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("hlep", #"apns-legacy: unknown command "hlep"; did you mean "help"?"#),
+            ("exit-codes", #"apns-legacy: unknown command "exit-codes"; did you mean "help exit-codes"?"#),
+            ("help send extra", #"apns-legacy help: unexpected argument "extra""#),
+            ("version", #"apns-legacy: unknown command "version"; did you mean "--version"?"#),
+            ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
         ]
-    ) func `a misspelled command is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled command gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -46,6 +51,9 @@ import Testing
                 #"apns-legacy purge: unknown option "--purge-list" before the command; "#
                     + #"did you mean "purge list --purge-list"?"#
             ),
+            ("-v", #"apns-legacy: unknown option "-v"; did you mean "--version"?"#),
+            ("-V", #"apns-legacy: unknown option "-V"; did you mean "--version"?"#),
+            ("-v send", #"apns-legacy: unknown option "-v" before the command; did you mean "send -v"?"#),
             ("send -x b.jsonl", #"apns-legacy send: unknown option "-x"; see "apns-legacy send --help""#),
             ("gateway --conf a", #"apns-legacy gateway run: unknown option "--conf"; did you mean "--config"?"#),
             (
@@ -53,7 +61,7 @@ import Testing
                 #"apns-legacy send: unexpected argument "host"; did you mean "--host"?"#
             ),
         ]
-    ) func `a misspelled option is answered with the nearest one`(_ words: String, _ line: String) async throws {
+    ) func `a misspelled option gets a suggestion`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -77,11 +85,33 @@ import Testing
                     + "expected a number and ms, s, m, h, d or w, such as 30s"
             ),
             ("send a --host", "apns-legacy send: --host needs a value: --host <name>"),
+            ("send --results= a", "apns-legacy send: --results needs a value: --results <file>"),
+            ("purge list --purge-list= a", "apns-legacy purge list: --purge-list needs a value: --purge-list <file>"),
+            (
+                "send --metrics-file= --dry-run a",
+                "apns-legacy send: --metrics-file needs a value: --metrics-file <file.prom>"
+            ),
+            ("send --window -1 a", "apns-legacy send: --window is -1; it must not be negative"),
             ("send --dry-run=yes a", #"apns-legacy send: --dry-run takes no value; remove "=yes""#),
             (
                 "send",
                 "apns-legacy send: nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or "
                     + "--alert TEXT"
+            ),
+            (
+                "send a --topic com.\u{1B}example --transport http2",
+                #"apns-legacy send: invalid value "com.<U+1B>example" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
+            ),
+            (
+                "feedback --host a --certificate b --purge-list c --topic com.\u{7F}",
+                #"apns-legacy feedback: invalid value "com.<U+7F>" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
+            ),
+            (
+                "purge import --purge-list a --topic com.example/app b",
+                #"apns-legacy purge import: invalid value "com.example/app" for --topic; "#
+                    + "expected a bundle identifier such as com.example.app"
             ),
             (
                 "purge list",
@@ -92,7 +122,7 @@ import Testing
                 #"apns-legacy purge import: missing argument <input>; see "apns-legacy purge import --help""#
             ),
         ]
-    ) func `a wrong value is answered with what is expected`(_ words: String, _ line: String) async throws {
+    ) func `the error for an invalid value names the expected form`(_ words: String, _ line: String) async throws {
         try await Self.expect(words, line)
     }
 
@@ -189,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func `usage errors are JSON too where messages are`() async throws {
+    @Test func `with messages in JSON, usage errors are JSON, too`() async throws {
         for words in [["send", "--cert", "a", "--log-format", "json"], ["send", "--log-format=json", "--cert", "a"]] {
             let run = try await CommandRun(words)
             #expect(run.code == 64 && run.output.isEmpty)

@@ -3,37 +3,37 @@
 import Foundation
 import TestSupport
 
-/// Does what a document says, as a reader would, and compares what that prints with what the document shows.
+/// Runs the commands of a document, and compares their output with the document.
 ///
-/// All commands run in one shell, in a folder of their own with the repository's certs-example in it, on a
-/// ``PrivateMachine``: with a network, a hosts file and processes that nobody else has. So fixed ports are free, and
-/// what still runs at the end ends with it.
+/// All commands run in one shell, in a temporary folder with the repository's certs-example, on a ``PrivateMachine``:
+/// with its own network, hosts file and processes. Fixed ports are therefore free, and programs that are still running
+/// at the end are ended.
 struct DocumentRun {
     /// How a step ended.
     struct Outcome {
-        /// The exit code; `nil` for a step that was not reached.
+        /// The exit code; `nil` for a step that did not run.
         var code: Int32?
-        /// What it printed, on standard output and standard error as on a terminal.
+        /// Its output, with standard output and standard error combined, as on a terminal.
         var output: [String]
-        /// Of a script, the lines that failed, counted from 1.
+        /// The numbers of the failed lines of a script, counted from 1.
         var failedLines: [Int]
     }
 
     let lines: [Substring]
     let steps: [DocumentStep]
     private(set) var outcomes: [Outcome] = []
-    /// Whether the whole document was done within its time.
+    /// Whether the document did not finish in time.
     private(set) var isOverdue = false
     private let mask: OutputMask
 
-    /// Runs a document to its end.
+    /// Runs a document to completion.
     ///
     /// - Parameters:
     ///   - text: the document.
-    ///   - deadline: after so many seconds everything is killed.
-    ///   - pause: seconds that a program in the background gets to print more than its first line, for a run that
-    ///     writes its output into the document.
-    /// - Throws: ``DocumentProblem`` where the document cannot be read.
+    ///   - deadline: the number of seconds after which everything is killed.
+    ///   - pause: the number of seconds that a program in the background gets to print more than its first line, for a
+    ///     run that writes its output into the document.
+    /// - Throws: ``DocumentProblem`` if the document cannot be read.
     init(_ text: String, deadline: Int64, pause: Int = 0) async throws {
         self.lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         self.steps = try DocumentStep.steps(of: self.lines)
@@ -53,7 +53,7 @@ struct DocumentRun {
                 let bytes = FileManager.default.contents(atPath: "\(folder.path)/\(name).\(number)")
                 return String(decoding: bytes ?? Data(), as: UTF8.self)
             }
-            // CSV has CRLF, which is one character in Swift. A real folder stands in the place of the test's.
+            // CSV has CRLF, which is one character in Swift. A realistic folder name replaces that of the test.
             let output = read("output").replacing("\r\n", with: "\n").replacing(work, with: "/home/app/push").replacing(
                 "\(machine.folder)/home",
                 with: "/home/app"
@@ -68,7 +68,7 @@ struct DocumentRun {
         }
     }
 
-    /// The lines of the shell that does the steps, and notes in a folder how each ended.
+    /// The lines of the shell that runs the steps and records the result of each in a folder.
     private static func script(_ steps: [DocumentStep], _ folder: String, pause: Int) -> [String] {
         var lines = [
             "mkdir home", "export HOME=\"$PWD/home\" TZ=UTC LC_ALL=C.UTF-8", "cd work", "set -o pipefail",
@@ -93,7 +93,7 @@ struct DocumentRun {
                         "[ \"$(wc -l < \(output))\" -ge \(count) ] || code=1",
                     ]
                     if pause > 0 { lines.append("timeout \(pause) tail -f /dev/null") }
-                    // What it prints later is no part of this step.
+                    // Later output of the program does not belong to this step.
                     lines.append("cp \(output) \(output).now && mv \(output).now \(output)")
                 }
                 lines.append("echo $code > \(code)")
@@ -102,7 +102,7 @@ struct DocumentRun {
         return lines
     }
 
-    /// What is not as the document says.
+    /// The differences from the document.
     func problems() throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for (step, outcome) in zip(self.steps, self.outcomes) {
@@ -142,7 +142,7 @@ struct DocumentRun {
         return "prints something else:\n" + (changes.isEmpty ? printed : changes).joined(separator: "\n")
     }
 
-    /// The document with what its commands print today.
+    /// The document with the current output of its commands.
     func updatedText() throws -> String {
         var lines = self.lines
         for (step, outcome) in zip(self.steps, self.outcomes).reversed() {

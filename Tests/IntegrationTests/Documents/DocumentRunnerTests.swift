@@ -2,9 +2,9 @@
 
 import Testing
 
-/// Goal: a document that is wrong does not pass.
+/// Goal: an incorrect document fails its test.
 ///
-/// Method: run documents that are right, and the same with one mistake.
+/// Method: run correct documents, and the same documents with one mistake.
 @Suite(.timeLimit(.minutes(1))) struct DocumentRunnerTests {
     private static func problems(_ document: String) async throws -> [DocumentProblem] {
         try await DocumentRun(document, deadline: 30).problems()
@@ -33,7 +33,7 @@ import Testing
         let document = Self.block("console", "$ \(server)\nlistening\n$ cat state; kill $!\nready")
         #expect(try await Self.problems(document) == [])
         #expect(try await Self.problems(document.replacing("\nlistening", with: "\nready")).map(\.line) == [2])
-        // The pause is for people. A test that slept for it would be overdue.
+        // The pause is for human readers; a test that waited for it would exceed its time.
         #expect(try await Self.problems(document.replacing("&\n", with: "& sleep 100\n")) == [])
     }
 
@@ -42,13 +42,13 @@ import Testing
     }
 
     @Test(arguments: [
-        // What it prints differs, is more, or less.
+        // The output differs, or has more or fewer lines.
         ("console", "$ echo one\ntwo", 2), ("console", "$ echo one", 2), ("console", "$ true\none", 2),
-        // A file that nothing made.
+        // A file that does not exist.
         ("console", "$ true\n$ cat absent.txt; true", 3), ("sh", "true\ncat absent.txt\ntrue", 3),
-        // An exit code that is not shown.
+        // An exit code that the document does not show.
         ("console", "$ false", 2), ("console", "$ false | true", 2), ("sh", "true\n(exit 3)\ntrue", 3),
-        // The shell ends, or never comes to an end of the command.
+        // The shell exits, or the command is incomplete.
         ("console", "$ exit 0", 2), ("console", "$ echo 'one", 2),
     ])
     func `a wrong block is a problem at its line`(_ language: String, _ text: String, _ line: Int) async throws {
@@ -60,11 +60,11 @@ import Testing
         "```console\n$ echo \\\none\n```\n", "<!-- not run: -->\n```sh\nfalse\n```\n",
         "Text:\n<!-- file: a.txt -->\n```text\na\n```\n",
     ])
-    func `a block that would escape is an error`(_ document: String) async throws {
+    func `a block that the test would miss is an error`(_ document: String) async throws {
         await #expect(throws: DocumentProblem.self) { try await Self.problems(document) }
     }
 
-    @Test func `a block that says why is not run`() async throws {
+    @Test func `a block with a reason is not run`() async throws {
         #expect(try await Self.problems("<!-- not run: it needs root -->\n" + Self.block("sh", "false")) == [])
         #expect(try await Self.problems(Self.block("text", "false")) == [])
     }
@@ -87,7 +87,7 @@ import Testing
         ("60 MiB", "7.5 MiB"), ("version 0.1.0", "version 1.20.3"), (#"{"seconds":0.25}"#, #"{"seconds":3}"#),
         (#""failedAt":1767608430"#, #""failedAt":1767699999"#),
     ])
-    func `what is chance compares equal`(_ shown: String, _ printed: String) throws {
+    func `random parts of the output compare equal`(_ shown: String, _ printed: String) throws {
         #expect(try OutputMask(source: "").matches([shown], [printed]))
     }
 
@@ -95,12 +95,12 @@ import Testing
         ("2 accepted", "3 accepted"), ("status 8", "status 10"), ("port 2195", "port 2196"), ("127.0.0.1", "127.0.0.2"),
         ("column 126", "column 127"), ("token 740f4707", "token 740f470"),
     ])
-    func `what is no chance compares different`(_ shown: String, _ printed: String) throws {
+    func `other parts of the output are compared`(_ shown: String, _ printed: String) throws {
         #expect(try !OutputMask(source: "").matches([shown], [printed]))
         #expect(try !OutputMask(source: "").matches([shown], [shown, printed]))
     }
 
-    @Test func `an update keeps a gap, also where it stands for one line`() throws {
+    @Test func `an update keeps a gap, even one for a single line`() throws {
         let mask = OutputMask(source: "")
         #expect(try mask.updated(["...", "old"], ["a", "new"]) == ["...", "new"])
         #expect(try mask.updated(["...", "old"], ["new"]) == ["new"])
@@ -110,13 +110,13 @@ import Testing
         #expect(try !OutputMask(source: "send 740f4707").matches(["740f4707"], ["16a1ff9b"]))
     }
 
-    @Test func `a port is chance also where a token of the document contains its digits`() throws {
+    @Test func `a port is masked even if a token in the document contains its digits`() throws {
         let mask = OutputMask(source: "send ab33589cd --port 12495")
         #expect(try mask.matches(["port 33589"], ["port 44395"]))
         #expect(try !mask.matches(["port 12495"], ["port 44395"]))
     }
 
-    @Test func `three points stand for any lines`() throws {
+    @Test func `an ellipsis stands for any lines`() throws {
         let mask = OutputMask(source: "")
         #expect(try mask.matches(["a", "...", "d"], ["a", "b", "c", "d"]))
         #expect(try mask.matches(["a", "..."], ["a", "b"]))
@@ -124,7 +124,7 @@ import Testing
         #expect(try !mask.matches(["b", "..."], ["a", "b"]))
     }
 
-    @Test func `an update writes what is printed, and leaves the rest as it is`() async throws {
+    @Test func `an update writes the current output, and leaves the rest unchanged`() async throws {
         let document =
             "# One\n\n- two:\n  ```console\n  $ printf '1 s\\nnew\\n'\n  25 s\n  old\n  ```\n"
             + Self.block("console", "$ seq 5\n1\n...\n4") + Self.block("console", "$ echo '3 s'\n4 s")

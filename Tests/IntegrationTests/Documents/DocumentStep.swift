@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One thing that a reader of a document does.
+/// One step that a reader of a document takes.
 struct DocumentStep {
     enum Action: Equatable {
         /// The text is written to a file.
         case write(file: String)
-        /// The text is commands, each of which succeeds.
+        /// The text is commands, each of which must succeed.
         case script
-        /// The text is one command, which prints these lines.
+        /// The text is one command with this output.
         case command(output: [String])
     }
 
     var action: Action
     var text: String
-    /// Of the first line of the text, counted from 1.
+    /// The number of the first line of the text, counted from 1.
     var line: Int
-    /// Where the output stands in the document, counted from 0.
+    /// The lines of the output in the document, counted from 0.
     var outputLines: Range<Int> = 0..<0
-    /// The spaces before each line of the output.
+    /// The number of spaces before each line of the output.
     var indentation = 0
 
-    /// Whether the shell goes on while this runs.
+    /// Whether the shell continues while this runs.
     var isBackground: Bool { self.text.trimmingSpaces.hasSuffix("&") && !self.text.trimmingSpaces.hasSuffix("&&") }
 
-    /// How many lines a program in the background prints until it is ready: as many as the document shows.
+    /// The number of lines that a program in the background prints until it is ready: as many as the document shows.
     var readyLineCount: Int {
         guard case .command(let output) = self.action else { return 1 }
         return max(1, output.count)
     }
 
-    /// What a reader of a document does, in order.
+    /// The steps that a reader of a document takes, in order.
     static func steps(of lines: [Substring]) throws -> [DocumentStep] {
         try MarkdownBlock.blocks(of: lines).flatMap { block throws -> [DocumentStep] in
             if block.reasonNotRun != nil { return [] }
@@ -45,7 +45,7 @@ struct DocumentStep {
         }
     }
 
-    /// The commands of a script, parted behind each program that runs on, since it has to be ready for the next one.
+    /// The commands of a script, split after each program in the background, which must be ready for the next command.
     private static func scripts(of block: MarkdownBlock) -> [DocumentStep] {
         var steps: [DocumentStep] = []
         var text = ""
@@ -61,7 +61,7 @@ struct DocumentStep {
         return steps
     }
 
-    /// Without the pause behind a program in the background: people wait for a while; a test waits for the program.
+    /// Removes the pause after a program in the background: people wait for a while; a test waits for the program.
     private static func withoutPause(_ command: String) -> String {
         command.replacing(#/ & sleep \d+$/#, with: " &")
     }

@@ -3,14 +3,14 @@
 import Foundation
 import Testing
 
-/// Goal: every command of the README and of docs/ works as it stands there, and prints what stands there.
+/// Goal: every command of the README and of docs/ works as written, and prints the output shown there.
 ///
-/// Method: do what each document says, in its order. With `UPDATE_DOCUMENTS=1` the outputs are written into the
-/// documents instead; what is equal but for chance stays. `DOCUMENTS=send.md,http2.md` restricts both to some of them.
+/// Method: run each document, in order. With `UPDATE_DOCUMENTS=1`, the outputs are written to the documents instead;
+/// only differences other than random parts are changed. `DOCUMENTS=send.md,http2.md` selects some of the documents.
 ///
-/// Blocks ```` ```console ```` are commands behind `$ `, continued behind `> `, with the lines that they print;
-/// ```` ```sh ```` are commands whose output is not compared. `<!-- not run: REASON -->` before a block excepts it,
-/// `<!-- file: NAME -->` writes its text to a file, and `<!-- run as: COMMAND -->` runs something else in its place.
+/// Blocks ```` ```console ```` contain commands after `$ `, continued after `> `, with their output; ```` ```sh ````
+/// blocks contain commands whose output is not compared. `<!-- not run: REASON -->` before a block skips it, `<!--
+/// file: NAME -->` writes its text to a file, and `<!-- run as: COMMAND -->` runs another command instead.
 @Suite(.timeLimit(.minutes(4))) struct DocumentTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -22,7 +22,8 @@ import Testing
         return all.filter { path in chosen.contains { path == $0 || path == "docs/\($0)" } }
     }()
 
-    @Test(arguments: Self.documents) func `every command works and prints what is shown`(_ path: String) async throws {
+    @Test(arguments: Self.documents) func `every command works and prints the output shown`(_ path: String) async throws
+    {
         let file = GatewayTests.repository.appending(path: path)
         let isUpdate = Self.environment["UPDATE_DOCUMENTS"] == "1"
         let text = try String(contentsOf: file, encoding: .utf8)

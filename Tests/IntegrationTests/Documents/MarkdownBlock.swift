@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A fenced block of a Markdown document, and what the comments in the lines before it say about it.
+/// A fenced block of a Markdown document, with the settings in the comments before it.
 struct MarkdownBlock {
-    /// The first word behind the fence.
+    /// The first word after the fence.
     var language: String
-    /// The file that the text is written to, from `<!-- file: NAME -->` or from a second word behind the fence.
+    /// The file to write the text to, from `<!-- file: NAME -->` or from a second word after the fence.
     var file: String?
-    /// Why a test does not run it, from `<!-- not run: REASON -->`.
+    /// The reason why a test does not run it, from `<!-- not run: REASON -->`.
     var reasonNotRun: String?
     /// The command that runs instead, from `<!-- run as: COMMAND -->`.
     var replacement: String?
-    /// Of the opening fence, counted from 1.
+    /// The line of the opening fence, counted from 1.
     var line: Int
     /// The number of spaces before the fence, as in a list.
     var indentation: Int
@@ -27,8 +27,8 @@ struct MarkdownBlock {
 
     /// The blocks of a document, in order.
     ///
-    /// - Throws: ``DocumentProblem`` for a block that has no end, no known language, or a mark without a value, so that
-    ///   no command escapes.
+    /// - Throws: ``DocumentProblem`` for a block without an end or a known language, or a setting without a value, so
+    ///   that no command is missed.
     static func blocks(of lines: [Substring]) throws -> [MarkdownBlock] {
         var blocks: [MarkdownBlock] = []
         var index = 0
@@ -91,16 +91,16 @@ struct MarkdownBlock {
     }
 }
 
-/// What is wrong with a document, or with what one of its commands did.
+/// A problem of a document, or a difference in the output of one of its commands.
 struct DocumentProblem: Error, Equatable, CustomStringConvertible {
-    /// In the document, counted from 1.
+    /// The line in the document, counted from 1.
     var line: Int
     var text: String
     var description: String { "line \(self.line): \(self.text)" }
 }
 
 extension StringProtocol {
-    /// Without the white space around it.
+    /// The text without spaces around it.
     var trimmingSpaces: String {
         String(self.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
     }

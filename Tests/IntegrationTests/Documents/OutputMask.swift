@@ -2,11 +2,11 @@
 
 import Foundation
 
-/// Makes lines of output comparable: what differs from run to run becomes a word.
+/// Makes lines of output comparable: a word replaces everything that differs between runs.
 struct OutputMask {
-    /// Digits that the document's own commands contain are no chance, and stay.
+    /// Digits in the document's own commands are not random, and are not replaced.
     private let source: String
-    /// The numbers and hexadecimal words in them.
+    /// The numbers and hexadecimal words in the commands.
     private let words: Set<Substring>
 
     private struct Pattern {
@@ -19,14 +19,14 @@ struct OutputMask {
         }
     }
 
-    /// In this order.
+    /// Applied in this order.
     private static let patterns = Result {
         try [
             Pattern(#"\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b"#, "UUID"),
             Pattern(#"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?"#, "TIME"),
             Pattern(#"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d( [A-Z]+)? \d{4}\b"#, "TIME"),
             Pattern(#"\b\d\d:\d\d:\d\d\b"#, "TIME"),
-            // Since 1970: from 2020 on, in seconds and in milliseconds.
+            // A time since 1970, in seconds or milliseconds, from 2020 on.
             Pattern(#"\b(1[6-9]|[2-4]\d)\d{8}(\d{3})?(\.\d+)?\b"#, "TIME"),
             Pattern(#"\b[\d,.]*\d ?/ ?s\b"#, "RATE"),
             Pattern(
@@ -61,7 +61,7 @@ struct OutputMask {
             guard let place = Range(match.range, in: masked) else { continue }
             let text = String(masked[place])
             if text.count == 5, let number = Int(text), (1_024...65_535).contains(number) {
-                // As a word only: five digits are easily in the middle of a token, too.
+                // Only as a word: a token may contain these five digits.
                 guard !self.words.contains(text[...]), Self.isPort(masked[..<place.lowerBound]) else { continue }
                 masked.replaceSubrange(place, with: "PORT")
                 continue
@@ -75,14 +75,14 @@ struct OutputMask {
         return masked
     }
 
-    /// Whether a number behind this text is a port, and not a count.
+    /// Whether a number after this text is a port, and not a count.
     private static func isPort(_ start: Substring) -> Bool {
         start.last == ":" || ["port ", "gateway ", "feedback ", "admin "].contains { start.hasSuffix($0) }
     }
 
-    /// Whether output is what a document shows.
+    /// Whether output matches that of a document.
     ///
-    /// A line of three points stands for any lines. Behind a beginning, more may follow.
+    /// A line of three periods stands for any lines. After a beginning, more lines may follow.
     func matches(_ shown: [String], _ printed: [String], isBeginning: Bool = false) throws -> Bool {
         let (shown, printed) = try (shown.map(self.callAsFunction), printed.map(self.callAsFunction))
         guard let gap = shown.firstIndex(of: "...") else {
@@ -96,7 +96,7 @@ struct OutputMask {
         }
     }
 
-    /// What a document shows from now on: lines that are equal but for chance stay as they are, and so does one gap.
+    /// The new text of a document: lines that differ only in random parts are unchanged, and so is one gap.
     func updated(_ shown: [String], _ printed: [String]) throws -> [String] {
         var old = try shown.map { (line: $0, masked: try self($0)) }
         let lines = try printed.map { line in

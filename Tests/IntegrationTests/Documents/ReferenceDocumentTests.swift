@@ -6,7 +6,7 @@ import ArgumentParser
 import Foundation
 import Testing
 
-/// Goal: the tables of docs/ that list something list all of it, and nothing else.
+/// Goal: the lists in docs/ are complete, and contain nothing else.
 struct ReferenceDocumentTests {
     private static func rows(of document: String, under heading: String) throws -> [[String]] {
         let file = GatewayTests.repository.appending(path: "docs/\(document)")
@@ -43,14 +43,14 @@ struct ReferenceDocumentTests {
         }
     }
 
-    /// The words of the commands that have no further ones.
+    /// The names of the commands without subcommands.
     private static func commands(of command: any ParsableCommand.Type, _ words: [String] = []) -> [[String]] {
         let inner = command.configuration.subcommands
         guard !inner.isEmpty else { return [words] }
         return inner.flatMap { Self.commands(of: $0, words + [$0.configuration.commandName ?? ""]) }
     }
 
-    @Test func `the script of exit-codes.md runs a command again if help says so`() throws {
+    @Test func `the script in exit-codes.md repeats a command for the same exit codes as the help`() throws {
         let file = GatewayTests.repository.appending(path: "docs/exit-codes.md")
         let codes = ExitStatus.allCases.filter(\.isTemporary).map { "\($0.rawValue)" }.joined(separator: " | ")
         let text = try String(contentsOf: file, encoding: .utf8)

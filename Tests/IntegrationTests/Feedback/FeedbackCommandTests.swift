@@ -9,7 +9,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// `apns-legacy feedback` as cron and people see it.
+/// `apns-legacy feedback` as cron jobs and users run it.
 @Suite(.timeLimit(.minutes(3))) struct FeedbackCommandTests {
     let scene: SendScene
 
@@ -21,7 +21,7 @@ import Testing
         return store
     }
 
-    @Test func `a drain says what it read in one line, and a second one that there was nothing`() async throws {
+    @Test func `a drain reports its tokens in one line, and a second drain reports none`() async throws {
         let (scene, store) = (self.scene, try self.store(120))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `an empty list makes its topic known, and one that was not read does not`() async throws {
+    @Test func `an empty list makes its topic known, and an unread list does not`() async throws {
         let scene = self.scene
         #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
         #expect(try scene.knownTopics().isEmpty)
@@ -48,6 +48,23 @@ import Testing
             #expect(run.ending.code == 0)
         }
         #expect(try scene.knownTopics() == ["com.example.app"])
+    }
+
+    @Test func `an HTTP/2 port is named, and nothing of it stays in the spool`() async throws {
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.run(scene.feedback(simulator.pushPort))
+            #expect(run.ending.code == 77)
+            #expect(
+                run.error
+                    == "apns-legacy feedback: com.example.app (production): feedback service "
+                    + "localhost:\(simulator.pushPort) speaks HTTP/2; check the port, for the feedback service usually "
+                    + "2196\n"
+            )
+        }
+        let files = try FileManager.default.contentsOfDirectory(atPath: scene.purgeList + ".spool")
+        #expect(files.filter { !$0.hasSuffix(".lock") }.isEmpty)
+        #expect(try scene.knownTopics().isEmpty)
     }
 
     @Test func `a future timestamp does not override a registration after the drain`() async throws {
@@ -65,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `the line names those that were registered since, so that its numbers add up`() async throws {
+    @Test func `the line includes tokens that registered later, so that its numbers add up`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
             #expect(try await scene.run(scene.feedback(port)).ending.code == 0)
@@ -82,7 +99,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["text", "csv", "jsonl"]) func `it prints what was read`(_ format: String) async throws {
+    @Test(arguments: ["text", "csv", "jsonl"]) func `it prints the tokens`(_ format: String) async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, ["--output", format]))
@@ -94,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a device that is uninstalled is in the purge list after the next notification`() async throws {
+    @Test func `after the next notification, an uninstalled device is on the purge list`() async throws {
         let scene = self.scene
         try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         try await SendScene.withGateway { simulator in
@@ -110,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `65 says that a tuple came without its end`() async throws {
+    @Test func `an incomplete tuple exits with 65`() async throws {
         let (scene, store) = (self.scene, try self.store(3, Fault(at: .always, .cutList(byteCount: 100))))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
@@ -120,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `65 says that the spool is damaged, and every token before that is on the list`() async throws {
+    @Test func `a damaged spool exits with 65, and every token before the damage is on the list`() async throws {
         let pace = TransferPace(byteCount: 400 * 38, interval: .milliseconds(10))
         let (scene, store) = (self.scene, try self.store(1200, Fault(at: .always, .slowWriting(pace))))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
@@ -141,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
+    @Test func `a list that ends without close_notify exits with 69, unless that is expected`() async throws {
         let (scene, byteCount) = (self.scene, 3 * 38)
         for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
             let cut = Fault(at: .always, .cutList(byteCount: byteCount), report: FaultReport(ending: .fin))
@@ -154,7 +171,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["--without-close-notify"], ["--quiet"]])
-    func `77 reports that the service closed without sending anything`(_ more: [String]) async throws {
+    func `a service that closes without sending anything exits with 77`(_ more: [String]) async throws {
         let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
         let (scene, store) = (self.scene, try self.store(4, cut))
         try await SendScene.withFeedback(store) { port in
@@ -165,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `75 says that a list is longer than --max-bytes, and what was read is on the list`() async throws {
+    @Test func `a list longer than --max-bytes exits with 75, and its first part is on the list`() async throws {
         let pace = TransferPace(byteCount: 1000, interval: .milliseconds(10))
         let (scene, store) = (self.scene, try self.store(4000, Fault(at: .always, .slowWriting(pace))))
         try await SendScene.withFeedback(store) { port in
@@ -178,12 +195,12 @@ import Testing
         }
     }
 
-    @Test func `69 says that nobody serves`() async throws {
+    @Test func `a refused connection exits with 69`() async throws {
         let run = try await self.scene.run(self.scene.feedback(1))
         #expect(run.ending.code == 69 && run.error.contains("localhost:1"), "\(run.error)")
     }
 
-    @Test func `a service that says nothing and stays open is 69, unless it was to be expected`() async throws {
+    @Test func `a service that sends nothing and stays open exits with 69, unless that is expected`() async throws {
         let (scene, store) = (self.scene, try self.store(0))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let run = try await scene.run(scene.feedback(port, ["--quiet"]))
@@ -197,7 +214,7 @@ import Testing
         }
     }
 
-    @Test func `78 says that the certificate is for another app, before the service is asked`() async throws {
+    @Test func `a certificate for another app exits with 78 before connecting`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, ["--topic", "com.example.other"]))
@@ -208,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func `77 names a certificate that has expired, before the service is asked, and others have their turn`()
+    @Test func `an expired certificate exits with 77 before connecting, and others are still used`()
         async throws
     {
         let (scene, store) = (self.scene, try self.store(3))
@@ -225,9 +242,9 @@ import Testing
         }
     }
 
-    @Test func `64 says that a topic cannot be one, before the service is asked`() async throws {
+    @Test func `an invalid topic exits with 64 before connecting`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
-        // It names no topic, so any would do.
+        // It names no topic, so --topic may be any.
         try scene.write("nameless.pem", try SendScene.authority.get().issueServer().pem)
         try await SendScene.withFeedback(store) { port in
             for topic in ["", String(repeating: "x", count: 256), "a\nb"] {
@@ -235,13 +252,13 @@ import Testing
                     "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
                     "--certificate", scene.path("nameless.pem"), "--purge-list", scene.purgeList, "--topic", topic,
                 ])
-                #expect(run.ending.code == 64 && run.error.contains("add --topic BUNDLE-ID"), "\(run.error)")
+                #expect(run.ending.code == 64 && run.error.contains(" for --topic; expected a bundle"), "\(run.error)")
             }
             #expect(store.taken.isEmpty && scene.spooled().isEmpty)
         }
     }
 
-    @Test func `errors name the option that mends them, and a file once`() async throws {
+    @Test func `errors name the option that helps, and name a file only once`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         let provider = try SendScene.authority.get().issueClient(topic: "com.example.app")
         let path = scene.path("provider.p12")
@@ -257,7 +274,7 @@ import Testing
         }
     }
 
-    @Test func `77 says that the certificate of the service is another one's`() async throws {
+    @Test func `a service certificate for another host exits with 77`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         let other = try SendScene.authority.get().issueServer(names: ["other.example"])
         try await SendScene.withFeedback(store, { $0.identity = other.identity }) { port in
@@ -266,7 +283,7 @@ import Testing
         }
     }
 
-    @Test func `one certificate that fails does not keep the others from their turn`() async throws {
+    @Test func `one failed certificate does not prevent the use of the others`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try scene.write("broken.pem", "no certificate")
         let other = try SendScene.authority.get().issueClient(topic: "com.example.other")
@@ -284,13 +301,13 @@ import Testing
         }
     }
 
-    @Test func `a folder of certificates is taken in order, and what is no certificate is left alone`() async throws {
+    @Test func `the certificates of a folder are used in order, and other files are ignored`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         let folder = scene.path("certificates")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let authority = try SendScene.authority.get()
         try scene.write("certificates/b.pem", try authority.issueClient(topic: "b").pem)
-        // The key beside the certificate, as certs-example has it; and one whose name only looks like a key's.
+        // A key next to its certificate, as in certs-example, and a certificate with a name like that of a key.
         let apart = try authority.issueClient(topic: "a")
         try scene.write("certificates/a.pem", apart.certificatePEM)
         try scene.write("certificates/a.key.pem", apart.keyPEM)
@@ -307,7 +324,7 @@ import Testing
         }
     }
 
-    @Test func `a drain that takes longer than a second shows what it has read`() async throws {
+    @Test func `a drain that takes longer than a second shows its progress`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         let terminal = try Terminal()
         let ending = try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
@@ -319,7 +336,7 @@ import Testing
         #expect(screen.hasPrefix("com.example.app (production): 3 dead tokens, ") && !screen.contains("bytes read"))
     }
 
-    @Test func `75 names the process that drains already, and it goes on undisturbed`() async throws {
+    @Test func `a concurrent drain exits with 75 and names the first process, which continues`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let streams = Child.Streams(error: scene.path("first"))
@@ -330,7 +347,7 @@ import Testing
                 #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
             }
             #expect(!first.hasEnded && store.taken.count == 1)
-            // The first signal waits for the drain, the second ends it; what was read is kept.
+            // The first signal waits for the drain, the second ends it; tokens read so far are kept.
             first.send(SIGTERM)
             first.send(SIGINT)
             let ending = try await first.end()
@@ -339,7 +356,7 @@ import Testing
         }
     }
 
-    @Test func `75 names the process that drains with this certificate into another list and spool`() async throws {
+    @Test func `a concurrent drain of the same certificate to another list and spool exits with 75`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let first = try Child(scene.feedback(port, ["--silence", "1h"]), Child.Streams())
@@ -354,7 +371,7 @@ import Testing
         }
     }
 
-    @Test func `75 names the certificates without a turn before the signal`() async throws {
+    @Test func `after a signal, exit code 75 comes with the names of the unused certificates`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try scene.write("other.pem", try SendScene.authority.get().issueClient(topic: "com.example.other").pem)
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
@@ -372,7 +389,7 @@ import Testing
         }
     }
 
-    @Test func `a daemon drains, keeps the time of the next drain, and ends with 0 when told to`() async throws {
+    @Test func `a daemon drains, keeps to its schedule, and exits with 0 after a signal`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
             let streams = Child.Streams(error: scene.path("daemon"))

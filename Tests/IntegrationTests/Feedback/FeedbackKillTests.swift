@@ -6,16 +6,17 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `apns-legacy feedback` is killed again and again.
+/// `apns-legacy feedback` is killed repeatedly.
 @Suite(.timeLimit(.minutes(5))) struct FeedbackKillTests {
     static let killCount = TestEffort.count(12, long: 60)
     static let tupleCount = 600
 
-    /// Goal: what was in the spool or on the list at any instant is on the list in the end, once, and nothing else is.
+    /// Goal: every token that was ever in the spool or on the list is on the list at the end, once, and no other token
+    /// is.
     ///
-    /// Method: a service that forgets what it writes, so nothing comes twice; the program is killed at random times of
-    /// a drain, and after each kill the spool and the list are read by other code. What was on its way through sockets
-    /// and memory is gone with such a service: so of each connection exactly a prefix may be there.
+    /// Method: a service deletes entries when it writes them, so nothing is sent twice; the program is killed at random
+    /// times of a drain, and after each kill, independent code reads the spool and the list. Entries in transit are
+    /// lost with such a service, so exactly a prefix of each connection must be present.
     @Test(arguments: [1]) func `kills at random times lose nothing that was spooled, and double nothing`(
         seed: UInt64
     ) async throws {
@@ -31,12 +32,12 @@ import Testing
                 store.add(try (first..<first + Self.tupleCount).map { try SendScene.tuple($0) })
                 let openedCount = store.taken.count
                 let child = try Child(scene.feedback(port), Child.Streams(error: scene.path("err")))
-                // A few while it starts and brings in what was left, most while it reads.
+                // A few while it starts and imports earlier entries, most while it reads.
                 if random.next() % 4 > 0 { for await _ in store.opened where store.taken.count > openedCount { break } }
                 child.send(SIGKILL, after: .microseconds(Int64(random.next() % 60_000)))
                 let ending = try await child.end()
                 #expect(ending.signal == SIGKILL || ending.code == 0, "round \(round): \(scene.read("err"))")
-                // A tuple that a kill cut in two is no fault of the service.
+                // A tuple that a kill truncated is not an error of the service.
                 #expect(scene.spoolNames.allSatisfy { $0.hasSuffix(".spool") }, "round \(round): \(scene.spoolNames)")
                 let there = try scene.purged().union(scene.spooled())
                 #expect(

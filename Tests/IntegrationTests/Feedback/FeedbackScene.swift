@@ -11,18 +11,18 @@ import NIOCore
 import OpenSSLTLS
 import TokenStore
 
-/// A feedback service that forgets each tuple as soon as it is taken to be written.
+/// A feedback service that deletes each tuple as soon as it is taken for writing.
 final class ForgetfulStore: FeedbackStore {
     private struct State {
         var tuples: [FeedbackTuple] = []
-        /// What each connection took, in order.
+        /// The tuples that each connection took, in order.
         var taken: [[FeedbackTuple]] = []
         var acknowledgedCount = 0
     }
 
     private let state = NIOLockedValueBox(State())
     let faults: [Fault]
-    /// The connections, as they come.
+    /// Yields an element for each new connection.
     let opened: AsyncStream<Void>
     private let openedContinuation: AsyncStream<Void>.Continuation
 
@@ -78,7 +78,7 @@ extension SendScene {
         ["feedback"] + self.endpoint(port) + ["--purge-list", self.purgeList] + more
     }
 
-    /// The tokens of the purge list, which are as many as its entries.
+    /// The tokens of the purge list, each of which has one entry.
     func purged() throws -> Set<[UInt8]> {
         var tokens: Set<[UInt8]> = []
         var count = 0
@@ -91,14 +91,14 @@ extension SendScene {
         return tokens
     }
 
-    /// The topics whose lists were read to their ends.
+    /// The topics whose lists were read completely.
     func knownTopics() throws -> [String] {
         let list = try PurgeList(path: self.purgeList)
         defer { list.close() }
         return try list.knownScopes().map(\.topic)
     }
 
-    /// The tokens of whole tuples in the spool, read by other code than the program's.
+    /// The tokens of complete tuples in the spool, read by independent code.
     func spooled() -> [[UInt8]] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
         return names.sorted().filter { $0.hasSuffix(".spool") }.flatMap { name -> [[UInt8]] in
@@ -121,7 +121,7 @@ extension SendScene {
         }
     }
 
-    /// The names in the spool, without locks and times.
+    /// The file names in the spool, without locks and times.
     var spoolNames: [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
         return names.filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".next") }.sorted()

@@ -6,16 +6,16 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// The snippets of APNSFeedback as processes of their own: what a program that is made of `FeedbackClient` does.
+/// The snippets of APNSFeedback as separate processes, which show the behavior of programs with `FeedbackClient`.
 @Suite(.timeLimit(.minutes(3))) struct FeedbackSnippetTests {
-    /// The most tokens of a page, by default.
+    /// The default maximum number of tokens in a page.
     private static let pageTokenCount = 10_000
 
     let scene: SendScene
 
     init() throws { self.scene = try SendScene() }
 
-    /// The read end of a pipe, of which a program has the other one.
+    /// The read end of a pipe whose other end a program has.
     private final class Reader: Sendable {
         let descriptor: CInt
 
@@ -23,7 +23,7 @@ import Testing
 
         deinit { close(self.descriptor) }
 
-        /// Reads until so many lines are there, or to the end.
+        /// Reads until this number of lines is available, or to the end.
         func read(lineCountMin: Int = .max) async throws -> [UInt8] {
             try await NIOThreadPool.singleton.runIfActive {
                 var bytes: [UInt8] = []
@@ -46,7 +46,7 @@ import Testing
         let code = pipe(&ends)
         try #require(code == 0)
         defer { close(ends[1]) }
-        // The program has what it writes to alone, so that the pipe ends with it.
+        // Only the program keeps the write end open, so that the pipe ends with it.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let reader = Reader(ends[0])
         let streams = Child.Streams(outputDescriptor: ends[1], error: self.scene.path("err"))
@@ -57,7 +57,7 @@ import Testing
         ["localhost", "\(port)", self.scene.path("provider.pem"), self.scene.path("ca.pem"), self.scene.spool]
     }
 
-    /// The whole lines with a token.
+    /// The complete lines with a token.
     private static func lines(_ output: [UInt8]) -> [String] {
         let text = String(decoding: output, as: UTF8.self)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
@@ -66,12 +66,12 @@ import Testing
 
     private static func line(_ number: Int) -> String { "\(SendScene.token(number)) \(1_600_000_000 + number)" }
 
-    /// Goal: of what a process was given when it died, nothing is lost: the page comes again with the next start, and
-    /// those before it do not.
+    /// Goal: nothing that a process received before it died is lost: the current page is delivered again at the next
+    /// start, and earlier pages are not.
     ///
-    /// Method: a service that forgets what it writes, and a program that prints tokens into a pipe, which is read up to
-    /// the midst of a page: so the program waits within its closure, where it is killed.
-    @Test(arguments: 0..<3) func `a process killed in the closure is given the page again`(_ page: Int) async throws {
+    /// Method: the service deletes entries when it writes them, and the program prints tokens to a pipe, which is read
+    /// up to the middle of a page. The program then waits within its closure, where it is killed.
+    @Test(arguments: 0..<3) func `a process killed in its closure receives the page again`(_ page: Int) async throws {
         let (scene, count) = (self.scene, 2 * Self.pageTokenCount + 5000)
         let store = ForgetfulStore()
         store.add(try (0..<count).map { try SendScene.tuple($0) })
@@ -83,7 +83,7 @@ import Testing
             #expect(try await child.end().signal == SIGKILL, "\(scene.read("err"))")
             output += try await reader.read()
             let begun = Self.lines(output)
-            // Within the page: neither before it began nor when it was over.
+            // Within the page: after its start and before its end.
             let range = page * Self.pageTokenCount + 100..<min(count, (page + 1) * Self.pageTokenCount)
             #expect(range.contains(begun.count), "\(begun.count)")
             let isPrefix = begun == Array(expected.prefix(begun.count))

@@ -9,7 +9,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: any input at the ports of a running gateway ends in a bounded refusal that is logged with its reason, and
+/// Goal: any input at the ports of a running gateway ends in a bounded rejection that is logged with its reason, while
 /// other clients are served.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct GatewayAbuseTests {
     /// The maximum memory of the gateway in these tests in KiB; an idle debug build has about 60 MiB.
@@ -17,7 +17,7 @@ import Testing
 
     private static let clients = "{authority: ca.pem, revocations: crl.pem}"
 
-    /// Runs a gateway; afterwards, checks that a correct provider is served, and that the memory stayed within its
+    /// Runs a gateway; afterwards, checks that it serves a correct provider, and that its memory stayed within the
     /// limit.
     private static func withGateway(
         limits: String = "{shutdown: 10s}",
@@ -41,7 +41,7 @@ import Testing
     /// With TLS 1.3, a client has completed its handshake before its certificate is checked.
     static let versions = [TLSVersion.tls1_2, .tls1_3]
 
-    @Test(arguments: versions) func `a client without a certificate is refused in the handshake, and logged`(
+    @Test(arguments: versions) func `a client without a certificate is rejected in the handshake, and logged`(
         _ version: TLSVersion
     ) async throws {
         try await Self.withGateway { gateway in
@@ -92,7 +92,7 @@ import Testing
     ]
 
     @Test(arguments: untrustedClients, versions)
-    func `a certificate of no provider is logged with its fingerprint`(
+    func `a certificate without a provider is logged with its fingerprint`(
         _ untrusted: UntrustedClient,
         _ version: TLSVersion
     ) async throws {
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test(arguments: versions) func `a revoked certificate is refused, and logged`(
+    @Test(arguments: versions) func `a revoked certificate is rejected, and logged`(
         _ version: TLSVersion
     ) async throws {
         let upstream = GatewayUpstream()
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test func `a connection without TLS is refused immediately, and logged`() async throws {
+    @Test func `a connection without TLS is rejected immediately, and logged`() async throws {
         try await Self.withGateway { gateway in
             try await Self.connectSilently(gateway.port, saying: Array("GET / HTTP/1.1\r\n\r\n".utf8))
             try await Self.connectSilently(gateway.port, saying: [UInt8](repeating: 0, count: 5000))
@@ -244,7 +244,7 @@ import Testing
         Bytes(testDescription: "no command", bytes: Array("GET / HTTP/1.1".utf8), answer: [], reason: "71"),
     ]
 
-    @Test(arguments: bytes) func `bytes that are not a notification are refused immediately, and logged`(
+    @Test(arguments: bytes) func `bytes that are not a notification are rejected immediately, and logged`(
         _ bytes: Bytes
     ) async throws {
         try await Self.withGateway { gateway in
@@ -259,7 +259,7 @@ import Testing
         }
     }
 
-    @Test func `a client that never reads and keeps sending is cut, and logged`() async throws {
+    @Test func `a client that never reads and keeps sending is disconnected, and logged`() async throws {
         try await Self.withGateway { gateway in
             let start = ContinuousClock.now
             try await gateway.connect(isReading: false) { provider in
@@ -273,7 +273,7 @@ import Testing
         }
     }
 
-    @Test func `a client that never reads and stays silent is cut in time, and logged`() async throws {
+    @Test func `a client that never reads and stays silent is disconnected in time, and logged`() async throws {
         try await Self.withGateway { gateway in
             try await gateway.connect(isReading: false) { provider in
                 try await provider.send(ByteBuffer(bytes: [9]))

@@ -6,7 +6,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: `gateway test` describes, also by its exit code, what a provider would experience.
+/// Goal: `gateway test` describes what a provider would experience, also with its exit code.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCommandTests {
     /// A gateway made by `gateway init`, with a simulator.
     private final class Scene: Sendable {
@@ -15,6 +15,7 @@ import Testing
         let simulator: Child
         let gateway: Child
         let port: Int
+        let feedbackPort: Int
 
         var folder: String { self.send.path("gateway") }
 
@@ -48,7 +49,8 @@ import Testing
             self.gateway = gateway
             let ports = GatewayProgram.ports(listening)
             self.port = ports[0]
-            // Where the test finds the metrics; the running gateway has already read its configuration.
+            self.feedbackPort = ports[1]
+            // The test finds the metrics there; the running gateway has already read its configuration.
             try yaml.replacing("host: 127.0.0.1\n  port: 0", with: "host: 127.0.0.1\n  port: \(ports[2])")
                 .write(toFile: file, atomically: true, encoding: .utf8)
         }
@@ -81,6 +83,18 @@ import Testing
         let closed = try ReservedPort()
         let unreached = try await scene.test([], port: closed.number)
         #expect(unreached.code == 69 && unreached.output.contains("Could not connect"), "\(unreached)")
+        let wrong = try await MistakeServer.greets("SSH-2.0-OpenSSH_9.2p1\r\n").withPort(MistakeScene()) { port in
+            try await scene.test([], port: port)
+        }
+        #expect(wrong.code == 69 && wrong.output.contains("Wrong port: gateway 127.0.0.1:"), "\(wrong)")
+        #expect(wrong.output.contains("(it is an SSH server). Name the gateway's port with --port"), "\(wrong)")
+        let feedback = try await scene.test([], port: scene.feedbackPort)
+        #expect(feedback.code == 75 && feedback.output.contains("is for sending, not feedback"), "\(feedback)")
+        let key = scene.send.path("provider.key.pem")
+        try String(decoding: SendScene.provider.get().keyPEM, as: UTF8.self)
+            .write(toFile: key, atomically: true, encoding: .utf8)
+        let trust = try await scene.test(["--trust", key])
+        #expect(trust.code == 78 && trust.error.contains("--trust \(key) is a private key;"), "\(trust)")
         let untrusted = try await scene.test(["--trust", scene.send.path("local/authority.pem")])
         #expect(untrusted.code == 77 && untrusted.output.contains("Not trusted"), "\(untrusted)")
 

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// Goal: the log describes each connection of a provider: its identity, error response, end, and counts; and for a
-/// refused one, the remedy.
+/// rejected one, the remedy.
 @Suite(.timeLimit(.minutes(5))) struct GatewayConnectionLogTests {
     private static func upstream() -> GatewayUpstream {
         GatewayUpstream { number, _ in

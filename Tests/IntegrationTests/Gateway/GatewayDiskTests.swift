@@ -8,7 +8,8 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: a full disk costs a running gateway no dead token, and no notification is reported before its token is stored.
+/// Goal: a full disk does not make a running gateway lose a dead token, and no notification is reported before its
+/// token is stored.
 @Suite(.timeLimit(.minutes(5))) struct GatewayDiskTests {
     /// Mounts a small disk at a folder, visible only to the process and its children.
     private static let launcher =

@@ -21,7 +21,7 @@ import Testing
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let handler = try TLSHandler(context: try TLSContext(tls), serverName: "localhost")
-                    try channel.pipeline.syncOperations.addHandlers(handler, HandshakeNoter(shaken))
+                    try channel.pipeline.syncOperations.addHandlers(handler, HandshakeRecorder(shaken))
                 }
             }
             .connect(host: "127.0.0.1", port: gateway.feedbackPort).get()
@@ -31,7 +31,7 @@ import Testing
         return isHandshakeDone
     }
 
-    @Test func `apns-legacy exits with 77 if the gateway refuses its certificate`() async throws {
+    @Test func `apns-legacy exits with 77 if the gateway rejects its certificate`() async throws {
         let scene = try SendScene()
         try await GatewayUpstream().withGateway { gateway in
             let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
@@ -67,8 +67,8 @@ import Testing
     }
 }
 
-/// Records the end of a handshake.
-private final class HandshakeNoter: ChannelInboundHandler {
+/// Records how a handshake ended.
+private final class HandshakeRecorder: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private let shaken: EventLoopPromise<Bool>

@@ -87,7 +87,7 @@ import Testing
     ) async throws {
         let family = Self.families[index]
         let scene = try Scene()
-        // Nothing is read that the process's umask may remove from new files.
+        // No required permission is one that the process's umask may remove from new files.
         let run = try await scene.run(["--client", family.name, "--upstream-certificate", scene.path + "/upstream.pem"])
         #expect(run.code == 0 && run.error.isEmpty, "\(run)")
         let files = try scene.files
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `a passphrase is copied byte by byte`() async throws {
+    @Test func `a passphrase is copied byte for byte`() async throws {
         let scene = try Scene()
         let options = ["--client", "php", "--upstream-certificate", scene.path + "/latin.p12"]
         let passphrase = ["--upstream-passphrase-file", scene.path + "/latin.txt"]
@@ -149,7 +149,7 @@ import Testing
         #expect(try await scene.check().code == 0)
     }
 
-    @Test func `a passphrase that is not UTF-8 stays as it is`() async throws {
+    @Test func `a passphrase that is not UTF-8 is not changed`() async throws {
         let scene = try Scene()
         let bytes: [UInt8] = [0x67, 0xE4, 0x68, 0xFF]
         try scene.write("plain.key.pem", try TestCertificateAuthority.makeKeyPEM(.rsa2048))
@@ -227,7 +227,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate that the service would refuse is reported before anything is written`() async throws {
+    @Test func `a certificate that the service would reject is reported before anything is written`() async throws {
         let scene = try Scene()
         let authority = try TestCertificateAuthority()
         let expired = try authority.issueClient(topic: "com.example.app", environments: [2], validity: .expired)

@@ -6,8 +6,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: monitoring matches the gateway: each metric is documented, and the dashboard and the alert rules use existing
-/// metrics.
+/// Goal: monitoring matches the gateway: each metric is documented, and the dashboard and the alert rules only use
+/// existing metrics.
 @Suite(.timeLimit(.minutes(5))) struct GatewayMonitoringTests {
     /// A gateway after varied use, and its metrics.
     private static func metrics() async throws -> String {

@@ -18,10 +18,10 @@ import Testing
 
     @Test(arguments: [false, true])
     func `with rejections ignored, everything but the bad one is delivered, and the connection stays open`(
-        isToldToFeedback: Bool
+        isAddedToFeedback: Bool
     ) async throws {
         let record = Self.service()
-        let keys = Self.provider("rejections: ignore", "rejectedToFeedback: \(isToldToFeedback)")
+        let keys = Self.provider("rejections: ignore", "rejectedToFeedback: \(isAddedToFeedback)")
         let ending = try await record.upstream().withGateway(clients: keys) { gateway in
             let provider = try FrameProvider(gateway.folder, port: gateway.port)
             try await provider.connect()
@@ -36,7 +36,7 @@ import Testing
             #expect(lines.count == 1)
             #expect(try await gateway.discardedInMetrics() == 0)
             let tokens = try await gateway.feedback().map(\.token)
-            #expect(tokens == (isToldToFeedback ? [try GatewayProgram.token(3)] : []))
+            #expect(tokens == (isAddedToFeedback ? [try GatewayProgram.token(3)] : []))
         }
         #expect(ending.code == 0, "\(ending)")
         #expect(record.takenCounts == Dictionary(uniqueKeysWithValues: (1...30).filter { $0 != 3 }.map { ($0, 1) }))

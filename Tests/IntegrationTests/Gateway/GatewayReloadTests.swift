@@ -129,7 +129,7 @@ import Testing
             let folder = gateway.folder
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                // Everything is new except for one error, so a partial reload would be noticed.
+                // Everything is new except for one error, so a partial reload would be detected.
                 try folder.write("server.pem", try folder.authority.issueServer().pem)
                 let own = try folder.authority.issueClient(topic: GatewayProgram.topic)
                 try folder.write("upstream.pem", own.pem)

@@ -9,7 +9,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: temporary failures between gateway and service end without consequences, and the gateway causes none.
+/// Goal: temporary failures between gateway and service have no lasting effect, and the gateway causes none.
 @Suite(.timeLimit(.minutes(5))) struct GatewayServiceTests {
     private static let keyIdentifier = "ABC123DEFG"
     private static let teamIdentifier = "TEAM123456"

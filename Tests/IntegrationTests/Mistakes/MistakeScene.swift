@@ -27,6 +27,7 @@ struct MistakeScene {
         let early = try authority.issueClient(topic: SendScene.topic, validity: .future)
         let files: [(String, [UInt8])] = [
             ("batch.jsonl", Array((SendScene.line(1) + SendScene.line(2)).utf8)),
+            ("one.jsonl", Array(SendScene.line(1).utf8)), ("server.pem", try SendScene.gateway.get().pem),
             ("tokens.txt", Array((SendScene.token(1) + "\n").utf8)),
             ("cert.pem", provider.certificatePEM), ("provider.key.pem", provider.keyPEM),
             ("locked.key.pem", try provider.encryptedKeyPEM(passphrase: "right")),
@@ -112,6 +113,8 @@ enum MistakeServer: Sendable {
     case gateway
     /// A simulator's feedback port, with one dead token in its list.
     case feedback
+    /// A simulator's feedback port, with an empty list.
+    case emptyFeedback
     /// A simulator's HTTP/2 port.
     case http2
     /// Sends a text as soon as a connection opens.
@@ -155,6 +158,7 @@ enum MistakeServer: Sendable {
                 try #require(!simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
                 return try await body(simulator.feedbackPort)
             }
+        case .emptyFeedback: return try await SendScene.withGateway { try await body($0.feedbackPort) }
         case .http2: return try await SendScene.withGateway { try await body($0.pushPort) }
         case .greets(let text): return try await Self.withText(text, isGreeting: true, body)
         case .answers(let text): return try await Self.withText(text, isGreeting: false, body)

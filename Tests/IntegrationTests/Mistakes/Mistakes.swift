@@ -16,16 +16,26 @@ extension MistakeTests {
         Mistake("Help for a misspelled command", "help sned"),
         Mistake("A misspelled part of a command", "purge aply"),
         Mistake("An option by half its name", "send batch.jsonl --host localhost --cert provider.pem"),
+        Mistake("The version, asked for as in other programs", "-V"),
         Mistake("A misspelled option", "send batch.jsonl --host localhost --prot 2195"),
+        Mistake(
+            "A topic that is no bundle identifier",
+            "send batch.jsonl --transport http2 {to} --topic com.example.*"
+        ),
         Mistake("A port that is not a number", "send batch.jsonl --host localhost --port http"),
     ]
 
     private static let hosts: [Mistake] = [
         Mistake("No gateway is given", "send batch.jsonl {id}"),
         Mistake("A port in the host", "send batch.jsonl --host localhost:2195 {id}"),
+        Mistake("A colon behind the host", "send batch.jsonl --host localhost: {id}"),
         Mistake("A URL as host", "send batch.jsonl --host https://gateway.example.com:2195/ {id}"),
         Mistake("An IPv6 address in brackets", "send batch.jsonl --host [::1] --port 2195 {id}"),
         Mistake("Apple's binary gateway", "send batch.jsonl --host gateway.push.apple.com {id}"),
+        Mistake(
+            "Apple's binary gateway, with a final period",
+            "send batch.jsonl --host gateway.push.apple.com. {id}"
+        ),
         Mistake("Apple's binary gateway, by its environment", "send batch.jsonl --environment sandbox {id}"),
         Mistake(
             "Apple's feedback service",
@@ -48,8 +58,15 @@ extension MistakeTests {
         Mistake("A server that closes before TLS", "send batch.jsonl {to} \(once)", .closes),
         Mistake("An HTTP/2 port without --transport http2", "send batch.jsonl {to}", .http2),
         Mistake("A feedback port for sending", "send batch.jsonl {to}", .feedback),
+        Mistake("A feedback port without dead tokens for sending", "send one.jsonl {to}", .emptyFeedback),
         Mistake("A binary port with --transport http2", "send batch.jsonl --transport http2 {to} \(once)", .gateway),
+        Mistake(
+            "A feedback port with --transport http2",
+            "send batch.jsonl --transport http2 {to} \(once)",
+            .emptyFeedback
+        ),
         Mistake("A binary port for feedback", "feedback {to} --purge-list purge.db", .gateway),
+        Mistake("An HTTP/2 port for feedback", "feedback {to} --purge-list purge.db", .http2),
         Mistake(
             "A TLS server of another protocol",
             "send batch.jsonl {to}",
@@ -92,6 +109,13 @@ extension MistakeTests {
             .gateway
         ),
         Mistake("A --trust file that is no certificate", "send batch.jsonl {to} --trust notes.txt"),
+        Mistake("A private key in --trust", "send batch.jsonl {to} --trust provider.key.pem"),
+        Mistake("A .p12 file in --trust", "send batch.jsonl {to} --trust provider.p12"),
+        Mistake(
+            "A certificate for servers",
+            "send batch.jsonl {to} --certificate server.pem",
+            .gateway
+        ),
         Mistake(
             "The gateway's certificate is for another name",
             "send batch.jsonl {to}",

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenStore
 
-/// What `apns-legacy purge` prints, and its exit codes.
+/// The output and the exit codes of `apns-legacy purge`.
 @Suite(.timeLimit(.minutes(2))) struct PurgeCommandTests {
     let scene: SendScene
 
@@ -14,8 +14,8 @@ import TokenStore
         self.scene = try SendScene()
     }
 
-    @Test func `List shows entries with tabs between, in order, of the moment that is asked for`() async throws {
-        try self.scene.bury([2, 1])
+    @Test func `list shows the entries of a time range in order, separated by tabs`() async throws {
+        try self.scene.addDead([2, 1])
         let line = "2023-11-14T22:13:20Z\tproduction\tcom.example.app\t\(SendScene.token(1))\tfeedback\n"
         let all = try await self.scene.purge("list")
         #expect(all.ending.code == 0 && all.output.hasPrefix(line) && all.output.split(separator: "\n").count == 2)
@@ -27,9 +27,9 @@ import TokenStore
         #expect(token.output == "1\n")
     }
 
-    @Test func `What CSV, JSON lines and text export, import reads back`() async throws {
-        try self.scene.bury([1, 2])
-        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+    @Test func `import reads the CSV, JSON lines and text of export`() async throws {
+        try self.scene.addDead([1, 2])
+        try self.scene.addDead([3], environment: .sandbox, topic: "org.example")
         let before = try await self.scene.purge("export", ["--format", "csv"]).output
         for format in ["csv", "jsonl"] {
             let path = self.scene.path("list." + format)
@@ -46,7 +46,7 @@ import TokenStore
         #expect(sql.output.contains("INSERT INTO dead") && sql.output.contains("'\(SendScene.token(3))','org.example'"))
     }
 
-    @Test func `Reasons of the HTTP2 service say what goes in, and invalid lines are named`() async throws {
+    @Test func `HTTP2 reasons decide which lines are imported, and invalid lines are named`() async throws {
         let token = SendScene.token
         let lines = [
             #"{"token":"\#(token(1))","topic":"a","reason":"Unregistered","timestamp":1700000000999,"status":410}"#,
@@ -77,7 +77,7 @@ import TokenStore
         )
     }
 
-    @Test func `Tokens come from standard input with topic and environment of the options`() async throws {
+    @Test func `tokens from standard input get the topic and environment of the options`() async throws {
         let path = try self.scene.write("tokens", "# dead\n\(SendScene.token(1))\n\n\(SendScene.token(2))\r\n")
         let input = open(path, O_RDONLY)
         defer { close(input) }
@@ -90,7 +90,7 @@ import TokenStore
         #expect(try await self.scene.purge("list", ["--source", "import:stdin", "--count"]).output == "2\n")
     }
 
-    @Test func `Tokens without a time of failure want one, and lose nobody else's`() async throws {
+    @Test func `tokens without a time of failure need a default, which does not replace other times`() async throws {
         let options = ["--topic", "a", "--environment", "sandbox"]
         for text in ["\(SendScene.token(1))\n", "token,source\n\(SendScene.token(1)),x\n"] {
             let path = try self.scene.write("tokens", text)
@@ -113,7 +113,7 @@ import TokenStore
         #expect(said.ending.code == 0 && said.output.hasPrefix("1 token added, 0 updated, 1 already listed"), "\(said)")
     }
 
-    @Test func `65 says that nothing could be read`() async throws {
+    @Test func `an unreadable input exits with 65`() async throws {
         let options = ["--topic", "a", "--environment", "sandbox", "--failed-at", "now"]
         for text in ["zz\nyy\n", "name,age\nx,1\n"] {
             let path = try self.scene.write("bad", text)
@@ -125,7 +125,7 @@ import TokenStore
         #expect(run.ending.code == 65 && run.error.contains("is not a purge list"))
     }
 
-    @Test func `66 says that there is no list, and 64 that the command line is wrong`() async throws {
+    @Test func `a missing list exits with 66, and a wrong command line with 64`() async throws {
         for command in ["list", "export", "stats", "check"] {
             let run = try await self.scene.purge(command)
             #expect(run.ending.code == 66 && run.error.contains("does not exist"), "\(run)")
@@ -139,14 +139,14 @@ import TokenStore
             let run = try await self.scene.run(["purge"] + arguments)
             #expect(run.ending.code == 64, "\(arguments) \(run)")
         }
-        try self.scene.bury([1])
+        try self.scene.addDead([1])
         let run = try await self.scene.purge("export", ["--output", self.scene.purgeList])
         #expect(run.ending.code == 64 && run.error.contains("is the purge list"))
         #expect(try await self.scene.purge("check").output == "ok\n")
     }
 
-    @Test func `Forget takes off what registered later, and no older failure brings it back`() async throws {
-        try self.scene.bury([1, 2, 3])
+    @Test func `forget removes tokens that registered later, and no older failure adds them again`() async throws {
+        try self.scene.addDead([1, 2, 3])
         let path = try self.scene.write(
             "registered",
             "\(SendScene.token(1)),1700000001\n\(SendScene.token(2))\nzz\n\(SendScene.token(9)),2024-01-01\n"
@@ -170,7 +170,7 @@ import TokenStore
         #expect(try await self.scene.purge("list", ["--count"]).output == "1\n")
     }
 
-    @Test func `A registration that comes before its failure keeps the device off the list`() async throws {
+    @Test func `a registration recorded before an older failure keeps the device off the list`() async throws {
         let path = try self.scene.write("failed.csv", "token,failed_at\n\(SendScene.token(1)),1700000000\n")
         let place = ["--topic", SendScene.topic, "--environment", "production"]
         _ = try PurgeList(path: self.scene.purgeList)
@@ -184,8 +184,8 @@ import TokenStore
         #expect(try await self.scene.purge("list", ["--count"]).output == "0\n")
     }
 
-    @Test func `Stats count by topic, environment and source, and expire takes off what is old`() async throws {
-        try self.scene.bury([1, 2])
+    @Test func `stats counts by topic, environment and source, and expire removes old entries`() async throws {
+        try self.scene.addDead([1, 2])
         let text = try await self.scene.purge("stats")
         #expect(text.ending.code == 0 && text.output.hasPrefix("2 tokens\n"))
         #expect(text.output.contains("2 com.example.app, production, from feedback, failed 2023-11-14T22:13:20Z"))
@@ -196,14 +196,14 @@ import TokenStore
         #expect(try await self.scene.purge("expire", ["--older-than", "1d"]).output == "2 tokens expired\n")
     }
 
-    @Test func `Processes that write one list at a time lose nothing, while others read it`() async throws {
+    @Test func `processes that write to one list at the same time lose nothing, while others read it`() async throws {
         let count = TestEffort.count(5000, long: 20_000)
         let files = try (0..<3).map { number in
             let tokens = (0..<count).map { SendScene.token(number * count + $0) + "\n" }
             return try self.scene.write("tokens\(number)", tokens.joined())
         }
         let scene = self.scene
-        try scene.bury([0])
+        try scene.addDead([0])
         try await withThrowingTaskGroup(of: SendScene.Run.self) { group in
             for file in files {
                 group.addTask {

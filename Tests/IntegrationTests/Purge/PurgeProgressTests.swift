@@ -4,10 +4,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: commands that take longer than a second show it, and stop in order.
+/// Goal: commands that take longer than a second show their progress, and stop in order.
 @Suite(.timeLimit(.minutes(1))) struct PurgeProgressTests {
     @Test(arguments: [1, 2, 4])
-    func `an import shows its lines, and stops at a signal behind a whole line`(_ lineCount: Int) async throws {
+    func `an import shows its lines, and stops after a complete line at a signal`(_ lineCount: Int) async throws {
         let scene = try SendScene()
         let terminal = try Terminal()
         let ends = try SendExitTests.pipe()
@@ -19,7 +19,7 @@ import Testing
         ]
         let child = try Child(["purge", "import", "-"] + options, streams)
         close(ends.reading)
-        // All lines of a token but the first are blank or comments.
+        // All lines except the first contain no token: they are blank or comments.
         let rest = ["\n", "\n\n", "\n# a\n\n \n"][lineCount.trailingZeroBitCount]
         func write(_ numbers: ClosedRange<Int>) {
             let bytes = Array(numbers.map { SendScene.token($0) + rest }.joined().utf8)

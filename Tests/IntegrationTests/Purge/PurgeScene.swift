@@ -11,8 +11,8 @@ extension SendScene {
         try await self.run(["purge", command, "--purge-list", self.purgeList] + arguments, input: input)
     }
 
-    /// Puts devices on the list of this folder.
-    func bury(_ devices: [Int], environment: Environment = .production, topic: String = SendScene.topic) throws {
+    /// Adds devices to the list of this folder.
+    func addDead(_ devices: [Int], environment: Environment = .production, topic: String = SendScene.topic) throws {
         try PurgeList(path: self.purgeList).record(
             devices.map { device in
                 PurgeEntry(

@@ -9,29 +9,29 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Processes that send with a client, and gateways, are killed, stopped and started again.
+/// Processes that send with a client, and gateways, are repeatedly killed, stopped and restarted.
 @Suite(.serialized, .timeLimit(.minutes(TestEffort.count(2, long: 30)))) struct ClientKillTests {
     private static let sequenceCount = 1500
     private static let singleCount = 120
     private static let faultCountMax = TestEffort.count(10, long: 20)
 
-    /// Lets time pass between one fault and the next.
+    /// Waits between one fault and the next.
     private static func pass(_ time: Duration) async throws {
         try await MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(time)) {}.futureResult.get()
     }
 
-    /// A gateway that takes what it is sent, records that before it answers, and refuses what is to be refused.
+    /// A gateway that records each notification before it responds, and rejects some of them.
     private protocol RecordingGateway: AnyObject {
         func start() async throws
-        /// Ends it at once, with all of its connections.
+        /// Kills it, with all of its connections.
         func kill() async throws
-        /// Lets it do nothing for a time, where it is a process.
+        /// Pauses it for a time, if it is a process.
         func pause(for duration: Duration) async throws
-        /// The numbers that it took, through all of its lives.
+        /// The numbers of the notifications that it accepted, including those before restarts.
         var taken: [Int] { get throws }
     }
 
-    /// An independent gateway, as a process.
+    /// An independent gateway as a separate process.
     private final class PythonGateway: RecordingGateway {
         private let scene: SendScene
         private let port: Int
@@ -68,7 +68,7 @@ import Testing
         var taken: [Int] { self.scene.read("taken").split(separator: "\n").compactMap { Int($0) } }
     }
 
-    /// The test kit's, in this process.
+    /// The gateway of the test kit, in this process.
     private final class KitGateway: RecordingGateway {
         private let port: Int
         private let tls: TLSConfiguration
@@ -106,12 +106,12 @@ import Testing
         }
     }
 
-    /// Goal: what a client told is true, whatever was killed: all that it called accepted was taken; nothing was taken
-    /// twice unless it said so, or died before it could; and a process that lived told each of its notifications once.
+    /// Goal: the outcomes that a client reports are true, regardless of kills: every notification reported as accepted
+    /// was accepted; none was accepted twice unless it was flagged, or its process died before it could flag it; and a
+    /// process that was not killed reported each of its notifications once.
     ///
     /// Method: a process keeps a journal of what it sent and received, a gateway one of what it accepted. Both are
-    /// killed,
-    /// stopped and started again at random instants, and the two accounts are compared line by line.
+    /// killed, stopped and restarted at random times, and their journals are compared line by line.
     private func survive(_ gateway: any RecordingGateway, _ scene: SendScene, port: Int, seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         try await gateway.start()
@@ -138,7 +138,7 @@ import Testing
                 try await gateway.kill()
                 try await Self.pass(pause)
                 try await gateway.start()
-            // Often longer than the client waits for an answer.
+            // Often longer than the client waits for a response.
             case 3: try await gateway.pause(for: pause * 4)
             default: break
             }
@@ -163,14 +163,14 @@ import Testing
     }
 
     @Test(arguments: 1...TestEffort.count(2, long: 40) as ClosedRange<UInt64>)
-    func `with an independent gateway, reported outcomes are true whatever is killed`(seed: UInt64) async throws {
+    func `with an independent gateway, reported outcomes are true despite kills`(seed: UInt64) async throws {
         let (scene, port) = (try SendScene(), try ReservedPort())
         let gateway = try PythonGateway(scene, port: port.number)
         try await self.survive(gateway, scene, port: port.number, seed: seed)
     }
 
     @Test(arguments: 1...TestEffort.count(1, long: 20) as ClosedRange<UInt64>)
-    func `with the gateway of the test kit, reported outcomes are true whatever is killed`(seed: UInt64) async throws {
+    func `with the gateway of the test kit, reported outcomes are true despite kills`(seed: UInt64) async throws {
         let (scene, port) = (try SendScene(), try ReservedPort())
         let gateway = try KitGateway(port: port.number)
         try await self.survive(gateway, scene, port: port.number, seed: 1000 + seed)
@@ -178,7 +178,7 @@ import Testing
 
     // MARK: The comparison
 
-    @Test func `the comparison finds each kind of untruth`() {
+    @Test func `the comparison finds each kind of difference`() {
         let journal = """
             run 1
             sent 0
@@ -196,7 +196,7 @@ import Testing
         let findings = { (journal: String, taken: [Int]) in
             DeliveryAccounts(journal: journal, taken: taken).findings(numbers: [0, 1, 2, 7], killed: [1])
         }
-        // 1 was open when the process died, and 2 was flagged.
+        // Notification 1 was in flight when the process died, and 2 was flagged.
         #expect(findings(journal, [0, 1, 1, 2, 2]).isEmpty)
         #expect(findings(journal, [0, 2]) == ["1 was accepted, and not taken"])
         #expect(findings(journal, [0, 0, 1, 2]) == ["0 was taken 2 times, which was not said"])

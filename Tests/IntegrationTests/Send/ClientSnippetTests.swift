@@ -10,7 +10,7 @@ import Testing
 extension SendScene {
     static let passphrase = "example"
 
-    /// Writes the certificate and the key in the forms in which providers have them.
+    /// Writes the certificate and the key in the formats that providers use.
     func writeIdentities() throws {
         let provider = try Self.provider.get()
         try self.write("passphrase.txt", Self.passphrase + "\n")
@@ -20,7 +20,7 @@ extension SendScene {
     }
 }
 
-/// The snippets on sending, each as a process of its own beside a simulator.
+/// The snippets about sending, each as a separate process with a simulator.
 @Suite(.timeLimit(.minutes(2))) struct ClientSnippetTests {
     let scene: SendScene
 
@@ -36,7 +36,7 @@ extension SendScene {
         return String(decoding: data, as: UTF8.self)
     }
 
-    @Test func `one by one, each has its outcome`() async throws {
+    @Test func `notifications sent one by one have their outcomes`() async throws {
         let scene = self.scene
         try scene.writeIdentities()
         try await SendScene.withGateway { simulator in
@@ -48,7 +48,7 @@ extension SendScene {
         }
     }
 
-    @Test func `in a sequence, those with dead tokens are reported with their identifiers`() async throws {
+    @Test func `in a sequence, dead tokens are reported with their identifiers`() async throws {
         let arguments = self.arguments
         try await SendScene.withGateway { simulator in
             let tokens = [1, 2, 1_000_000, 3, 1_000_001].map(SendScene.token)
@@ -67,9 +67,9 @@ extension SendScene {
         }
     }
 
-    /// Where the second certificate is for another app, the token is none of its app's.
+    /// If the second certificate is for another app, the token is not valid for it.
     @Test(arguments: [(SendScene.topic, "accepted"), ("com.example.other", "rejected: 8 (invalid token)")])
-    func `a certificate that takes the place of another one is the one that sends`(
+    func `after a certificate is replaced, the new one is used`(
         _ topic: String,
         _ outcome: String
     ) async throws {
@@ -88,7 +88,7 @@ extension SendScene {
         try await SendScene.withGateway { simulator in
             let dead = try DeviceToken(SendScene.token(2))
             simulator.remove(dead)
-            // The feedback service lists it once something was sent to it over the binary protocol.
+            // The feedback service lists it after a notification was sent to it over the binary protocol.
             let binary = ["localhost", "\(simulator.gatewayPort)", scene.folder, dead.hexadecimal]
             let printed = try await Self.run("SendOneByOne", binary)
             #expect(printed == "cccccccc... accepted\n")
@@ -101,7 +101,7 @@ extension SendScene {
         }
     }
 
-    @Test func `over HTTP2, a key does as well`() async throws {
+    @Test func `over HTTP2, a key also works`() async throws {
         let scene = self.scene
         let provider = try SendScene.provider.get()
         let key = try scene.write("key.p8", provider.keyPEM)
@@ -128,7 +128,7 @@ extension SendScene {
         }
     }
 
-    @Test func `a service sends until there is a signal, and proves what it sent`() async throws {
+    @Test func `a service sends until a signal, and verifies what it sent`() async throws {
         let (scene, arguments) = (self.scene, self.arguments)
         try await SendScene.withGateway { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))

@@ -3,11 +3,11 @@
 import Foundation
 
 extension Int {
-    /// Whether the gateways of ``ClientKillTests`` refuse a notification with this number.
+    /// Whether the gateways of ``ClientKillTests`` reject a notification with this number.
     var isRefused: Bool { self % 50 == 7 }
 }
 
-/// What processes wrote down of the notifications that they sent, and what a gateway took.
+/// The records of the processes that sent notifications, and of the gateway that accepted them.
 struct DeliveryAccounts {
     private struct Told {
         var run: pid_t
@@ -18,12 +18,12 @@ struct DeliveryAccounts {
     /// The processes that sent it.
     private var sent: [Int: [pid_t]] = [:]
     private var told: [Int: [Told]] = [:]
-    /// How often it was taken.
+    /// How often it was accepted.
     private var taken: [Int: Int] = [:]
 
     /// - Parameters:
-    ///   - journal: lines of the snippet SendFromAnOutbox; one that a kill cut is none.
-    ///   - taken: the numbers that the gateway took.
+    ///   - journal: lines of the snippet SendFromAnOutbox; a line that a kill truncated is ignored.
+    ///   - taken: the numbers that the gateway accepted.
     init(journal: String, taken: [Int]) {
         var run: pid_t = 0
         for line in journal.split(separator: "\n") {
@@ -41,16 +41,16 @@ struct DeliveryAccounts {
         for number in taken { self.taken[number, default: 0] += 1 }
     }
 
-    /// What is not as promised, where all of so many numbers were sent.
+    /// Describes each difference; all numbers below `count` were sent.
     func findings(count: Int, killed: Set<pid_t>) -> [String] {
         self.findings(numbers: Array(0..<count), killed: killed)
     }
 
-    /// What is not as promised.
+    /// Describes each difference.
     ///
     /// - Parameters:
-    ///   - numbers: of all that was to be sent.
-    ///   - killed: the processes that could not tell all.
+    ///   - numbers: the numbers of all notifications.
+    ///   - killed: the processes that could not report all outcomes.
     /// - Returns: a sentence for each finding.
     func findings(numbers: [Int], killed: Set<pid_t>) -> [String] {
         var findings = numbers.flatMap { self.findings($0, killed) }
@@ -63,7 +63,7 @@ struct DeliveryAccounts {
     private func findings(_ number: Int, _ killed: Set<pid_t>) -> [String] {
         var findings: [String] = []
         let told = self.told[number] ?? []
-        // A provider that got the outcome does not send it again, so there is one over all processes.
+        // A provider that received the outcome does not send it again, so there is one outcome over all processes.
         if told.count != 1 { findings.append("\(number) has \(told.count) outcomes") }
         var unreported = (self.sent[number] ?? []).map { $0 }
         for one in told { if let index = unreported.firstIndex(of: one.run) { unreported.remove(at: index) } }

@@ -21,7 +21,7 @@ struct ResultLine: Decodable, Sendable {
     }
 }
 
-/// What `--summary json` prints.
+/// The output of `--summary json`.
 struct SummaryObject: Decodable, Sendable {
     var accepted: Int
     var rejected: Int
@@ -35,7 +35,7 @@ struct SummaryObject: Decodable, Sendable {
     var seconds: Double
     var interrupted: Bool
 
-    /// Whether its counts come to its total.
+    /// Whether its counts add up to its total.
     var addsUp: Bool {
         let sum = self.accepted + self.rejected + self.indeterminate + self.unsent + self.invalid + self.suppressed
         return sum == self.total && self.rejectedByStatus.values.reduce(0, +) == self.rejected

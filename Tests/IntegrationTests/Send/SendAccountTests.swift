@@ -6,35 +6,35 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Thousands of notifications, six of them bad, held against what the gateway saw.
+/// Thousands of notifications, six of them bad, whose results are compared with the gateway's record.
 @Suite(.timeLimit(.minutes(2))) struct SendAccountTests {
     static let count = TestEffort.count(4000, long: 10_000)
     static let bad: Set<Int> = [1, 2, 3001, 3002, TestEffort.count(3501, long: 5001), count]
 
-    /// How the gateway tells, and ends the connection.
-    struct Manner: CustomTestStringConvertible, Sendable {
+    /// How the gateway reports a rejection and ends the connection.
+    struct RejectionMode: CustomTestStringConvertible, Sendable {
         var milliseconds: Int
         var ending: FaultReport.Ending
 
         var testDescription: String { "after \(self.milliseconds) ms, \(self.ending.rawValue)" }
 
-        /// All pairs of them in the long run.
+        /// All combinations in the long run.
         static let all =
             TestEffort.isLong
             ? [0, 50, 200, 1000].flatMap { milliseconds in
-                [FaultReport.Ending.orderly, .reset].map { Manner(milliseconds: milliseconds, ending: $0) }
-            } : [Manner(milliseconds: 0, ending: .orderly), Manner(milliseconds: 200, ending: .reset)]
+                [FaultReport.Ending.orderly, .reset].map { RejectionMode(milliseconds: milliseconds, ending: $0) }
+            } : [RejectionMode(milliseconds: 0, ending: .orderly), RejectionMode(milliseconds: 200, ending: .reset)]
     }
 
     static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
 
     static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0)) }.joined() }
 
-    @Test(arguments: Manner.all)
-    func `six bad ones of thousands are named, and every other one is processed once`(_ manner: Manner) async throws {
+    @Test(arguments: RejectionMode.all)
+    func `six bad ones of thousands are named, and the others are processed once`(_ mode: RejectionMode) async throws {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
-        let report = FaultReport(delay: .milliseconds(manner.milliseconds), ending: manner.ending)
+        let report = FaultReport(delay: .milliseconds(mode.milliseconds), ending: mode.ending)
         let faults = [Fault(at: .always, .errorResponse, report: report)]
         try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
             let run = try await scene.send(
@@ -62,7 +62,7 @@ import Testing
         Fault(at: .notificationOverall($0), .closeAfter, report: FaultReport(ending: .reset))
     }
 
-    @Test func `resets without an answer lose nothing at least once, and all duplicates are flagged`() async throws {
+    @Test func `with at least once, resets lose nothing, and all duplicates are flagged`() async throws {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
         try await SendScene.withGateway(deviceCount: Self.count, faults: Self.resets) { simulator in
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func `resets without an answer duplicate nothing at most once, and all uncertain ones are reported`()
+    @Test func `with at most once, resets duplicate nothing, and all uncertain ones are reported`()
         async throws
     {
         let scene = try SendScene()

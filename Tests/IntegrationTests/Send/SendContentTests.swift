@@ -118,7 +118,7 @@ import Testing
                 "did you mean --certificate?"
             ),
             ("d.pem", Array(self.scene.read("provider.pem").utf8), "a certificate or key (PEM)"),
-            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "XML, expected a batch"),
+            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "an XML file, expected a batch"),
             ("f.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8), "iconv -f UTF-16 -t UTF-8 "),
             ("g", try Array(Data(contentsOf: URL(filePath: Child.program)).prefix(4096)), "an executable program"),
             ("h.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0], "export the sheet as CSV"),

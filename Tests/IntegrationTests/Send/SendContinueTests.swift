@@ -6,7 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: the command that a stopped run prints continues the batch, as it is printed.
+/// Goal: the printed command of a stopped run continues the batch without changes.
 @Suite(.timeLimit(.minutes(3))) struct SendContinueTests {
     let scene: SendScene
 
@@ -18,7 +18,7 @@ import Testing
         case jsonLines, csv, tokens
     }
 
-    /// Writes a batch with blank lines, and in CSV with rows of several lines.
+    /// Writes a batch with blank lines, and in CSV with records of several lines.
     ///
     /// - Returns: the arguments that name it.
     private func writeBatch(_ form: Form) throws -> [String] {
@@ -39,14 +39,14 @@ import Testing
         }
     }
 
-    /// The command behind `to continue: `.
+    /// The command after `to continue: `.
     private static func command(in text: String) -> String? {
         text.split(separator: "\n").compactMap { line in
             line.firstRange(of: "to continue: ").map { String(line[$0.upperBound...]) }
         }.first
     }
 
-    /// Runs the program, and interrupts it when the gateway has taken so many.
+    /// Runs the program, and interrupts it when the gateway has accepted this many notifications.
     private func interrupt(_ arguments: [String], at count: Int, _ simulator: Simulator) async throws -> SendScene.Run {
         let scene = self.scene
         let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `a run that continues and is stopped, too, names a line of the same file`() async throws {
+    @Test func `a continued run that is stopped names a line of the same file`() async throws {
         let arguments = try self.writeBatch(.csv) + ["--window", "100"]
         let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
         let test = self
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a signal at the end of a pipe stops the batch, and half a token is not sent`() async throws {
+    @Test func `a signal at the end of a pipe stops the batch, and an incomplete line is not sent`() async throws {
         let scene = self.scene
         try await SendScene.withGateway(deviceCount: 3) { simulator in
             let pipe = Pipe()
@@ -125,7 +125,7 @@ import Testing
             let text = SendScene.token(1) + "\n" + SendScene.token(2) + "\n" + SendScene.token(3).prefix(40)
             pipe.fileHandleForWriting.write(Data(text.utf8))
             try await eventually("the first tokens are there") { simulator.statistics.processedCount >= 2 }
-            // As Ctrl-C does: the writer ends, and the signal comes.
+            // Like Ctrl-C: the writer ends, and the signal arrives.
             try pipe.fileHandleForWriting.close()
             child.send(SIGINT)
             #expect(try await child.end().code == 75)
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test func `a line behind the end of the batch is an error, and --from-line excludes a journal`() async throws {
+    @Test func `a line after the end of the batch is an error, and --from-line excludes a journal`() async throws {
         let path = try self.scene.write("short.jsonl", SendScene.line(1) + "\n" + SendScene.line(2))
         let scene = self.scene
         try await SendScene.withGateway(deviceCount: 3) { simulator in
@@ -188,7 +188,9 @@ import Testing
         }
     }
 
-    @Test func `at the second signal, what may have arrived is counted, and the next run resolves it`() async throws {
+    @Test func `at the second signal, notifications that may have arrived are counted, and the next run resolves them`()
+        async throws
+    {
         let scene = self.scene
         let journal = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
         let arguments = try self.writeBatch(.jsonLines) + journal
@@ -216,13 +218,13 @@ import Testing
         #expect(try scene.results().map(\.line).count == Self.count)
     }
 
-    @Test func `after a second signal, the printed command sends what cannot have arrived, and the rest is counted`()
+    @Test func `after a second signal, the printed command sends what cannot have arrived, and counts the rest`()
         async throws
     {
         let scene = self.scene
         let results = scene.path("results.jsonl")
         let arguments = try self.writeBatch(.jsonLines) + ["--results", results, "--window", "300"]
-        // The first connection is so slow that a drain would take minutes, and the next ones are not.
+        // The first connection is so slow that a drain would take minutes; later ones are fast.
         let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
         let faults = [Fault(at: .always, .slowReading(pace), occurrenceCountMax: 1)]
         let test = self
@@ -253,7 +255,7 @@ import Testing
         }
     }
 
-    @Test func `where nothing was sent, the same command starts again`() async throws {
+    @Test func `if nothing was sent, the same command starts again`() async throws {
         let arguments = try self.writeBatch(.csv) + ["--give-up-after", "1"]
         // Connections to port 1 are refused.
         let run = try await self.scene.send(arguments, port: 1)

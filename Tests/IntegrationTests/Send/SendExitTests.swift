@@ -2,6 +2,7 @@
 
 import APNSSimulator
 import APNSTestKit
+import APNSWire
 import Foundation
 import NIOCore
 import NIOPosix
@@ -9,7 +10,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Each exit code, and what is said with it.
+/// The exit codes, and the messages for them.
 @Suite(.timeLimit(.minutes(2))) struct SendExitTests {
     let scene: SendScene
 
@@ -18,7 +19,7 @@ import Testing
         try self.scene.write("good.jsonl", (1...3).map { SendScene.line($0) }.joined())
     }
 
-    /// Runs with three good lines against a gateway, with these options behind the usual ones.
+    /// Sends three valid lines to a gateway, with additional options.
     func send(
         _ arguments: [String],
         change: (inout SimulatorConfiguration) -> Void = { _ in }
@@ -29,13 +30,14 @@ import Testing
         }
     }
 
-    @Test func `0 says that all were accepted`() async throws {
+    @Test func `a batch whose lines are all accepted exits with 0`() async throws {
         let run = try await self.send([])
         #expect(run.ending.code == 0 && run.output.isEmpty)
         #expect(run.error.contains("3 notifications") && run.error.contains("3 accepted"))
     }
 
-    @Test func `1 says that some were not accepted, and a bad line is named with its number and reason`() async throws {
+    @Test func `a batch with rejections exits with 1, and a bad line is named with its number and reason`() async throws
+    {
         let lines = [
             SendScene.line(1), "{\"token\":\"zz\",\"payload\":{}}\n", SendScene.line(1_000_000), SendScene.line(2),
             "no JSON\n", SendScene.line(1_000_000),
@@ -65,12 +67,12 @@ import Testing
     ]
 
     @Test(arguments: TestEffort.cases(wrongCommandLines, each: 5))
-    func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
+    func `a wrong command line exits with 64`(_ arguments: [String], _ text: String) async throws {
         let run = try await self.scene.send(arguments, port: 1)
         #expect(run.ending.code == 64 && run.error.contains(text), "\(run.ending) \(run.error)")
     }
 
-    @Test func `64 keeps results and journal from the input`() async throws {
+    @Test func `results or a journal in the input file exit with 64`() async throws {
         let input = self.scene.path("good.jsonl")
         let before = self.scene.read("good.jsonl")
         for option in ["--results", "--journal"] {
@@ -80,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `64 refuses a journal that is no file`() async throws {
+    @Test func `a journal that is not a regular file exits with 64`() async throws {
         mkfifo(self.scene.path("fifo"), 0o600)
         for path in ["/dev/null", self.scene.path("fifo"), self.scene.folder, "-"] {
             let run = try await self.send(["--journal", path])
@@ -89,14 +91,14 @@ import Testing
         }
     }
 
-    @Test func `65 says that the input as a whole is wrong, and nothing is sent`() async throws {
+    @Test func `an input that is wrong as a whole exits with 65, and nothing is sent`() async throws {
         let path = try self.scene.write("bad.csv", "tokens,load\n1,2\n")
         let scene = self.scene
         let run = try await SendScene.withGateway { try await scene.send([path], port: $0.gatewayPort) }
         #expect(run.ending.code == 65 && run.error.contains("line 1"), "\(run.ending) \(run.error)")
     }
 
-    @Test func `65 refuses a file that is no journal, and leaves it as it is`() async throws {
+    @Test func `a file that is not a journal exits with 65 and is not changed`() async throws {
         for text in ["one line without an end", "a line\nand another", "\n"] {
             let path = try self.scene.write("diary.txt", text)
             let run = try await self.send(["--journal", path])
@@ -105,14 +107,89 @@ import Testing
         }
     }
 
-    @Test func `66 says that the input cannot be read`() async throws {
+    @Test(arguments: ["binary", "http2"], [false, true])
+    func `69 without a connection leaves each line in the results, and the next run sends it`(
+        transport: String,
+        hasJournal: Bool
+    ) async throws {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        let command =
+            [scene.path("good.jsonl"), "--transport", transport, "--give-up-after", "2", "--results", results]
+            + (hasJournal ? ["--journal", scene.path("journal")] : [])
+        let run = try await scene.send(command + ["--host", "gateway.invalid"], port: 1)
+        #expect(run.ending.code == 69 && run.error.contains("3 notifications"), "\(run.error)")
+        #expect(run.error.contains("3 unsent (safe to send again)"), "\(run.error)")
+        let lines = try scene.results()
+        #expect(lines.map(\.line) == [1, 2, 3] && lines.allSatisfy { $0.outcome == "unsent" && $0.attempts == 0 })
+        #expect(lines.allSatisfy { $0.reason?.contains("gateway.invalid cannot be resolved") == true }, "\(lines)")
+        try await SendScene.withGateway { simulator in
+            let port = transport == "http2" ? simulator.pushPort : simulator.gatewayPort
+            let again = try await scene.send(command, port: port)
+            #expect(again.ending.code == 0, "\(again.error)")
+            #expect(try scene.results().map(\.outcome) == ["accepted", "accepted", "accepted"])
+            for device in 1...3 { #expect(try simulator.count(device) == 1) }
+        }
+    }
+
+    @Test(arguments: ["binary", "http2"])
+    func `69 in a large batch does not read all of it, and continues at the first line`(transport: String) async throws
+    {
+        let path = try self.scene.write("large.jsonl", (1...10_000).map { SendScene.line($0) }.joined())
+        let run = try await self.scene.send(
+            [path, "--transport", transport, "--give-up-after", "2", "--results", self.scene.path("results.jsonl")],
+            port: try ReservedPort().number
+        )
+        #expect(run.ending.code == 69 && run.error.contains("before the first line of"), "\(run.error)")
+        let lines = try self.scene.results()
+        #expect(lines.map(\.line) == Array(1...64) && lines.allSatisfy { $0.outcome == "unsent" })
+    }
+
+    @Test(arguments: [1, 3]) func `77 names the protocol of a wrong port, and nothing may have arrived`(
+        connections: Int
+    ) async throws {
+        let scene = self.scene
+        let results = scene.path("results.jsonl")
+        try await SendScene.withGateway { simulator in
+            // The feedback list is not empty, so the service sends a tuple.
+            let device = try DeviceToken(SendScene.token(2))
+            simulator.remove(device)
+            _ = try await scene.send([scene.path("good.jsonl")], port: simulator.gatewayPort)
+            #expect(!simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
+            var ports = [
+                (simulator.pushPort, "speaks HTTP/2; add --transport http2, or connect to the port of the gateway")
+            ]
+            // Only one connection gets the list.
+            if connections == 1 {
+                ports.append((simulator.feedbackPort, "sends feedback tuples; connect to the port of the gateway"))
+            }
+            for (port, text) in ports {
+                let command = [scene.path("good.jsonl"), "--results", results, "--connections", "\(connections)"]
+                let run = try await scene.send(command, port: port)
+                #expect(run.ending.code == 77 && run.error.contains(text), "\(run.error)")
+                #expect(run.error.contains("3 unsent (safe to send again)"), "\(run.error)")
+                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.possibleDuplicate != true })
+            }
+        }
+    }
+
+    @Test func `77 names the feedback port also for a batch of one line and an empty list`() async throws {
+        let path = try self.scene.write("one.jsonl", SendScene.line(1))
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send([path], port: simulator.feedbackPort)
+            #expect(run.ending.code == 77 && run.error.contains("is for sending, not feedback"), "\(run.error)")
+        }
+    }
+
+    @Test func `an unreadable input exits with 66`() async throws {
         for path in [self.scene.path("absent.jsonl"), self.scene.folder] {
             let run = try await self.scene.send([path], port: 1)
             #expect(run.ending.code == 66 && run.error.contains("cannot read"), "\(run.ending) \(run.error)")
         }
     }
 
-    @Test func `66 says that there is no standard input, whatever file has its number then`() async throws {
+    @Test func `a closed standard input exits with 66, and no other file takes its place`() async throws {
         let scene = self.scene
         let ending = try await SendScene.withGateway { simulator in
             let words = ["send", "-"] + scene.endpoint(simulator.gatewayPort)
@@ -125,34 +202,35 @@ import Testing
         #expect(ending.code == 66 && isSaid, "\(ending) \(text)")
     }
 
-    @Test func `69 reports a refused connection in less than half a minute`() async throws {
+    @Test func `a refused connection exits with 69 in less than half a minute`() async throws {
         let run = try await self.scene.send([self.scene.path("good.jsonl"), "--results", "-"], port: 1)
         #expect(run.ending.code == 69 && run.ending.seconds < 30, "\(run.ending) \(run.error)")
         #expect(run.error.contains("connection to localhost:1 refused; is the gateway running there?"))
-        // Nothing is read before there is a connection.
-        #expect(try run.lines.isEmpty && run.error.contains("Stopped early, "))
+        #expect(
+            try run.lines.map(\.outcome) == ["unsent", "unsent", "unsent"] && run.error.contains("Stopped early, ")
+        )
         let quick = try await self.scene.send([self.scene.path("good.jsonl"), "--give-up-after", "2"], port: 1)
         #expect(quick.ending.code == 69 && quick.ending.seconds < run.ending.seconds)
     }
 
-    @Test func `the name of a file reaches no terminal as control characters`() async throws {
+    @Test func `control characters in a file name are not printed`() async throws {
         let run = try await self.scene.send([self.scene.path("a\u{1B}[31m\r\u{202E}b.jsonl")], port: 1)
         #expect(run.ending.code == 66 && run.error.contains("a<U+1B>[31m<U+D><U+202E>b.jsonl"), "\(run.error)")
         #expect(!run.error.utf8.contains { $0 < 0x20 && $0 != 0x0A })
     }
 
-    @Test func `73 says that an output file cannot be made`() async throws {
+    @Test func `an output file that cannot be created exits with 73`() async throws {
         let run = try await self.send(["--results", self.scene.path("absent/results.jsonl")])
         #expect(run.ending.code == 73 && run.error.contains("cannot write"), "\(run.ending) \(run.error)")
     }
 
-    @Test func `74 says that an output file cannot be written`() async throws {
+    @Test func `an output file that cannot be written exits with 74`() async throws {
         let run = try await self.send(["--results", "/dev/full"])
         #expect(run.ending.code == 74 && run.error.contains("/dev/full"), "\(run.ending) \(run.error)")
         #expect(run.error.contains("3 accepted"), "The summary is still printed.")
     }
 
-    @Test func `74 says that the reader of the results went away`() async throws {
+    @Test func `a reader of the results that goes away causes exit code 74`() async throws {
         let ends = try Self.pipe()
         close(ends.reading)
         let scene = self.scene
@@ -169,7 +247,7 @@ import Testing
         close(ends.writing)
     }
 
-    @Test func `75 says that the journal is held by another process`() async throws {
+    @Test func `a journal that another process uses exits with 75`() async throws {
         let path = try self.scene.write("journal", "")
         let descriptor = open(path, O_RDWR)
         defer { close(descriptor) }
@@ -178,7 +256,7 @@ import Testing
         #expect(run.ending.code == 75 && run.error.contains("in use"), "\(run.ending) \(run.error)")
     }
 
-    @Test func `77 says why TLS does not permit it`() async throws {
+    @Test func `a TLS error exits with 77 and its reason`() async throws {
         let other = try TestCertificateAuthority(name: "Another")
         let unknown = try self.scene.write("other.pem", other.certificatePEM)
         let expired = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
@@ -200,7 +278,7 @@ import Testing
         }
     }
 
-    @Test func `77 names a certificate that has expired or is not valid yet, before any connection`() async throws {
+    @Test func `an expired or future certificate exits with 77 before any connection`() async throws {
         for (name, validity, word) in [
             ("expired.pem", .expired, "expired on 20"), ("early.pem", .future, "not valid before 20"),
         ] as [(String, TestCertificateAuthority.Validity, String)] {
@@ -221,7 +299,7 @@ import Testing
         }
     }
 
-    @Test func `78 says what is wrong with the certificate, the key or the passphrase`() async throws {
+    @Test func `an invalid certificate, key or passphrase exits with 78`() async throws {
         let provider = try SendScene.provider.get()
         let other = try SendScene.authority.get().issueClient(topic: SendScene.topic)
         let certificate = try self.scene.write("certificate.pem", provider.certificatePEM)
@@ -248,7 +326,7 @@ import Testing
 
     static func pipe() throws -> (reading: CInt, writing: CInt) {
         var ends: [CInt] = [0, 0]
-        // Not inherited by other children, which would keep it open.
+        // Other children must not inherit it, since they would keep it open.
         guard Foundation.pipe(&ends) == 0 else { throw Child.Failure(description: "There is no pipe.") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return (ends[0], ends[1])

@@ -6,13 +6,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `send --transport http2` killed again and again, with the batch and the checks of the binary protocol.
+/// `send --transport http2` is killed repeatedly, with the batch and the checks of the binary protocol.
 @Suite(.timeLimit(.minutes(4))) struct SendHTTP2JournalTests {
     private static let killCountMin = TestEffort.count(2, long: 8)
 
     @Test(arguments: ["at-least-once", "at-most-once"])
-    func `killed at random instants, nothing is lost and nothing doubled without a flag`(_ policy: String) async throws
-    {
+    func `despite kills at random times, nothing is lost and no duplicate is unflagged`(_ policy: String) async throws {
         let isOnce = policy == "at-most-once"
         var random = SplitMix64(seed: isOnce ? 23 : 22)
         var killCount = 0
@@ -51,7 +50,7 @@ import Testing
         #expect(killCount >= Self.killCountMin)
     }
 
-    @Test func `a journal goes on over the other protocol`() async throws {
+    @Test func `a journal continues over the other protocol`() async throws {
         let scene = try SendScene()
         let count = 300
         try scene.write("batch.jsonl", (1...count).map { SendScene.line($0) }.joined())

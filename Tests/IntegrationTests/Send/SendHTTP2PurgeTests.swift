@@ -7,7 +7,7 @@ import TestSupport
 import TokenStore
 import Testing
 
-/// `send --transport http2` with a list of dead tokens.
+/// `send --transport http2` with a purge list.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2PurgeTests {
     private static let deadSince: UInt32 = 1_700_000_123
 
@@ -15,7 +15,7 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    /// Devices 1 to 100, of which 50 is dead and 60 has another app.
+    /// Devices 1 to 100; device 50 is dead, and 60 has another app.
     private static func withService<Value: Sendable>(
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
@@ -45,8 +45,8 @@ import Testing
     }
 
     @Test func `tokens on the list are not sent`() async throws {
-        try self.scene.bury([2, 4], environment: .sandbox)
-        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+        try self.scene.addDead([2, 4], environment: .sandbox)
+        try self.scene.addDead([3], environment: .sandbox, topic: "org.example")
         let (scene, arguments) = (self.scene, try self.arguments([1, 2, 3, 4]))
         try await Self.withService { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
@@ -58,9 +58,9 @@ import Testing
         }
     }
 
-    @Test func `rejected tokens go on it when asked for, dead ones with the service's time`() async throws {
+    @Test func `rejected tokens are added if requested, dead ones with the service's time`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let plain = try self.arguments([1, 1_000_000, 50, 60])
         try await Self.withService { simulator in
             #expect(try await scene.send(plain, port: simulator.pushPort).ending.code == 1)
@@ -83,7 +83,7 @@ import Testing
         #expect(times[SendScene.bytes(1_000_000)] ?? 0 > 1_750_000_000)
     }
 
-    @Test(arguments: [2, 100]) func `where none is accepted, only the dead ones go on it`(breaker: Int) async throws {
+    @Test(arguments: [2, 100]) func `if none is accepted, only dead tokens are added`(breaker: Int) async throws {
         let scene = self.scene
         let more = ["--purge-rejected", "--stop-after-invalid-tokens", "\(breaker)"]
         let arguments = try self.arguments([50, 1_000_000, 1_000_001], more)
@@ -97,15 +97,15 @@ import Testing
         }
     }
 
-    @Test func `results that are imported keep the service's time`() async throws {
+    @Test func `imported results keep the service's time`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let arguments = try self.arguments([1, 50], ["--purge-rejected"])
         let results = try await Self.withService { simulator in
             try await scene.send(arguments, port: simulator.pushPort).output
         }
         let (path, list) = (try scene.write("results.jsonl", results), scene.purgeList)
-        // As the command is that a killed run leaves behind.
+        // Like the command that a killed run suggests.
         let more = ["--topic", SendScene.topic, "--environment", "sandbox", "--failed-at", "2026-01-02T03:04:05Z"]
         let run = try await CommandRun(["purge", "import", path, "--purge-list", list] + more)
         #expect(run.code == 0, "\(run)")
@@ -116,7 +116,7 @@ import Testing
 
     @Test func `a token is not sent again after its rejection`() async throws {
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let ends = try SendExitTests.pipe()
         let arguments = ["-"] + (try self.arguments([])).dropFirst()
         try await Self.withService { simulator in

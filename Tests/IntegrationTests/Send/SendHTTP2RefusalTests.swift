@@ -9,7 +9,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// `send --transport http2` where the service has trouble, or does not permit it.
+/// `send --transport http2` with a service that fails or rejects the provider.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2RefusalTests {
     static let count = TestEffort.count(150, long: 500)
     static let unavailable = Fault.Effect.reject(reason: .serviceUnavailable)
@@ -49,10 +49,10 @@ import Testing
         )
     }
 
-    // MARK: Trouble
+    // MARK: Failures
 
     @Test(arguments: [unavailable, throttled])
-    func `what the service puts off is sent again, and nothing twice`(_ effect: Fault.Effect) async throws {
+    func `notifications that the service defers are sent again, once`(_ effect: Fault.Effect) async throws {
         let (scene, arguments) = (self.scene, self.arguments())
         let storm = Fault(at: .always, effect, occurrenceCountMax: Self.count)
         try await Self.withService([storm]) { simulator in
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `a service in trouble is exit 69, and the journal sends all of it later`() async throws {
+    @Test func `a failing service exits with 69, and the journal sends everything later`() async throws {
         let (scene, arguments) = (self.scene, self.journal(["--give-up-after", "2", "--delivery", "at-most-once"]))
         try await Self.withService([Fault(at: .always, Self.unavailable)]) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `one device that gets too many costs only its own lines`() async throws {
+    @Test func `too many notifications for one device affect only its own lines`() async throws {
         let (scene, arguments) = (self.scene, self.arguments(["--give-up-after", "3"]))
         let fault = Fault(at: .token(prefix: SendScene.token(7)), Self.throttled)
         try await Self.withService([fault]) { simulator in
@@ -98,9 +98,9 @@ import Testing
         }
     }
 
-    // MARK: Not permitted
+    // MARK: Rejections
 
-    /// A key for provider tokens, in a file.
+    /// Writes a key for provider tokens to a file.
     private func key(_ name: String) throws -> (path: String, key: ES256PublicKey) {
         let pem = try SendScene.authority.get().issueClient(topic: SendScene.topic).keyPEM
         return (try self.scene.write(name, pem), try ES256PrivateKey(bytes: pem).publicKey)
@@ -110,7 +110,7 @@ import Testing
         ["--p8-key", path, "--key-id", Self.keyId, "--team-id", Self.teamId, "--topic", topic]
     }
 
-    @Test func `a key that the service does not know is exit 77, and leaves all to the right one`() async throws {
+    @Test func `an unknown key exits with 77, and the right key then sends everything`() async throws {
         let (wrong, right) = (try self.key("wrong.p8"), try self.key("right.p8"))
         let scene = self.scene
         let common = ["send", "--host", "localhost", "--trust", scene.path("ca.pem")] + self.journal()
@@ -131,7 +131,7 @@ import Testing
         )
     }
 
-    @Test func `a topic that is not the sender's is exit 77, with nothing rejected`() async throws {
+    @Test func `a topic of another provider exits with 77, with nothing rejected`() async throws {
         let (scene, arguments) = (self.scene, self.arguments(["--topic", "org.example"]))
         try await Self.withService(
             change: { configuration in
@@ -147,7 +147,7 @@ import Testing
         )
     }
 
-    @Test func `a service that refuses ends waiting for standard input`() async throws {
+    @Test func `a service that rejects the provider ends the wait for standard input`() async throws {
         let ends = try SendExitTests.pipe()
         defer { close(ends.writing) }
         let scene = self.scene
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: Without a service
 
-    @Test func `a dry run reads the key and connects to nobody; keys that cannot be used are exit 78`() async throws {
+    @Test func `a dry run reads the key without connecting; unusable keys exit with 78`() async throws {
         let good = try self.key("good.p8")
         let path = self.scene.path("batch.jsonl")
         let common = ["send", path, "--transport", "http2", "--dry-run"]

@@ -6,7 +6,7 @@ import APNSWire
 import Foundation
 import Testing
 
-/// What the lines of a batch become over HTTP/2.
+/// The HTTP/2 requests for the lines of a batch.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2RequestTests {
     let scene: SendScene
 
@@ -19,7 +19,7 @@ import Testing
     private static let shown = #"{"aps":{"alert":"hello"}}"#
     private static let hidden = #"{"aps":{"content-available":1}}"#
 
-    /// Sends lines, and returns what arrived, by device.
+    /// Sends lines, and returns the received notifications by device.
     private func send(_ lines: [String], _ more: [String] = []) async throws -> [DeviceToken: ReceivedNotification] {
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
@@ -40,7 +40,7 @@ import Testing
         try #require(all[DeviceToken(SendScene.token(device))])
     }
 
-    @Test func `expiry, priority and topic mean what they mean in the binary protocol`() async throws {
+    @Test func `expiry, priority and topic have the meaning of the binary protocol`() async throws {
         let start = UInt32(Date().timeIntervalSince1970)
         let all = try await self.send([
             Self.line(1, Self.shown), Self.line(2, Self.shown, #","expiry":0"#),
@@ -55,12 +55,12 @@ import Testing
         let third = try Self.delivered(3, all)
         #expect(third.priority == 5)
         #expect((start + 3600...start + 3660).contains(third.expiry.wireValue ?? 0))
-        // The service keeps none for longer than 30 days.
+        // The service stores no notification for longer than 30 days.
         let latest = start + 30 * 86_400
         #expect((latest...latest + 60).contains(try Self.delivered(4, all).expiry.wireValue ?? 0))
     }
 
-    @Test func `the push type is that of the payload, or the one that is said`() async throws {
+    @Test func `the push type follows from the payload unless it is given`() async throws {
         let lines = [Self.line(1, Self.shown), Self.line(2, Self.hidden, #","priority":10"#)]
         let inferred = try await self.send(lines)
         #expect(try Self.delivered(1, inferred).pushType == .alert)
@@ -70,7 +70,7 @@ import Testing
         #expect(said.values.allSatisfy { $0.pushType == .background && $0.priority == 5 })
     }
 
-    @Test func `a payload may be as long as the service takes, unless another limit is said`() async throws {
+    @Test func `a payload may be as long as the service accepts, unless another limit is set`() async throws {
         let text = String(repeating: "x", count: 4000)
         let path = try self.scene.write("long.jsonl", Self.line(1, #"{"aps":{"alert":"\#(text)"}}"#))
         let call = try self.scene.write("call.jsonl", Self.line(900, #"{"aps":{"alert":"\#(text)"}}"#))

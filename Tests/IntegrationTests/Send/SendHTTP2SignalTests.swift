@@ -7,7 +7,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What signals do to `send --transport http2`.
+/// The effects of signals on `send --transport http2`.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2SignalTests {
     let scene: SendScene
 
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM])
-    func `the first signal ends waiting for input, and what was read has its outcome`(_ signal: CInt) async throws {
+    func `the first signal ends the wait for input, and every line read has its outcome`(_ signal: CInt) async throws {
         let ends = try SendExitTests.pipe()
         let arrivals = AsyncStream<Void>.makeStream()
         try await SendScene.withGateway(change: { $0.onReceive = { _ in arrivals.continuation.yield() } }) {
@@ -75,10 +75,10 @@ import Testing
         )
     }
 
-    @Test func `a signal ends waiting for a service that is not running, which is reported before`() async throws {
-        // More than wait for their turn at a time.
+    @Test func `a signal ends the wait for a service that is not running, after that was reported`() async throws {
+        // More than can wait in the queue at a time.
         let path = try self.scene.write("a.jsonl", (1...5000).map { SendScene.line($0) }.joined())
-        // No port 1 on any machine of ours.
+        // Connections to port 1 are refused.
         let child = try self.child(path, 1, ["--give-up-after", "1000"], self.streams)
         try await eventually("the failure is reported") { self.scene.read("err").contains("Retrying: ") }
         child.send(SIGINT)

@@ -6,11 +6,11 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// `send --transport http2` at a service that is there, and lets nothing be sent or answers nothing, for good.
+/// `send --transport http2` with a service that never permits sending, or never responds.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2StallTests {
     typealias Script = HTTP2FrameService.Script
 
-    /// How such a service is, by a name that tests can be called by.
+    /// The kind of stall, with a name for the test.
     enum Kind: CaseIterable, CustomTestStringConvertible {
         case noStreams, noWindow, silent
 
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: [Kind.noStreams, .noWindow])
-    func `a service that lets nothing be sent is given up, and all is unsent`(_ kind: Kind) async throws {
+    func `a service that never permits sending is given up, and everything is unsent`(_ kind: Kind) async throws {
         try await self.withService(kind.script) { service in
             let more = ["--answer-timeout", "500ms", "--give-up-after", "2"]
             let run = try await self.scene.run(try self.arguments(service.port, count: 3000, more))
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func `a window that is never widened costs connections, and no line`() async throws {
+    @Test func `a window that never grows costs connections, but no line`() async throws {
         try await self.withService(.fixedWindow) { service in
             let text = String(repeating: "x", count: 4000)
             let arguments = try self.arguments(service.port, count: 40, ["--answer-timeout", "1s"], text: text)
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func `a time that is none is a usage error`() async throws {
+    @Test func `an invalid duration is a usage error`() async throws {
         for text in ["0", "soon", "-1s"] {
             let run = try await self.scene.run(try self.arguments(1, count: 1, ["--answer-timeout", text]))
             #expect(run.ending.code == 64 && run.error.contains("--answer-timeout"), "\(run)")

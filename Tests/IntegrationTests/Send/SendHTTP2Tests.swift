@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `a proxy that wants other credentials ends the run`() async throws {
+    @Test func `a proxy that rejects the credentials ends the run`() async throws {
         let path = try self.scene.write("few.jsonl", SendScene.line(1))
         let answer = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
         let proxy = try await ScriptedProxy.start(.http, .say(answer), upstream: 1)
@@ -79,7 +79,7 @@ import Testing
         try await proxy.stop()
     }
 
-    @Test func `bad and dead ones are named, and every other one is processed once`() async throws {
+    @Test func `bad and dead tokens are named, and every other notification is processed once`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let arguments = self.arguments(path)
         try await Self.withService { simulator in
@@ -104,7 +104,8 @@ import Testing
         }
     }
 
-    @Test func `what the service refuses or leaves behind is sent again, once`() async throws {
+    @Test func `notifications that the service rejects or drops with the connection are sent again, once`() async throws
+    {
         let (scene, path) = (self.scene, try self.writeBatch())
         let faults = [
             Fault(at: .notificationOverall(50), .goAway(.shutdown)),
@@ -122,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `lost connections lose nothing at least once, and all duplicates are flagged`() async throws {
+    @Test func `with at least once, lost connections lose nothing, and all duplicates are flagged`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let requests: [UInt64] = TestEffort.isLong ? [300, 301, 1200] : [100, 101, 200]
         let faults = requests.map {
@@ -140,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `a batch that the service ended goes on with its journal`() async throws {
+    @Test func `a batch that the service ended continues with its journal`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let arguments = self.arguments(
             path,
@@ -164,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func `a service that is not there is exit 69, a certificate of an unknown authority 77`() async throws {
+    @Test func `a refused connection exits with 69, a certificate of an unknown authority with 77`() async throws {
         let scene = self.scene
         let path = try self.scene.write("one.jsonl", SendScene.line(1))
         let gone = try await Self.withService { $0.pushPort }

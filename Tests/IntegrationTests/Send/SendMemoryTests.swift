@@ -5,13 +5,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The memory of a long batch.
+/// The memory use of a long batch.
 @Suite(.timeLimit(.minutes(2))) struct SendMemoryTests {
     static var isSanitized: Bool {
         dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     }
 
-    @Test(.enabled(if: !isSanitized)) func `a long batch takes at most 64 MiB, with results and a journal`()
+    @Test(.enabled(if: !isSanitized)) func `a long batch uses at most 64 MiB, with results and a journal`()
         async throws
     {
         let scene = try SendScene()

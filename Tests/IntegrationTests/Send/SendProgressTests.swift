@@ -8,13 +8,13 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-/// Goal: progress is shown where a person sees it, and leaves nothing behind.
+/// Goal: progress is shown to users, and nothing of it remains on the terminal.
 @Suite(.timeLimit(.minutes(2))) struct SendProgressTests {
     let scene: SendScene
 
     init() throws { self.scene = try SendScene() }
 
-    /// Tokens that no gateway accepts are among them.
+    /// Writes a batch that contains tokens that no gateway accepts.
     private func writeBatch(_ count: Int) throws -> String {
         let lines = (1...count).map { SendScene.line($0.isMultiple(of: 50) ? 1_000_000 + $0 : $0 % 100 + 1) }
         return try self.scene.write("a.jsonl", lines.joined())
@@ -23,12 +23,12 @@ import Testing
     static let slow = [Fault(at: .always, .slowReading(TransferPace(byteCount: 65_536, interval: .milliseconds(20))))]
 
     @Test(arguments: [80, 40])
-    func `a terminal shows how far it is, in one line that is cleared`(_ columnCount: Int) async throws {
+    func `a terminal shows progress in one line, which is cleared`(_ columnCount: Int) async throws {
         let path = try self.writeBatch(20_000)
         let scene = self.scene
         let terminal = try Terminal(columnCount: columnCount)
         try await SendScene.withGateway(faults: Self.slow) { simulator in
-            // Results are on the same terminal, between one bar and the next.
+            // Results go to the same terminal, between progress lines.
             let streams = terminal.streams(output: terminal.path)
             let ending = try await Child(["send", path] + scene.endpoint(simulator.gatewayPort), streams).end()
             #expect(ending.code == 1)
@@ -45,11 +45,11 @@ import Testing
         #expect(others.first?.hasPrefix("20,000 notifications in ") == true && others.count == 3, "\(others)")
     }
 
-    @Test func `a terminal shows how far it is over HTTP 2`() async throws {
+    @Test func `a terminal shows progress over HTTP 2`() async throws {
         let path = try self.scene.write("a.jsonl", (1...100).map { SendScene.line($0) }.joined())
         let scene = self.scene
         let terminal = try Terminal()
-        // Its pauses last longer than the bar takes to be shown.
+        // The pauses are longer than the delay of the progress line.
         let fault = Fault(
             at: .token(prefix: SendScene.token(40)),
             .reject(reason: .serviceUnavailable),
@@ -66,7 +66,7 @@ import Testing
         #expect(screen.wrapCount == 0 && screen.text.hasPrefix("100 notifications in "), "\(screen.text)")
     }
 
-    @Test func `a dry run that takes longer than a second is shown, too`() async throws {
+    @Test func `a dry run that takes longer than a second shows progress, too`() async throws {
         let terminal = try Terminal()
         let ends = try SendExitTests.pipe()
         var streams = terminal.streams()
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: ["binary", "http2"])
-    func `a terminal shows when the next connection is tried`(_ transport: String) async throws {
+    func `a terminal shows when the next connection attempt follows`(_ transport: String) async throws {
         let path = try self.writeBatch(10)
         let terminal = try Terminal()
         // Connections to port 1 are refused.
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(arguments: [SIGHUP, SIGKILL])
-    func `a signal that ends the program clears the line where that can be done`(_ signal: CInt) async throws {
+    func `a signal that ends the program clears the line if possible`(_ signal: CInt) async throws {
         let path = try self.writeBatch(20_000)
         let scene = self.scene
         let terminal = try Terminal()
@@ -115,7 +115,7 @@ import Testing
         #expect(screen.contains("%") == (signal == SIGKILL), "\(screen)")
     }
 
-    @Test func `a signal that stops it clears the line before each message`() async throws {
+    @Test func `a signal that stops the batch clears the line before each message`() async throws {
         let path = try self.writeBatch(20_000)
         let scene = self.scene
         let terminal = try Terminal()
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: [["TERM": "dumb"], ["CI": "true"]])
-    func `nothing is drawn where the environment does not want it`(_ variables: [String: String]) async throws {
+    func `nothing is drawn if the environment excludes it`(_ variables: [String: String]) async throws {
         let path = try self.writeBatch(5000)
         let scene = self.scene
         let terminal = try Terminal()
@@ -147,7 +147,7 @@ import Testing
         #expect(!text.contains("\u{1B}") && !text.contains("\r") && text.hasPrefix("5,000 notifications"), "\(text)")
     }
 
-    /// Runs the program without a terminal, and logs progress again and again.
+    /// Runs the program without a terminal, with frequent progress in the log.
     private func runLogging(_ more: [String], every interval: Duration?) async throws -> CommandRun {
         let path = try self.writeBatch(5000)
         let scene = self.scene
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `elsewhere there is a plain line from time to time, and none with --quiet or in a short run`()
+    @Test func `without a terminal, a plain line is logged periodically, and none with --quiet or in a short run`()
         async throws
     {
         let logged = try await self.runLogging([], every: .milliseconds(20))
@@ -171,7 +171,7 @@ import Testing
         #expect(short.error.hasPrefix("5,000 notifications"), "\(short.error)")
     }
 
-    @Test func `a resumed run shows what was done before, and its own rate`() async throws {
+    @Test func `a resumed run shows earlier progress, and its own rate`() async throws {
         let scene = self.scene
         let count = 4000
         let path = try scene.write("a.jsonl", (1...count).map { SendScene.line($0) }.joined())
@@ -192,7 +192,7 @@ import Testing
             let first = try #require(text.split(separator: "\r\u{1B}[K").first { $0.contains("%  ") }, "\(text)")
             let percent = try #require(first.split { " %]".contains($0) }.compactMap { Int($0) }.first, "\(first)")
             #expect(percent >= 40, "\(first)")
-            // The slow gateway takes 4 KiB in 10 ms, which is a few thousand lines a second.
+            // The slow gateway reads 4 KiB in 10 ms, which is a few thousand lines a second.
             let rates = text.matches(of: /([0-9,]+)\/s/).compactMap { Int($0.1.filter { $0 != "," }) }
             #expect(rates.allSatisfy { $0 < 15_000 }, "\(rates)")
         }

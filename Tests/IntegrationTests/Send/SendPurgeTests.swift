@@ -8,7 +8,7 @@ import TestSupport
 import TokenStore
 import Testing
 
-/// `send` with a list of dead tokens.
+/// `send` with a purge list.
 @Suite(.timeLimit(.minutes(TestEffort.count(2, long: 5)))) struct SendPurgeTests {
     let scene: SendScene
 
@@ -18,10 +18,10 @@ import Testing
 
     private var options: [String] { ["--purge-list", self.scene.purgeList, "--purge-environment", "production"] }
 
-    @Test func `Tokens on the list are not sent, and say so in results, summary and exit code`() async throws {
-        try self.scene.bury([2, 4])
-        try self.scene.bury([1], environment: .sandbox)
-        try self.scene.bury([3], topic: "org.example")
+    @Test func `tokens on the list are not sent, which results, summary and exit code show`() async throws {
+        try self.scene.addDead([2, 4])
+        try self.scene.addDead([1], environment: .sandbox)
+        try self.scene.addDead([3], topic: "org.example")
         let path = try self.scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         let scene = self.scene
         let arguments = [path, "--results", "-", "--summary", "json"] + self.options
@@ -36,8 +36,8 @@ import Testing
         }
     }
 
-    @Test func `The topic may be another than the certificate's, and a dry run counts what is dead`() async throws {
-        try self.scene.bury([2], topic: "org.example")
+    @Test func `the topic may differ from the certificate's, and a dry run counts dead tokens`() async throws {
+        try self.scene.addDead([2], topic: "org.example")
         let path = try self.scene.write("batch.jsonl", (1...3).map { SendScene.line($0) }.joined())
         let arguments = ["send", path, "--dry-run", "--topic", "org.example"] + self.options
         let run = try await self.scene.run(arguments)
@@ -45,11 +45,11 @@ import Testing
         #expect(run.error.contains("ready to send, 0 invalid lines, 1 token on the purge list"), "\(run)")
     }
 
-    @Test func `What a killed run did not put on the list is reported, and its results can be used`() async throws {
+    @Test func `after a killed run, unlisted rejections are reported, and its results can be imported`() async throws {
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let batch = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let arguments = [
             batch, "--purge-rejected", "--journal", scene.path("journal"), "--results", scene.path("results.jsonl"),
         ]
@@ -61,7 +61,7 @@ import Testing
             for isKilled in [false, true] {
                 if isKilled {
                     first = Int(time(nil))
-                    // As if the kill had come between the last outcome and the list.
+                    // As if the process was killed between the last outcome and the change of the list.
                     let journal = scene.read("journal")
                     let listed = try #require(journal.range(of: "listed 2 [0-9a-f]+\n$", options: .regularExpression))
                     try scene.write("journal", journal.replacingCharacters(in: listed, with: ""))
@@ -79,7 +79,7 @@ import Testing
                     guard let advice else { continue }
                     words = advice.replacing("'", with: "").split(separator: " ").map(String.init)
                 }
-                // One file, as all commands leave it.
+                // A single file, as all commands leave it.
                 #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
             }
             #expect(simulator.statistics.processedCount == 2)
@@ -87,7 +87,7 @@ import Testing
             #expect(imported.output.contains("2 tokens added"), "\(words) \(imported)")
             #expect(imported.output.contains("2 lines skipped: accepted"))
             let listed = try await scene.purge("export", ["--environment", "production", "--format", "jsonl"])
-            // What registered after the run began is alive.
+            // Devices that registered after the start of the run are alive.
             let failedAt = listed.output.split(separator: "\n").compactMap { line in
                 (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["failedAt"] as? Int
             }
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `Where a killed run had nothing accepted, no import is advised`() async throws {
+    @Test func `if a killed run had nothing accepted, no import is advised`() async throws {
         let lines = [1_000_000, 1_000_001].map { SendScene.line($0) }
         let batch = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
@@ -115,10 +115,10 @@ import Testing
         }
     }
 
-    @Test func `A list that is busy at the end is reported by exit code 75, with the remedy`() async throws {
+    @Test func `a list that is locked at the end causes exit code 75, with the remedy`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let other = try DatabaseQueue(path: scene.purgeList, configuration: configuration)
@@ -129,7 +129,7 @@ import Testing
             close(ends.reading)
             let lines = Array("{}\n\(SendScene.line(1))\(SendScene.line(1_000_000))".utf8)
             #expect(lines.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == lines.count)
-            // The list is open by then.
+            // The list is open at this point.
             try await eventually("the bad line") { scene.read("results.jsonl").contains("invalid") || child.hasEnded }
             try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
             close(ends.writing)
@@ -141,11 +141,11 @@ import Testing
         try await other.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
     }
 
-    @Test func `Rejected tokens go on the list only when asked for`() async throws {
+    @Test func `rejected tokens are added to the list only if requested`() async throws {
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
-        try scene.bury([])
+        try scene.addDead([])
         let options = self.options
         try await SendScene.withGateway { simulator in
             let plain = try await scene.send([path] + options, port: simulator.gatewayPort)
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [3, 100]) func `Where all are rejected, none goes on the list`(breaker: Int) async throws {
+    @Test(arguments: [3, 100]) func `if all tokens are rejected, none is added to the list`(breaker: Int) async throws {
         let path = try self.scene.write("batch.jsonl", (0..<5).map { SendScene.line(1_000_000 + $0) }.joined())
         let scene = self.scene
         let arguments =
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func `The circuit breaker keeps the list as it was, also when some were accepted`() async throws {
+    @Test func `the circuit breaker leaves the list unchanged, even if some were accepted`() async throws {
         let lines = [SendScene.line(1)] + (0..<5).map { SendScene.line(1_000_000 + $0) }
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `64, 65 and 66 say what is wrong with the options or the list, before anything is sent`() async throws {
+    @Test func `invalid options or an invalid list exit with 64, 65 or 66 before anything is sent`() async throws {
         let path = try self.scene.write("batch.jsonl", SendScene.line(1))
         for (arguments, code, text) in [
             (["--topic", "a"], 64, "--topic needs --purge-list"), (["--purge-rejected"], 64, "needs --purge-list"),
@@ -199,8 +199,8 @@ import Testing
         #expect(try await self.scene.send([path] + self.options, port: 1).ending.code == 65)
     }
 
-    @Test(.enabled(if: !SendMemoryTests.isSanitized)) func `A long list takes little memory`() async throws {
-        try self.scene.bury([])
+    @Test(.enabled(if: !SendMemoryTests.isSanitized)) func `a long list uses little memory`() async throws {
+        try self.scene.addDead([])
         let list = try PurgeList(path: self.scene.purgeList)
         let count = TestEffort.count(20_000, long: 300_000)
         try list.record(
@@ -233,7 +233,7 @@ import Testing
             let ending = try await child.end()
             #expect(ending.code == 0, "\(ending) \(scene.read("err"))")
             #expect(residentKiBMax > 0 && residentKiBMax <= 64 << 10)
-            print("\(count) lines beside a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
+            print("\(count) lines with a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
         }
     }
 }

@@ -7,9 +7,9 @@ import Foundation
 import Logging
 import OpenSSLTLS
 
-/// A folder with certificates, where the program runs; removed with this object.
+/// A folder with certificates in which the program runs; removed with this object.
 final class SendScene: Sendable {
-    /// What a run of the program left.
+    /// The result of a run of the program.
     struct Run: Sendable {
         var ending: Child.Ending
         var output: String
@@ -58,7 +58,7 @@ final class SendScene: Sendable {
 
     // MARK: The gateway
 
-    /// The token of a device; those from a million on are registered nowhere.
+    /// The token of a device; those from a million on are not registered.
     static func token(_ number: Int) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "c", count: 56) + String(repeating: "0", count: 8 - digits.count) + digits
@@ -89,7 +89,7 @@ final class SendScene: Sendable {
 
     // MARK: The program
 
-    /// The options that lead to a gateway.
+    /// The options for a gateway.
     func endpoint(_ port: Int) -> [String] {
         [
             "--host", "localhost", "--port", "\(port)", "--certificate", self.path("provider.pem"), "--trust",
@@ -97,12 +97,12 @@ final class SendScene: Sendable {
         ]
     }
 
-    /// Runs `apns-legacy send` to its end, in this process.
+    /// Runs `apns-legacy send` to completion, in this process.
     func send(_ arguments: [String], port: Int) async throws -> Run {
         try await self.run(["send"] + self.endpoint(port) + arguments)
     }
 
-    /// Runs a command to its end, in this process.
+    /// Runs a command to completion, in this process.
     func run(_ arguments: [String], input: CInt? = nil) async throws -> Run {
         let start = ContinuousClock.now
         let run = try await CommandRun(arguments, input: input)
@@ -111,7 +111,7 @@ final class SendScene: Sendable {
         return Run(ending: ending, output: run.output, error: run.error)
     }
 
-    /// Runs the program to its end, as a process of its own.
+    /// Runs the program to completion, as a separate process.
     func start(_ arguments: [String]) async throws -> Run {
         let name = UUID().uuidString
         let streams = Child.Streams(output: self.path(name + ".out"), error: self.path(name + ".err"))
@@ -127,6 +127,6 @@ final class SendScene: Sendable {
 }
 
 extension Simulator {
-    /// How many notifications the simulator took for a device.
+    /// The number of notifications that the simulator accepted for a device.
     func count(_ device: Int) throws -> Int { self.receivedCount(of: try DeviceToken(SendScene.token(device))) }
 }

@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-/// What signals do.
+/// The effects of signals on `send`.
 @Suite(.timeLimit(.minutes(2))) struct SendSignalTests {
     let scene: SendScene
 
@@ -14,12 +14,12 @@ import Testing
 
     static let count = 20_000
 
-    /// A batch that takes much longer than any of these tests at a gateway that reads slowly.
+    /// Writes a batch that would take much longer than any of these tests with a gateway that reads slowly.
     func writeBatch() throws -> String {
         try self.scene.write("a.jsonl", (1...Self.count).map { SendScene.line($0 % 100 + 1) }.joined())
     }
 
-    /// Runs until the gateway has taken some, and then does something with the program.
+    /// Runs until the gateway has accepted some notifications, and then acts on the program.
     func interrupt(
         pace: TransferPace?,
         _ arguments: [String],
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the second signal ends a run whose messages nobody reads`(_ hasBadLine: Bool) async throws {
+    func `the second signal ends a run whose messages are not read`(_ hasBadLine: Bool) async throws {
         let scene = self.scene
         let lines = (1...Self.count).map { SendScene.line($0 % 100 + 1) }
         let path = try scene.write("a.jsonl", (lines[..<600] + (hasBadLine ? ["{}\n"] : []) + lines[600...]).joined())
@@ -107,7 +107,7 @@ import Testing
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 30)
             var arrived = arrivals.stream.makeAsyncIterator()
             _ = await arrived.next()
-            // Two kinds, since two signals of one kind may arrive as one.
+            // Two different signals, since two of the same kind may be merged into one.
             child.send(SIGINT)
             child.send(SIGTERM)
             let ending = try await child.end()
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `a signal ends waiting for standard input`() async throws {
+    @Test func `a signal ends the wait for standard input`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
@@ -157,10 +157,10 @@ import Testing
         }
     }
 
-    @Test func `a signal ends waiting for a gateway that is not running`() async throws {
+    @Test func `a signal ends the wait for a gateway that is not running`() async throws {
         let path = try self.writeBatch()
         let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
-        // No port 1 on any machine of ours.
+        // Connections to port 1 are refused.
         let arguments = ["send", path] + self.scene.endpoint(1) + ["--give-up-after", "1000"]
         let child = try Child(arguments, streams, deadline: 30)
         try await eventually("the failure is reported") { self.scene.read("err").contains("Retrying: ") }

@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Results that nobody takes, as on a disk that does not answer, and the connections meanwhile.
+/// Results that are not read, like a disk that does not respond, and the connections meanwhile.
 @Suite(.timeLimit(.minutes(2))) struct SendSlowDiskTests {
     @Test(arguments: ["1", "2"])
     func `while results cannot be written, error responses are handled and lines are sent`(
@@ -17,7 +17,7 @@ import Testing
         let lines = (1...count).map { SendScene.token(bad.contains($0) ? 1_000_000 + $0 : $0) + "\n" }
         let path = try scene.write("tokens", lines.joined())
         try #require(mkfifo(scene.path("fifo"), 0o600) == 0)
-        // Who is to read is there, and does not read yet.
+        // The reader has opened the pipe, and does not read yet.
         let reading = open(scene.path("fifo"), O_RDONLY | O_NONBLOCK)
         _ = fcntl(reading, F_SETFL, 0)
         try await SendScene.withGateway(deviceCount: count) { simulator in
@@ -27,7 +27,7 @@ import Testing
             ]
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 100)
-            // A pipe takes 64 KiB, which are the results of some 500 lines.
+            // A pipe holds 64 KiB, which are the results of about 500 lines.
             try await eventually("all is sent while the results wait", within: .seconds(60)) {
                 simulator.statistics.processedCount >= count - bad.count
             }
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `a second signal ends a run whose results nobody takes`() async throws {
+    @Test func `a second signal ends a run whose results are not read`() async throws {
         let scene = try SendScene()
         let count = 2000
         let path = try scene.write("tokens", (1...count).map { SendScene.token($0) + "\n" }.joined())

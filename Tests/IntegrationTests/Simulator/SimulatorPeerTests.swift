@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: independent programs load the files that the simulator writes, verify its certificate by each of its names,
+/// Goal: independent programs load the files that the simulator writes, verify its certificate with each of its names,
 /// and can connect.
 ///
 /// Method: each sends two notifications over the binary protocol, the second one for an unknown device, and prints the

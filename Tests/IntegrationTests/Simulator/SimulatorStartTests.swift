@@ -38,7 +38,7 @@ import Testing
         #expect(binary.ending.code == code && http2.ending.code == code, "\(binary) \(http2)")
     }
 
-    @Test func `each topic has a certificate of its own`() async throws {
+    @Test func `each topic has its own certificate`() async throws {
         let scene = try SendScene()
         let options = ["--topic", "com.example.one", "--topic", "com.example.two", "--verbose", "--key-type", "ec"]
         let log = try await self.withSimulator(scene, options) { ports in
@@ -52,7 +52,7 @@ import Testing
                 )
             }
         }
-        // Over each protocol.
+        // Over both protocols.
         for topic in ["com.example.one", "com.example.two"] {
             let lines = log.split(separator: "\n").filter { $0.contains("accepted") && $0.contains(topic) }
             #expect(lines.count == 2, "\(log)")

@@ -33,7 +33,7 @@ final class Child: Sendable {
         var output: String?
         var outputDescriptor: CInt?
         var error: String?
-        /// Environment variables that the process has in place of those of the tests.
+        /// Environment variables that override those of the tests.
         var variables: [String: String] = [:]
     }
 

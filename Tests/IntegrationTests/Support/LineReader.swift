@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// Reads lines of a pipe on threads that may block.
+/// Reads lines from a pipe on threads that may block.
 final class LineReader {
     private let handle: FileHandle
     private var rest = Data()
@@ -31,7 +31,7 @@ extension Child {
     ///
     /// - Parameters:
     ///   - arguments: the command and its options.
-    ///   - program: another program than the built one.
+    ///   - program: a program to run instead of the built one.
     ///   - log: the file for its standard error.
     ///   - deadline: the number of seconds after which it is killed.
     /// - Returns: the process, and the line.

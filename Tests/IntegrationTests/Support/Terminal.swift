@@ -12,8 +12,8 @@ final class Terminal: Sendable {
     private let other: CInt
     private let reader: TerminalReader
 
-    /// - Parameter columnCount: its width.
-    /// - Throws: if the system has none.
+    /// - Parameter columnCount: the width.
+    /// - Throws: an error if the system has no pseudo-terminal.
     init(columnCount: Int = 80) throws {
         var (main, other) = (CInt(0), CInt(0))
         var size = winsize(ws_row: 24, ws_col: UInt16(columnCount), ws_xpixel: 0, ws_ypixel: 0)
@@ -28,25 +28,25 @@ final class Terminal: Sendable {
 
     deinit { close(self.main) }
 
-    /// The environment of a process that may draw on it.
+    /// The environment of a process that may draw on the terminal.
     static let variables = ["CI": "", "TERM": "xterm"]
 
-    /// Where a process writes its messages to it.
+    /// The streams of a process that writes its messages to the terminal.
     func streams(output: String? = nil) -> Child.Streams {
         Child.Streams(output: output, error: self.path, variables: Self.variables)
     }
 
-    /// What was written so far.
+    /// The text written so far.
     var textSoFar: String { self.reader.textSoFar }
 
-    /// All that was written; ask once, when every process has ended.
+    /// All of the text; call it once, after every process has ended.
     func text() async -> String {
         close(self.other)
         return await self.reader.text()
     }
 }
 
-/// Reads what is written to a terminal, on a thread of its own.
+/// Reads the text written to a terminal, on its own thread.
 final class TerminalReader: Sendable {
     private let stream: AsyncStream<Void>
     private let bytes = NIOLockedValueBox<[UInt8]>([])
@@ -67,29 +67,30 @@ final class TerminalReader: Sendable {
         }
     }
 
-    /// What was written so far.
+    /// The text written so far.
     var textSoFar: String {
         self.bytes.withLockedValue { String(decoding: $0, as: UTF8.self) }.replacing("\r\n", with: "\n")
     }
 
-    /// All that was written, when the other side is closed.
+    /// All of the text, after the other side is closed.
     func text() async -> String {
         for await _ in self.stream {}
         return self.textSoFar
     }
 }
 
-/// What a terminal shows, made from what was written to it: line ends, returns, and the erasing of a line's rest.
+/// The screen of a terminal, computed from the text written to it: line breaks, carriage returns, and clearing to the
+/// end of a line.
 struct TerminalScreen {
     private(set) var lines: [[Character]] = [[]]
-    /// How often a text went over the edge, so that the terminal began another line.
+    /// How often a line exceeded the width, so that the terminal began another line.
     private(set) var wrapCount = 0
     private var column = 0
 
     /// - Parameters:
-    ///   - text: what was written, with LF for the line ends.
+    ///   - text: the text written, with LF line breaks.
     ///   - columnCount: the width.
-    /// - Throws: if the text has another escape sequence.
+    /// - Throws: an error if the text has another escape sequence.
     init(_ text: String, columnCount: Int) throws {
         var rest = text[...]
         while let character = rest.popFirst() {
@@ -123,6 +124,6 @@ struct TerminalScreen {
         self.column += 1
     }
 
-    /// What it shows at the end.
+    /// The text on the screen at the end.
     var text: String { self.lines.map { String($0) }.joined(separator: "\n") }
 }

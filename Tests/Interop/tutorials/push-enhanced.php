@@ -1,6 +1,6 @@
 <?php
 // SPDX-License-Identifier: Apache-2.0
-// Sends notifications the way later scripts for PHP 5 did: enhanced format, and a look for an error response behind.
+// Sends notifications the way later scripts for PHP 5 did: enhanced format, followed by a check for an error response.
 $tokens = array(
     'b1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90',
     'c1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90',

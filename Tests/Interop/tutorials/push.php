@@ -1,6 +1,6 @@
 <?php
 // SPDX-License-Identifier: Apache-2.0
-// Sends one notification the way scripts for PHP 5 did: simple format, nothing read back.
+// Sends one notification the way scripts for PHP 5 did: simple format, without reading.
 $token = 'a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90';
 $payload = json_encode(array('aps' => array('alert' => 'Hello from PHP', 'badge' => 1, 'sound' => 'default')));
 

@@ -14,7 +14,7 @@ TOKENS = [
 
 
 def connect(host, port):
-    # ssl.wrap_socket() did the same, and is gone since Python 3.12.
+    # ssl.wrap_socket(), which Python 3.12 removed, did the same.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS)
     context.load_cert_chain("provider.pem", "provider-traditional.key.pem")
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -7,7 +7,7 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: each end of a connection is reported correctly, and leaves no promise open.
+/// Goal: every end of a connection is reported correctly, and leaves no promise open.
 @Suite(.timeLimit(.minutes(1)))
 struct ClosingTests {
     private func makePair(
@@ -23,7 +23,7 @@ struct ClosingTests {
         return pair
     }
 
-    /// Notes the outcome of a promise on an embedded loop.
+    /// Records the result of a promise on an embedded event loop.
     final class Outcome {
         private(set) var result: Result<Void, any Error>?
 
@@ -57,7 +57,7 @@ struct ClosingTests {
         #expect(closed.isSuccess)
     }
 
-    @Test func `closing does not wait for a silent peer beyond its time`() throws {
+    @Test func `closing waits for a silent peer only up to its timeout`() throws {
         let pair = try self.makePair { $0.shutdownTimeout = .seconds(3) }
         try pair.connect()
         let closed = Outcome(pair.client.channel.close())
@@ -80,7 +80,7 @@ struct ClosingTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3])
-    func `after closing the output, the peer may go on writing`(version: TLSVersion) throws {
+    func `after closing the output, the peer may continue to write`(version: TLSVersion) throws {
         let pair = try self.makePair(version, halfClosure: true)
         try pair.connect()
         let closed = Outcome(pair.server.channel.close(mode: .output))
@@ -161,7 +161,7 @@ struct ClosingTests {
         #expect(pair.client.notes.order == ["handshake", "input closed"])
     }
 
-    @Test func `a peer that cuts the connection after our close is no error`() throws {
+    @Test func `a peer that resets the connection after our close is not an error`() throws {
         let pair = try self.makePair()
         try pair.connect()
         let closed = Outcome(pair.client.channel.close())
@@ -208,7 +208,7 @@ struct ClosingTests {
         }
     }
 
-    @Test func `a handshake that takes too long is reported, and its writes fail`() throws {
+    @Test func `a handshake timeout is reported, and its writes fail`() throws {
         let pair = try self.makePair { $0.handshakeTimeout = .seconds(4) }
         try pair.activate()
         let written = Outcome(pair.client.channel.writeAndFlush(ByteBuffer(string: "early")))
@@ -287,7 +287,7 @@ struct ClosingTests {
         #expect(Outcome(pair.client.channel.writeAndFlush(ByteBuffer(string: "late"))).error != nil)
     }
 
-    @Test func `closing from within the callback of a write sends close_notify behind the records`() throws {
+    @Test func `closing within the callback of a write sends close_notify after the records`() throws {
         let pair = try self.makePair()
         try pair.connect()
         let channel = pair.client.channel
@@ -301,7 +301,7 @@ struct ClosingTests {
         #expect(pair.server.notes.order == ["handshake", "data", "shutdown", "inactive"])
     }
 
-    @Test func `over sockets, a half-closed connection carries data the other way`() async throws {
+    @Test func `over sockets, a half-closed connection still transfers data in the other direction`() async throws {
         try await Loopback.withConnection(
             server: Certificates.serverContext(),
             client: Certificates.clientContext(),

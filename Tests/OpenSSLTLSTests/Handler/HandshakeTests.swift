@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct HandshakeTests {
     @Test(arguments: TLSVersion.allCases)
-    func `bytes go both ways under each version`(version: TLSVersion) async throws {
+    func `data is exchanged in both directions with each version`(version: TLSVersion) async throws {
         let server = try Certificates.serverContext(version: version...version)
         let client = try Certificates.clientContext(version: version...version)
         let echo = Observer(onData: { context, buffer in
@@ -34,7 +34,7 @@ struct HandshakeTests {
         }
     }
 
-    @Test func `a server speaks no newer version than 1.2 unless told to`() async throws {
+    @Test func `by default, a server does not use a version newer than 1.2`() async throws {
         let server = try TLSContext(.server(identity: try Certificates.server.get().identity))
         try await Loopback.withConnection(server: server, client: Certificates.clientContext()) { client, _ in
             try await client.wait("handshake") { $0.isHandshakeDone }
@@ -43,7 +43,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a server reads the facts of the client's certificate`(version: TLSVersion) async throws {
+    func `a server reads the client's certificate`(version: TLSVersion) async throws {
         let issued = try Certificates.client.get()
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = issued.identity }
@@ -80,7 +80,7 @@ struct HandshakeTests {
         }
     }
 
-    @Test func `the server's first application protocol that the client offers is chosen`() async throws {
+    @Test func `the server's first application protocol that the client offers is selected`() async throws {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2", "http/1.1"] }
         let client = try Certificates.clientContext { $0.applicationProtocols = ["spdy/1", "http/1.1", "h2"] }
         try await Loopback.withConnection(server: server, client: client) { client, server in
@@ -100,7 +100,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: ["127.0.0.1", "::1", "localhost.", "LOCALHOST"])
-    func `a server is verified by address and by host name in any spelling`(name: String) async throws {
+    func `a server is verified by address, or by host name in any case`(name: String) async throws {
         let client = try Certificates.clientContext()
         try await Loopback.withConnection(
             server: Certificates.serverContext(),

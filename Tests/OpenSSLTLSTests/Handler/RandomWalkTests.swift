@@ -6,10 +6,10 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: whatever the order of writes, flushes, back-pressure, splits and closes, bytes arrive exactly and in order,
-/// and each write's promise is completed, with success only if its bytes arrive.
+/// Goal: with any order of writes, flushes, back-pressure, splits and closes, data arrives exactly and in order, and
+/// each write's promise is completed, successfully only if its data arrives.
 ///
-/// Method: walk at random, from a seed the failure names, with a client's handler against a server's.
+/// Method: a random walk with a client's and a server's handler. A failure reports its seed.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RandomWalkTests {
     final class Side {
@@ -18,7 +18,7 @@ struct RandomWalkTests {
         var flushed = 0
         var isOutputClosed = false
         var isClosed = false
-        /// The end of each write, and its result.
+        /// The end of each write in the stream, and its result.
         var outcomes: [(end: Int, box: Outcome)] = []
 
         init(_ end: EmbeddedPair.End) {
@@ -31,7 +31,7 @@ struct RandomWalkTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3], 0..<TestEffort.count(6, long: 60) as Range<UInt64>)
-    func `bytes arrive exactly`(version: TLSVersion, seed: UInt64) throws {
+    func `data arrives exactly`(version: TLSVersion, seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let server = try Certificates.serverContext(version: version...version) {
             $0.ticketCount = Int.random(in: 0...3, using: &random)
@@ -112,11 +112,11 @@ struct RandomWalkTests {
         side.outcomes.append((side.written + count, outcome))
         side.written += count
         side.end.channel.write(bytes, promise: promise)
-        // What is refused takes no place in the sequence.
+        // Rejected writes have no position in the stream.
         if outcome.result == false { side.written -= count }
     }
 
-    /// Lets everything that was flushed arrive.
+    /// Delivers everything that was flushed.
     private func settle(_ pair: EmbeddedPair, _ sides: [Side]) throws {
         for side in sides where side.end.channel.isActive { side.end.setWritable(true) }
         try pair.exchange()

@@ -6,7 +6,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: plaintext is cut into full records, each given to the channel by itself, and no more than it takes.
+/// Goal: plaintext is split into full records, each written to the channel separately, and only while it is writable.
 @Suite(.timeLimit(.minutes(1)))
 struct RecordTests {
     private func makePair(
@@ -20,8 +20,8 @@ struct RecordTests {
         return pair
     }
 
-    /// What a record adds to its plaintext under AES-GCM: TLS 1.3 a header, a tag and the inner type; TLS 1.2 a
-    /// header, a nonce and a tag.
+    /// The overhead of a record with AES-GCM: in TLS 1.3 a header, a tag and the inner type; in TLS 1.2 a header, a
+    /// nonce and a tag.
     private func overhead(_ version: TLSVersion) -> Int { version == .tls1_3 ? 22 : 29 }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
@@ -40,7 +40,7 @@ struct RecordTests {
         #expect(pair.server.notes.received == Pattern.bytes(count: 145_000))
     }
 
-    @Test func `a promise succeeds with the record that holds the write's last byte`() throws {
+    @Test func `a promise succeeds with the record that contains the write's last byte`() throws {
         let pair = try self.makePair()
         try pair.connect()
         pair.client.setWritable(false)
@@ -68,7 +68,7 @@ struct RecordTests {
         #expect(pair.server.notes.received.count == 300_000)
     }
 
-    @Test func `a write without bytes succeeds in its turn and makes no record`() throws {
+    @Test func `an empty write succeeds in order and creates no record`() throws {
         let pair = try self.makePair()
         try pair.connect()
         let outcome = ClosingTests.Outcome(pair.client.channel.write(ByteBuffer()))
@@ -78,7 +78,7 @@ struct RecordTests {
         #expect(try pair.client.collect().reduce(0, +) == 0)
     }
 
-    @Test func `a long write lets the event loop do other work in between`() throws {
+    @Test func `during a long write, the event loop does other work`() throws {
         let pair = try self.makePair()
         try pair.connect()
         let outcome = ClosingTests.Outcome(
@@ -92,10 +92,10 @@ struct RecordTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_1, .tls1_2, .tls1_3])
-    func `bytes arrive though the ciphertext comes one byte at a time`(version: TLSVersion) throws {
+    func `data arrives even if the ciphertext arrives one byte at a time`(version: TLSVersion) throws {
         let pair = try self.makePair(version, ticketCount: 3)
         try pair.activate()
-        // More than one record either way in the long run.
+        // More than one record in both directions in the long run.
         let count = TestEffort.count(5000, long: 20_000)
         pair.client.channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(count: count)), promise: nil)
         pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(count: 5_000)), promise: nil)
@@ -108,7 +108,7 @@ struct RecordTests {
         #expect(pair.server.notes.order == ["handshake", "data", "shutdown", "inactive"])
     }
 
-    @Test func `what is written and closed while session tickets are half read arrives`() throws {
+    @Test func `data written before a close arrives, even while session tickets are only partly read`() throws {
         let whole = try self.makePair(ticketCount: 2)
         try whole.activate()
         try self.carryHandshake(whole)
@@ -116,7 +116,7 @@ struct RecordTests {
         let tickets = try #require(whole.server.take(.max))
         #expect(whole.client.notes.isHandshakeDone)
         for count in stride(from: 1, to: tickets.readableBytes, by: TestEffort.isLong ? 1 : 7) {
-            // At each split, what is written arrives sooner or later, and the close after it.
+            // At each split, the data arrives sooner or later, followed by the close.
             let pair = try self.makePair(ticketCount: 2)
             try pair.activate()
             try self.carryHandshake(pair)
@@ -138,7 +138,7 @@ struct RecordTests {
         }
     }
 
-    @Test func `reads are asked for until there is something to deliver`() throws {
+    @Test func `reads are requested until there is something to deliver`() throws {
         let pair = try self.makePair()
         try pair.activate()
         let handshakeReads = pair.client.wire.readCount

@@ -7,14 +7,14 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: records stay whole and in order although writing calls back into the writer.
+/// Goal: records stay complete and in order even if writing calls back into the writer.
 ///
-/// Method: each byte says its position; the writer writes and flushes from within `channelWritabilityChanged` and
-/// from the callbacks of its promises, and the server compares.
+/// Method: each byte encodes its position; the writer writes and flushes within `channelWritabilityChanged` and the
+/// callbacks of its promises, and the server compares.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct ReentrancyTests {
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3], [700, 16_384, 50_000])
-    func `bytes arrive in order though callbacks write and flush`(version: TLSVersion, byteCount: Int) async throws {
+    func `data arrives in order even if callbacks write and flush`(version: TLSVersion, byteCount: Int) async throws {
         let server = try Certificates.serverContext(version: version...version)
         let client = try Certificates.clientContext(version: version...version)
         let total = TestEffort.count(1, long: 8) << 20
@@ -50,7 +50,7 @@ final class CallbackWriter: Sendable {
         self.total = total
     }
 
-    /// Writes and flushes one piece, whose promise writes the next before the call returns, if it can.
+    /// Writes and flushes one piece; if possible, its promise writes the next before the call returns.
     func more(_ channel: any Channel, depth: Int = 0) {
         let start = self.written.withLockedValue { written -> Int? in
             guard written < self.total else { return nil }
@@ -60,7 +60,7 @@ final class CallbackWriter: Sendable {
         guard let start else { return }
         channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(from: start, count: self.byteCount))).whenSuccess {
             guard depth < 16 else {
-                // The stack is finite.
+                // The stack is limited.
                 channel.eventLoop.execute { self.more(channel) }
                 return
             }

@@ -7,10 +7,10 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: each problem of a handshake is reported once, by an error with a remedy.
+/// Goal: each problem of a handshake is reported once, with an error that contains a remedy.
 @Suite(.timeLimit(.minutes(1)))
 struct RefusalTests {
-    /// Lets a handshake fail and returns the one error of each end.
+    /// Makes a handshake fail and returns the single error of each side.
     private func failures(
         server: TLSContext,
         client: TLSContext,
@@ -31,7 +31,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a certificate for other names is a wrong host`(version: TLSVersion) async throws {
+    func `a certificate for other names causes the error wrongHost`(version: TLSVersion) async throws {
         let identity = try Certificates.authority.get().issueServer(names: ["other.example"]).identity
         let server = try Certificates.serverContext(version: version...version) { $0.identity = identity }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
@@ -43,14 +43,14 @@ struct RefusalTests {
         #expect(alert == 42)
     }
 
-    @Test func `a certificate for other addresses is a wrong host`() async throws {
+    @Test func `a certificate for other addresses causes the error wrongHost`() async throws {
         let identity = try Certificates.authority.get().issueServer(names: ["localhost"]).identity
         let server = try Certificates.serverContext { $0.identity = identity }
         let errors = try await self.failures(server: server, client: Certificates.clientContext(), name: "127.0.0.1")
         #expect(errors.client == .wrongHost(expected: "127.0.0.1", presented: ["localhost"]))
     }
 
-    @Test func `the host name is not verified when only the chain is`() async throws {
+    @Test func `the host name is not verified if only the chain is requested`() async throws {
         let identity = try Certificates.authority.get().issueServer(names: ["other.example"]).identity
         let server = try Certificates.serverContext { $0.identity = identity }
         let client = try Certificates.clientContext { $0.verification = .chainOnly }
@@ -88,7 +88,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `a certificate of the future is reported`() async throws {
+    @Test func `a certificate that is not valid yet is reported`() async throws {
         let identity = try Certificates.authority.get().issueServer(validity: .future).identity
         let server = try Certificates.serverContext { $0.identity = identity }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
@@ -111,7 +111,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a client without the required certificate gets the error`(version: TLSVersion) async throws {
+    func `a client without the required certificate receives the error`(version: TLSVersion) async throws {
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .required }
         let errors = try await self.failures(server: server, client: Certificates.clientContext())
         #expect(errors.server == .clientCertificateMissing)
@@ -122,7 +122,7 @@ struct RefusalTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a client with an unknown authority gets the error`(version: TLSVersion) async throws {
+    func `a client with an unknown authority receives the error`(version: TLSVersion) async throws {
         let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .optional }
         let client = try Certificates.clientContext { $0.identity = untrusted.identity }
@@ -133,7 +133,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `an expired certificate of the client is reported to both`() async throws {
+    @Test func `an expired client certificate is reported to both sides`() async throws {
         let expired = try Certificates.authority.get().issueClient(topic: "com.example.app", validity: .expired)
         let server = try Certificates.serverContext { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = expired.identity }
@@ -144,7 +144,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `under TLS 1.3 the refusal of a client's certificate comes after the handshake`() async throws {
+    @Test func `with TLS 1.3, a client certificate is rejected after the handshake`() async throws {
         let server = try Certificates.serverContext(version: .tls1_3 ... .tls1_3) { $0.clientCertificates = .required }
         try await Loopback.withConnection(server: server, client: Certificates.clientContext()) { client, _ in
             try await client.wait("end") { $0.isInactive }
@@ -152,7 +152,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `versions without overlap are reported to both`() async throws {
+    @Test func `versions without overlap are reported to both sides`() async throws {
         let errors = try await self.failures(
             server: Certificates.serverContext(version: .tls1_2 ... .tls1_2),
             client: Certificates.clientContext(version: .tls1_3 ... .tls1_3)
@@ -163,7 +163,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `ciphers without overlap are reported to both`() async throws {
+    @Test func `ciphers without overlap are reported to both sides`() async throws {
         let server = try Certificates.serverContext(version: .tls1_2 ... .tls1_2) {
             $0.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"
         }
@@ -177,7 +177,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `application protocols without overlap are reported to both`() async throws {
+    @Test func `application protocols without overlap are reported to both sides`() async throws {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2"] }
         let client = try Certificates.clientContext { $0.applicationProtocols = ["http/1.1"] }
         let errors = try await self.failures(server: server, client: client)
@@ -185,7 +185,7 @@ struct RefusalTests {
         #expect(errors.server == .noCommonApplicationProtocol)
     }
 
-    @Test func `a name that cannot be verified is refused before anything is sent`() throws {
+    @Test func `a name that cannot be verified is rejected before anything is sent`() throws {
         let context = try Certificates.clientContext()
         for name in [nil, "", "bücher.example", "a b", String(repeating: "a", count: 300)] as [String?] {
             #expect(throws: TLSError.serverNameInvalid(name ?? "")) {
@@ -194,7 +194,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `a context of the other end is refused`() throws {
+    @Test func `a context for the other role is rejected`() throws {
         #expect(throws: TLSError.self) {
             try TLSHandler(serverContext: Certificates.clientContext())
         }
@@ -203,7 +203,7 @@ struct RefusalTests {
         }
     }
 
-    @Test func `configurations that cannot work are refused`() throws {
+    @Test func `configurations that cannot work are rejected`() throws {
         #expect(throws: TLSError.self) {
             try Certificates.clientContext(version: .tls1_2 ... .tls1_3) {
                 $0.minimumVersion = .tls1_3; $0.maximumVersion = .tls1_2

@@ -6,10 +6,10 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: what the server said before it cut the connection is read before the cut is reported.
+/// Goal: data that the server sent before it reset the connection is delivered before the reset is reported.
 ///
-/// Method: the client floods, the server reads nothing, writes six bytes and closes its socket, so that its kernel
-/// answers the unread input with RST.
+/// Method: the client floods the server, which reads nothing, writes six bytes and closes its socket, so that its
+/// kernel responds to the unread input with RST.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ResetTests {
     enum Ending: CaseIterable, Sendable {
@@ -64,7 +64,7 @@ struct ResetTests {
     }
 }
 
-/// Writes 64 KiB after 64 KiB, and counts the results of the writes.
+/// Writes blocks of 64 KiB, and counts the results of the writes.
 final class Flood: Sendable {
     private struct Counts {
         var pending = 0
@@ -88,7 +88,7 @@ final class Flood: Sendable {
     var failed: Int { self.counts.withLockedValue(\.failed) }
     var firstSuccessAfterFailure: Bool { self.counts.withLockedValue(\.hasSucceededAfterFailure) }
 
-    /// Writes until the channel takes no more, and goes on whenever it does again.
+    /// Writes while the channel is writable, and continues when it is writable again.
     func start(_ context: ChannelHandlerContext) {
         self.fill(context.channel)
     }
@@ -130,7 +130,7 @@ final class Flood: Sendable {
         for promise in settled { promise.succeed(()) }
     }
 
-    /// Waits until the channel takes no more.
+    /// Waits until the channel is not writable.
     func waitUntilStuck(on eventLoop: any EventLoop) async throws {
         let promise = eventLoop.makePromise(of: Void.self)
         let isStuck = self.counts.withLockedValue { counts in
@@ -141,7 +141,7 @@ final class Flood: Sendable {
         try await promise.futureResult.get(within: .seconds(20))
     }
 
-    /// Waits until the outcome of each write is known.
+    /// Waits until every write has completed.
     func waitUntilSettled(on eventLoop: any EventLoop) async throws {
         let promise = eventLoop.makePromise(of: Void.self)
         let isSettled = self.counts.withLockedValue { counts in

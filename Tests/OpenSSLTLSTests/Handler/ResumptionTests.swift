@@ -5,7 +5,7 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-/// Goal: a client resumes its newest session with the same server, and only where it may.
+/// Goal: a client resumes its newest session with the same server, and only if that is allowed.
 @Suite(.timeLimit(.minutes(1)))
 struct ResumptionTests {
     /// Connects a number of times, exchanging data each time, and returns which handshakes resumed a session.
@@ -43,26 +43,26 @@ struct ResumptionTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3], [false, true])
-    func `all connections but the first resume, also after a cut`(version: TLSVersion, isCut: Bool) async throws {
+    func `all connections except the first resume, even after a reset`(version: TLSVersion, isCut: Bool) async throws {
         let server = try Certificates.serverContext(version: version...version) { $0.ticketCount = 2 }
         let client = try Certificates.clientContext(version: version...version)
         let reused = try await self.resumptions(count: 8, client: client, server: server, isCut: isCut)
         #expect(reused == [false] + Array(repeating: true, count: 7))
     }
 
-    @Test func `a TLS 1.3 server sends no tickets unless told to`() async throws {
+    @Test func `by default, a TLS 1.3 server sends no tickets`() async throws {
         let server = try Certificates.serverContext(version: .tls1_3 ... .tls1_3)
         let client = try Certificates.clientContext()
         #expect(try await self.resumptions(count: 3, client: client, server: server) == [false, false, false])
     }
 
-    @Test func `nothing is resumed when that is off`() async throws {
+    @Test func `nothing is resumed if resumption is off`() async throws {
         let server = try Certificates.serverContext { $0.ticketCount = 2 }
         let client = try Certificates.clientContext { $0.resumesSessions = false }
         #expect(try await self.resumptions(count: 3, client: client, server: server) == [false, false, false])
     }
 
-    @Test func `a session is resumed with the same server name only`() async throws {
+    @Test func `a session is resumed only with the same server name`() async throws {
         let server = try Certificates.serverContext(version: .tls1_2 ... .tls1_2)
         let client = try Certificates.clientContext()
         let reused = try await self.resumptions(
@@ -75,7 +75,7 @@ struct ResumptionTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
-    func `a resumed session still tells the client's certificate`(version: TLSVersion) async throws {
+    func `the client's certificate is known in a resumed session`(version: TLSVersion) async throws {
         let issued = try Certificates.client.get()
         let server = try Certificates.serverContext(version: version...version) {
             $0.ticketCount = 1

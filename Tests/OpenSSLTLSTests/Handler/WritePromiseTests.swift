@@ -8,15 +8,15 @@ import Testing
 
 /// Goal: a write's promise succeeds exactly if the peer can have read the write's last byte.
 ///
-/// Method: the server stops reading until the client can write no more; then the client's socket is closed, and the
-/// server reads all that the client's kernel had taken.
+/// Method: the server stops reading until the client cannot write any more; then the client's socket is closed, and the
+/// server reads everything that the client's kernel accepted.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct WritePromiseTests {
     @Test(
         arguments: [TLSVersion.tls1_2, .tls1_3],
         [(100, 37), (1_000, 5), (16_384, 1), (16_385, 3), (65_536, 1), (200_000, 2)] as [(Int, Int)]
     )
-    func `promises succeed exactly for what the kernel took whole`(
+    func `promises succeed exactly for records that the kernel accepted completely`(
         version: TLSVersion,
         write: (byteCount: Int, perFlush: Int)
     ) async throws {
@@ -36,7 +36,7 @@ struct WritePromiseTests {
             try await client.wait("handshake") { $0.isHandshakeDone }
             try await server.wait("handshake") { $0.isHandshakeDone }
             let channel = client.channel
-            // Each flush fills as much as the kernel takes; stop when it takes nothing for a while.
+            // Each flush writes as much as the kernel accepts; stop when it accepts nothing for a while.
             try await writer.writeUntilStalled(channel)
             client.close()
             try await client.wait("end") { $0.isInactive }
@@ -56,7 +56,7 @@ struct WritePromiseTests {
     }
 }
 
-/// Writes pieces of a known sequence of bytes and records the result of each.
+/// Writes pieces of a known sequence of bytes and records the result of each write.
 final class CountedWriter: Sendable {
     private struct State {
         var outcomes: [Bool?] = []
@@ -76,7 +76,7 @@ final class CountedWriter: Sendable {
 
     /// Writes until the channel is not writable, and a little more.
     private func writeUntilStuck(_ channel: any Channel) {
-        // More than loopback's buffers hold: those grow to some megabytes.
+        // More than the buffers of loopback can hold, which grow to a few megabytes.
         while self.state.withLockedValue({ $0.outcomes.count }) * self.byteCount < 64 << 20, channel.isWritable {
             for _ in 0..<self.perFlush { self.write(channel) }
             channel.flush()
@@ -105,7 +105,7 @@ final class CountedWriter: Sendable {
         let eventLoop = channel.eventLoop
         let promise = eventLoop.makePromise(of: Void.self)
         let task = eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(50)) { _ in
-            // The kernel may take more once the peer's has made room.
+            // The kernel may accept more after the peer's kernel has made room.
             if channel.isWritable { self.writeUntilStuck(channel) }
             let last = self.state.withLockedValue(\.lastProgress)
             if NIODeadline.now() - last > .milliseconds(200) { promise.succeed(()) }
@@ -114,7 +114,7 @@ final class CountedWriter: Sendable {
         try await promise.futureResult.get(within: .seconds(20))
     }
 
-    /// Waits until the outcome of each write is known.
+    /// Waits until every write has completed.
     func settled(on eventLoop: any EventLoop) async throws {
         let promise = eventLoop.makePromise(of: Void.self)
         let task = eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(5)) { _ in

@@ -7,7 +7,7 @@ import Testing
 
 /// Goal: a file is parsed as far as possible, even if TLS cannot use it.
 @Suite(.timeLimit(.minutes(1))) struct CertificateFileTests {
-    @Test func `parts that do not belong together are all there`() throws {
+    @Test func `parts that do not belong together are all read`() throws {
         let (one, other) = (try TestCertificateAuthority(), try TestCertificateAuthority(name: "Other"))
         let (client, server) = (try one.issueClient(topic: "a.b"), try other.issueServer(names: ["a.example", "::1"]))
         let locked = try client.encryptedKeyPEM(passphrase: "x")
@@ -57,7 +57,7 @@ import Testing
         #expect(open.keys.first?.pem() == client.keyPEM)
     }
 
-    @Test func `the keys of a file are derived together within the bound`() async throws {
+    @Test func `the limit applies to all keys of a file together`() async throws {
         let folder = try TemporaryFolder()
         let client = try TestCertificateAuthority().issueClient(topic: "a.b")
         let path = try folder.write("key.pem", client.keyPEM)
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `what is damaged, empty or something else is an error or a problem`() throws {
+    @Test func `a damaged, empty or other file causes an error or a problem`() throws {
         let client = try TestCertificateAuthority().issueClient(topic: "a.b")
         for bytes in [[], Array("hello".utf8), [0x30, 0x03, 0x02, 0x01, 0x03]] as [[UInt8]] {
             #expect(throws: TLSError.self) { try CertificateFile(bytes: bytes) }
@@ -97,7 +97,7 @@ import Testing
 }
 
 extension CertificateFile {
-    /// Whether a certificate comes out of its own PEM as it was.
+    /// Whether a certificate is unchanged after conversion to PEM and back.
     fileprivate static func isSame(_ certificate: TLSCertificate) -> Bool {
         (try? CertificateFile(bytes: certificate.pem))?.certificates == [certificate]
     }

@@ -5,9 +5,9 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: whatever a program prints or logs of certificates and keys is one line, without their bytes.
+/// Goal: the printed or logged form of certificates and keys is one line, without their bytes.
 @Suite struct DescriptionTests {
-    @Test func `each is one line, without bytes`() throws {
+    @Test func `each description is one line, without bytes`() throws {
         let authority = try TestCertificateAuthority()
         let issued = try authority.issueClient(
             topic: "com.example.app",
@@ -29,12 +29,12 @@ import Testing
         }
     }
 
-    @Test func `bytes that are printed would be found`() throws {
+    @Test func `the check detects printed bytes`() throws {
         let certificate = try TestCertificateAuthority().certificate
         for printed in PrintedText.all(of: certificate.der) { #expect(printed.showsBytes, "\(printed.means)") }
     }
 
-    @Test func `a certificate is known by its description`() throws {
+    @Test func `a description identifies its certificate`() throws {
         let certificate = try TestCertificateAuthority(name: "Anyone").certificate
         #expect("\(certificate)" == "certificate of CN=Anyone, SHA-256 \(certificate.fingerprint.prefix(16))...")
     }

@@ -11,10 +11,10 @@ struct ES256Tests {
         try TestCertificateAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
     }
 
-    @Test func `what a key signs its other half verifies, and nothing else`() throws {
+    @Test func `the public key verifies exactly what the private key signed`() throws {
         let key = try ES256PrivateKey(bytes: self.keyPEM())
         let other = try ES256PrivateKey(bytes: self.keyPEM())
-        // Numbers with leading zeros, of which about one signature in 128 has one, must keep their place.
+        // Numbers with leading zeros, which about one signature in 128 contains, must be padded.
         for number in 0..<300 {
             let bytes = Array("message \(number)".utf8)
             let signature = try key.signature(of: bytes)
@@ -31,14 +31,14 @@ struct ES256Tests {
         }
     }
 
-    @Test func `a signature of another length verifies never`() throws {
+    @Test func `a signature of another length never verifies`() throws {
         let key = try ES256PrivateKey(bytes: self.keyPEM()).publicKey
         for count in [0, 1, 63, 65, 1000] {
             #expect(!key.verifies([UInt8](repeating: 1, count: count), of: [1]))
         }
     }
 
-    @Test func `what is no key of the curve is refused`() throws {
+    @Test func `anything other than a key on the curve is rejected`() throws {
         #expect(throws: TLSError.identityMalformed(detail: "the key is not one of the curve P-256")) {
             try ES256PrivateKey(bytes: self.keyPEM(.rsa2048))
         }

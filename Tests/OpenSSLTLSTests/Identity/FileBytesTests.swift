@@ -6,9 +6,9 @@ import Testing
 
 @testable import OpenSSLTLS
 
-/// Goal: what is no ordinary file is read as well, and never waited for without an end.
+/// Goal: special files are read as well, and never block forever.
 @Suite struct FileBytesTests {
-    @Test func `a pipe is read to its end, and is not waited for without an end`() async throws {
+    @Test func `a pipe is read to its end, and the wait for it is limited`() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/pipe"
         try #require(unsafe mkfifo(path, 0o600) == 0)
@@ -21,7 +21,7 @@ import Testing
         #expect(try await bytes == Array("secret\n".utf8))
     }
 
-    @Test func `a folder, a missing file and one without an end are named`() throws {
+    @Test func `a folder, a missing file and an endless file are reported`() throws {
         let folder = try TemporaryFolder()
         for (path, reason) in [
             (folder.path, "directory"), (folder.path + "/none", "No such file"), ("/dev/zero", "longer"),

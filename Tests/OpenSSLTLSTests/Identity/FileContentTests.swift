@@ -4,7 +4,7 @@ import OpenSSLTLS
 import APNSTestKit
 import Testing
 
-/// Files and protocols that are something else than what was expected.
+/// Files and protocols other than the expected ones.
 @Suite struct FileContentTests {
     @Test func `a file is recognized by its content`() throws {
         let issued = try Certificates.authority.get().issueClient(topic: "com.example.app")
@@ -18,7 +18,9 @@ import Testing
             (Array("-----BEGIN CERTIFICATE REQUEST-----\n".utf8), .certificateRequest),
             (Array("-----BEGIN NEW CERTIFICATE REQUEST-----\n".utf8), .certificateRequest),
             (Array("-----BEGIN PUBLIC KEY-----\n".utf8), .publicKey), (Array("-----BEGIN PKCS7-----\n".utf8), .pkcs7),
-            (Array("hello".utf8), .other), (Array(repeating: 0xFF, count: 3), .other),
+            (Array("PK\u{3}\u{4}\u{14}".utf8), .zip), (Array("%PDF-1.7\n".utf8), .pdf),
+            ([0x30, 0x82, 1, 0, 2, 1, 3, 0, 0], .other), ([1, 0, 2, 3], .other), (Array("hello".utf8), .other),
+            (Array(repeating: 0xFF, count: 3), .other),
         ]
         for (bytes, content) in cases { #expect(FileContent(bytes) == content) }
     }
@@ -28,13 +30,14 @@ import Testing
         let cases: [([UInt8], ForeignProtocol?)] = [
             (Array("HTTP/1.1 400 Bad Request".utf8), .http), (Array("GET / HTTP/1.1".utf8), .httpRequest),
             (Array("SSH-2.0-OpenSSH_9.2p1".utf8), .ssh), (Array("220 mail ESMTP".utf8), .mail),
-            ([0, 0, 18, 4, 0, 0, 0, 0, 0, 0, 3], .http2), (tuple, .feedback), ([8, 8, 0, 0, 0, 1], nil),
+            ([0, 0, 18, 4, 0, 0, 0, 0, 0, 0, 3], .http2), (tuple, .feedback),
+            (Array(tuple.prefix(6)), nil), ([8, 8, 0, 0, 0, 1], nil),
             ([22, 3, 1, 0, 200], nil), ([], nil),
         ]
         for (bytes, found) in cases { #expect(ForeignProtocol(bytes) == found) }
     }
 
-    @Test func `the text of an alert names the remote side and the file`() {
+    @Test func `the message for an alert names the remote side and the file`() {
         let names = TLSErrorNames(remote: "gateway localhost:2195", certificate: "provider.pem", trust: "ca.pem")
         let expected: [(TLSError, String)] = [
             (.ownCertificateRefused(alert: 48, detail: ""), "refused certificate provider.pem: unknown authority;"),

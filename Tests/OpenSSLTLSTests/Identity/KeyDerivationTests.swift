@@ -7,16 +7,16 @@ import Testing
 
 @testable import OpenSSLTLS
 
-/// Goal: a file cannot make its reader compute for minutes before it says anything.
+/// Goal: a file cannot make its reader compute for minutes before an error.
 ///
-/// Method: OpenSSL's own program makes files with an iteration count of three bytes; then each count is set to
-/// 8,388,607 in its place. Deriving one key with that takes seconds, refusing it takes none.
+/// Method: the `openssl` program creates files with an iteration count of three bytes; then each count is replaced by
+/// 8,388,607. Deriving one key with that takes seconds, rejecting it takes none.
 @Suite(.timeLimit(.minutes(1)))
 struct KeyDerivationTests {
     private let folder: TemporaryFolder
     private let issued: TestIdentity
 
-    /// 70,000 as the value of a DER INTEGER, and the most that fits in its place.
+    /// 70,000 as a DER INTEGER, and the largest number of the same size.
     private static let count: [UInt8] = [2, 3, 0x01, 0x11, 0x70]
     private static let largeCount: [UInt8] = [2, 3, 0x7F, 0xFF, 0xFF]
 
@@ -32,7 +32,7 @@ struct KeyDerivationTests {
         return Array(try Data(contentsOf: URL(filePath: output)))
     }
 
-    /// The same file once for each count in it, with that count made large.
+    /// Copies of the file, each with another one of its counts replaced by the large one.
     private static func enlarged(_ bytes: [UInt8]) -> [[UInt8]] {
         bytes.indices.dropLast(self.count.count - 1)
             .filter { bytes[$0..<$0 + self.count.count].elementsEqual(self.count) }
@@ -42,9 +42,11 @@ struct KeyDerivationTests {
     private func expectRefused(_ name: String, _ body: () throws -> Void) {
         let start = ContinuousClock.now
         let error = #expect(throws: TLSError.self, "\(name)") { try body() }
-        // The counts are added up in their order, so the one before it may be in it.
-        let isTold = ["8388607 iterations", "8458607 iterations"].contains { error?.description.contains($0) == true }
-        #expect(isTold, "\(name): \(String(describing: error))")
+        // The counts are added in order, so an earlier one may be included.
+        let isReported = ["8388607 iterations", "8458607 iterations"].contains {
+            error?.description.contains($0) == true
+        }
+        #expect(isReported, "\(name): \(String(describing: error))")
         #expect(ContinuousClock.now - start < .seconds(2), "\(name)")
     }
 
@@ -54,7 +56,7 @@ struct KeyDerivationTests {
             (["-nomac", "-certpbe", "NONE"], 1), ([], 1),
         ] as [(more: [String], count: Int)]
     )
-    func `a PKCS#12 file with too many iterations is refused at once, wherever they are`(
+    func `a PKCS#12 file with too many iterations anywhere is rejected immediately`(
         _ more: [String],
         _ count: Int
     ) async throws {
@@ -62,7 +64,7 @@ struct KeyDerivationTests {
         let file = try await self.openSSL(arguments)
         let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         #expect(identity.certificate == self.issued.identity.certificate)
-        // The checksum is over all but itself, so where there is one, only its own count can be changed.
+        // The checksum covers everything but itself, so if there is one, only its own count can be changed.
         let files = more.isEmpty ? Array(Self.enlarged(file).suffix(1)) : Self.enlarged(file)
         #expect(files.count == count)
         for (index, file) in files.enumerated() {
@@ -70,14 +72,14 @@ struct KeyDerivationTests {
         }
     }
 
-    @Test func `counts that are too many only together are refused`() async throws {
+    @Test func `counts that exceed the limit only together are rejected`() async throws {
         let count = TestEffort.count(1_700_000, long: 2_000_000)
         let file = try await self.openSSL(["pkcs12", "-export", "-passout", "pass:x", "-iter", "\(count)"])
         let error = #expect(throws: TLSError.self) { try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
         #expect(error?.description.contains("\(3 * count) iterations") == true, "\(String(describing: error))")
     }
 
-    @Test func `an encrypted key with too many iterations is refused at once, in PEM and in DER`() async throws {
+    @Test func `an encrypted key with too many iterations is rejected immediately, in PEM and in DER`() async throws {
         let arguments = ["pkcs8", "-topk8", "-passout", "pass:x", "-v2", "aes256", "-iter", "70000"]
         let file = try await self.openSSL(arguments + ["-outform", "DER"])
         for key in Self.enlarged(file) {
@@ -94,16 +96,16 @@ struct KeyDerivationTests {
         #expect(identity.certificate == self.issued.identity.certificate)
     }
 
-    @Test func `a key under scrypt is read, and refused where that would take long`() async throws {
+    @Test func `a key encrypted with scrypt is read, and rejected if that would take long`() async throws {
         let arguments = ["pkcs8", "-topk8", "-passout", "pass:x", "-outform", "DER", "-scrypt", "-scrypt_N", "4096"]
         let key = try await self.openSSL(arguments + ["-scrypt_r", "8", "-scrypt_p", "1"])
         let identity = try TLSIdentity(bytes: issued.certificatePEM, key: key, passphrase: TLSPassphrase("x"))
         #expect(identity.certificate == self.issued.identity.certificate)
-        // N, r and p: 4096, 8 and 1, of which p becomes 127.
+        // N, r and p: 4096, 8 and 1; p is changed to 127.
         let place: [UInt8] = [2, 2, 0x10, 0, 2, 1, 8, 2, 1, 1]
         let index = try #require(key.indices.dropLast(9).first { key[$0..<$0 + 10].elementsEqual(place) })
         var large = key
-        // 32 MiB is all the memory that OpenSSL gives it, and 127 times that work would fit.
+        // OpenSSL allows it 32 MiB of memory, which is enough even for 127 times the work.
         large[index + 9] = 127
         large[index + 6] = 7
         let error = #expect(throws: TLSError.self) {

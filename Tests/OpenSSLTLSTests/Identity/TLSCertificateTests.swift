@@ -34,7 +34,7 @@ import Testing
         #expect(throws: TLSError.self) { try TLSCertificate(der: [1, 2, 3]) }
     }
 
-    @Test func `serial number and fingerprint are those that OpenSSL's own tool prints`() async throws {
+    @Test func `serial number and fingerprint match those from the openssl program`() async throws {
         let folder = try TemporaryFolder()
         let issued = try TestCertificateAuthority().issueServer(keyKind: .rsa2048)
         let path = try folder.write("certificate.pem", issued.certificatePEM)

@@ -26,19 +26,19 @@ struct TLSIdentityTests {
         #expect(identity.certificate == issued.identity.certificate)
     }
 
-    @Test func `a DER certificate goes with a PEM key`() throws {
+    @Test func `a DER certificate works with a PEM key`() throws {
         let identity = try TLSIdentity(bytes: issued.certificateDER, key: issued.keyPEM)
         #expect(identity.certificate == issued.identity.certificate)
     }
 
-    @Test func `the certificate that the key belongs to is found wherever it stands`() throws {
+    @Test func `the certificate that the key belongs to is found at any position`() throws {
         let root = try TestCertificateAuthority(name: "Root")
         let issuer = try root.issueAuthority(name: "Issuer")
         let client = try issuer.issueClient(topic: "com.example.app")
         let bytes = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
         let identity = try TLSIdentity(bytes: bytes)
         #expect(identity.certificate.subjectField("UID") == "com.example.app")
-        // The root is omitted: those who trust it have it.
+        // The root is omitted: peers that trust it have it.
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
     }
 
@@ -93,7 +93,7 @@ struct TLSIdentityTests {
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
     }
 
-    @Test func `a key in a PKCS#12 file of its own is read`() throws {
+    @Test func `a key in a separate PKCS#12 file is read`() throws {
         let identity = try TLSIdentity(
             bytes: issued.certificatePEM,
             key: issued.pkcs12(passphrase: "x"),
@@ -102,7 +102,7 @@ struct TLSIdentityTests {
         #expect(identity.certificate == issued.identity.certificate)
     }
 
-    @Test func `without the legacy provider an old PKCS#12 file has the error that requires it`() throws {
+    @Test func `without the legacy provider, an old PKCS#12 file causes the error that names it`() throws {
         let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
         let error = #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
@@ -116,7 +116,7 @@ struct TLSIdentityTests {
     @Test func `reading an old file leaves the default library without the old ciphers`() throws {
         let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         for _ in 0..<2 { _ = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
-        // Still only readable by the detour.
+        // It is still only readable with the legacy provider.
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
         #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
     }
@@ -138,7 +138,7 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test func `what is missing is named`() throws {
+    @Test func `missing parts are reported`() throws {
         #expect(throws: TLSError.keyMissing) { try TLSIdentity(bytes: issued.certificatePEM) }
         #expect(throws: TLSError.keyMissing) { try TLSIdentity(bytes: issued.certificateDER) }
         #expect(throws: TLSError.certificateMissing) { try TLSIdentity(bytes: issued.keyPEM) }
@@ -189,7 +189,7 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test func `no passphrase is shown by any means of printing`() throws {
+    @Test func `no way of printing shows a passphrase`() throws {
         let passphrase = TLSPassphrase("correct horse")
         var dumped = ""
         dump(passphrase, to: &dumped)

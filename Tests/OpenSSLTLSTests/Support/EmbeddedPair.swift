@@ -4,9 +4,9 @@ import NIOCore
 import NIOEmbedded
 import OpenSSLTLS
 
-/// A client's and a server's handler without a network between them: the test carries the bytes.
+/// A client's and a server's handler without a network between them: the test transfers the bytes.
 final class EmbeddedPair {
-    /// One end: its channel, what reached the top, and what is under way to the other end.
+    /// One side: its channel, the data that reached the end of the pipeline, and the data in transit to the other side.
     final class End {
         let channel: EmbeddedChannel
         let handler: TLSHandler
@@ -22,7 +22,7 @@ final class EmbeddedPair {
 
         var notes: Observer.Notes { self.observer.notes }
 
-        /// The length of each piece that was given to the channel since the last call.
+        /// The length of each buffer that was written to the channel since the last call.
         func collect() throws -> [Int] {
             var counts: [Int] = []
             while var piece = try self.channel.readOutbound(as: ByteBuffer.self) {
@@ -44,7 +44,7 @@ final class EmbeddedPair {
         }
     }
 
-    /// Notes what is asked of the channel; a half close does not close an embedded channel.
+    /// Records operations on the channel; a half close does not close an embedded channel.
     final class Wire: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -83,7 +83,7 @@ final class EmbeddedPair {
         self.loop.advanceTime(by: .hours(1))
     }
 
-    /// Makes both channels active and shakes hands.
+    /// Makes both channels active and completes the handshake.
     func connect() throws {
         try self.activate()
         try self.exchange()
@@ -94,7 +94,7 @@ final class EmbeddedPair {
         for end in [self.client, self.server] { end.channel.connect(to: address, promise: nil) }
     }
 
-    /// Carries bytes to and fro until there are none, at most `byteCountMax` at a time.
+    /// Transfers bytes in both directions until there are none, at most `byteCountMax` at a time.
     func exchange(byteCountMax: Int = .max) throws {
         var isQuiet = false
         while !isQuiet {

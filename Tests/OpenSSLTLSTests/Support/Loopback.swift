@@ -6,11 +6,11 @@ import NIOPosix
 import OpenSSLTLS
 import TestSupport
 
-/// Connections over loopback between a client and a server that tests script.
+/// Scripted connections over loopback between a client and a server.
 struct Loopback: Sendable {
     static let group = MultiThreadedEventLoopGroup.singleton
 
-    /// One end of a connection.
+    /// One side of a connection.
     struct End: Sendable {
         let channel: any Channel
         let observer: Observer
@@ -24,15 +24,15 @@ struct Loopback: Sendable {
         }
     }
 
-    /// Asks for the channel to be closed below TLS, as when a process dies.
+    /// Closes the channel below TLS, as if a process died.
     struct CloseBelowTLS {}
 
-    /// What sockets hold of a flood by default: less than the megabytes that they grow to, which are for the long run.
+    /// The socket buffer size in tests that flood; the long run uses the larger default.
     static let floodBufferByteCount = TestEffort.isLong ? nil : 1 << 18
 
-    /// Starts a server, connects a client, and lends both ends.
+    /// Starts a server, connects a client, and runs a closure with both sides.
     ///
-    /// `bufferByteCount` is what the client's socket may hold to be sent, and the server's to be read.
+    /// `bufferByteCount` is the size of the client's send buffer and the server's receive buffer.
     static func withConnection<Value: Sendable>(
         server: TLSContext,
         client: TLSContext,
@@ -46,7 +46,7 @@ struct Loopback: Sendable {
         let accepted = Self.group.next().makePromise(of: (any Channel).self)
         var bootstrap = ServerBootstrap(group: Self.group).serverChannelOption(.backlog, value: 16)
         if let bufferByteCount {
-            // A socket that is accepted has the size of the listener's.
+            // An accepted socket has the buffer size of the listener.
             bootstrap = bootstrap.serverChannelOption(.socketOption(.so_rcvbuf), value: bufferByteCount)
         }
         let listener =
@@ -116,7 +116,7 @@ struct Loopback: Sendable {
     }
 }
 
-/// Sits below TLS and closes the channel when asked to.
+/// Sits below TLS and closes the channel on request.
 final class LowClose: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -130,7 +130,7 @@ final class LowClose: ChannelInboundHandler {
     }
 }
 
-/// The certificates most tests need, made once.
+/// The certificates that most tests need, created once.
 enum Certificates {
     static let authority = Result { try TestCertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }

@@ -5,12 +5,12 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
-/// The last handler of a pipeline under test: notes what reaches it, and lets a test wait for it.
+/// The last handler of a pipeline under test, which records events and lets a test wait for them.
 final class Observer: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
 
     struct Notes: Sendable {
-        /// What happened, in order; data that follows data is one entry.
+        /// The events in order; consecutive data is one entry.
         var order: [String] = []
         var received: [UInt8] = []
         var pieceByteCountMax = 0
@@ -30,7 +30,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         }
     }
 
-    /// What the TLS handler says after the handshake.
+    /// The negotiated properties after the handshake.
     struct Facts: Sendable {
         var certificate: TLSCertificate?
         var problem: TLSError?
@@ -58,7 +58,7 @@ final class Observer: ChannelInboundHandler, Sendable {
 
     var notes: Notes { self.observed.current }
 
-    /// Waits until what was noted meets a condition.
+    /// Waits until the recorded events meet a condition.
     func wait(
         _ what: String,
         within limit: Duration = .seconds(20),
@@ -134,7 +134,7 @@ final class Observer: ChannelInboundHandler, Sendable {
 }
 
 extension EventLoopFuture where Value: Sendable {
-    /// Its value, or an error when that takes too long.
+    /// The value, or an error if it takes too long.
     func get(within limit: TimeAmount) async throws -> Value {
         let promise = self.eventLoop.makePromise(of: Value.self)
         let timer = self.eventLoop.scheduleTask(in: limit) {

@@ -3,7 +3,7 @@
 import APNSTestKit
 import Foundation
 
-/// Runs OpenSSL's own program as a peer.
+/// Runs the `openssl` program as a peer.
 final class OpenSSLTool: Sendable {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -58,14 +58,13 @@ final class OpenSSLTool: Sendable {
         try self.input.fileHandleForWriting.close()
     }
 
-    /// Stops it, in the way that it cannot refuse: it inherits the signals that the threads of the test run block,
-    /// SIGTERM among them.
+    /// Kills it: it inherits the signals that the threads of the test run block, including SIGTERM.
     func stop() {
         if self.process.isRunning { kill(self.process.processIdentifier, SIGKILL) }
         try? self.input.fileHandleForWriting.close()
     }
 
-    /// Runs it to its end and returns all it printed.
+    /// Runs it to completion and returns its output.
     static func output(_ arguments: [String]) async throws -> String {
         let tool = try OpenSSLTool(arguments)
         defer { tool.stop() }

@@ -2,9 +2,9 @@
 
 import TestSupport
 
-/// A long sequence of bytes in which a displaced piece shows.
+/// A long sequence of bytes that reveals misplaced pieces.
 enum Pattern {
-    // A prime, so that no power of two fits into it.
+    // A prime, so it is not a multiple of a power of two.
     private static let period = 1_000_003
 
     private static let table: [UInt8] = {

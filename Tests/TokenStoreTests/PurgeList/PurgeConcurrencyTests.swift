@@ -47,7 +47,7 @@ struct PurgeConcurrencyTests {
         return last
     }
 
-    @Test("Readers see whole transactions only, and never wait for the writer to end")
+    @Test("Readers see only complete transactions, and never wait for the writer to end")
     func readersSeeWholeTransactions() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/purge.db"

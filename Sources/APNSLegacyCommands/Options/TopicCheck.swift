@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import ArgumentParser
+
+/// Finds a topic that no app can have before anything is read.
+enum TopicCheck {
+    /// Checks the value of `--topic`.
+    ///
+    /// - Parameter topic: the value; `nil` if the option was not given.
+    /// - Throws: one line with what a topic is.
+    static func check(_ topic: String?) throws {
+        guard let topic, !PushServerConfiguration.isTopic(topic) else { return }
+        throw ValidationError(UsageError.invalid(topic, for: "--topic", valueName: "bundle-id", nil))
+    }
+}
