@@ -86,6 +86,8 @@ extension ExitStatus {
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
+    /// The connection that failed, if that is the reason.
+    private(set) var connection: ConnectionFailure?
 
     init(_ status: ExitStatus, _ description: String) {
         self.status = status
@@ -98,7 +100,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
-        case let error as any CommandError: self.init(error.status, Self.text(error))
+        case let error as any CommandError:
+            self.init(error.status, Self.text(error))
+            if case .unavailable(let failure)? = (error as? ProviderError)?.kind { self.connection = failure }
         default: self.init(.software, "internal error: \(error)")
         }
     }

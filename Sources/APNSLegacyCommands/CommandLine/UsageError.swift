@@ -78,7 +78,8 @@ struct UsageError: Error, Equatable {
     ///   - prefix: what precedes it within the quotation marks.
     /// - Returns: the text.
     static func quoted(_ word: String, after prefix: String = "") -> String {
-        if let token = DeviceTokenText.bytes(word), token.count >= WireLimits.tokenByteCountUsual {
+        let isToken = { DeviceTokenText.bytes($0)?.count ?? 0 >= WireLimits.tokenByteCountUsual }
+        if isToken(word) || word.split(whereSeparator: \.isWhitespace).contains(where: { isToken(String($0)) }) {
             return "(a device token)"
         }
         return "\"\(prefix)\(String(word.prefix(Self.wordCharacterCountMax)).printable())\""

@@ -26,7 +26,9 @@ struct CommandRun: Sendable {
         let nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)
         let (output, error) = (try CommandRun.makeFile(), try CommandRun.makeFile())
         defer { for descriptor in [nothing, output, error] { close(descriptor) } }
-        var environment = CommandEnvironment(console: Console(input: input ?? nothing, output: other ?? output, error: error))
+        var environment = CommandEnvironment(
+            console: Console(input: input ?? nothing, output: other ?? output, error: error)
+        )
         change(&environment)
         self.code = await ApnsLegacyCommand.run(arguments, in: environment)
         self.output = CommandRun.text(output)
