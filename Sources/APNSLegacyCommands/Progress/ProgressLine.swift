@@ -97,7 +97,15 @@ struct ProgressLine: Sendable {
         }
         if style.hasCount { parts.append(self.countText(style)) }
         let isConnected = snapshot.connection == .connected || snapshot.connection == .idle
-        if style.hasRate, isConnected, let rate = self.rate { parts.append(Self.text(rate: rate, style.isCompact)) }
+        if style.hasRate, isConnected, let rate = self.rate {
+            // A gateway confirms many notifications at once, so a rate of 0 does not mean that nothing happens.
+            let isWaiting = rate == 0 && snapshot.openCount > 0
+            parts.append(
+                isWaiting
+                    ? "\(Self.text(snapshot.openCount, style.isCompact)) unconfirmed"
+                    : Self.text(rate: rate, style.isCompact)
+            )
+        }
         if style.hasTimeLeft, isConnected, let left = self.secondsLeft { parts.append(Self.text(secondsLeft: left)) }
         if snapshot.rejectedCount > 0 {
             parts.append("\(Self.text(snapshot.rejectedCount, style.isCompact)) rejected")

@@ -25,6 +25,8 @@ struct ProgressSnapshot: Sendable {
     var unit: String?
     /// The part of `count` that an earlier run completed.
     var earlierCount: UInt64 = 0
+    /// The count that is sent and not confirmed.
+    var openCount: UInt64 = 0
     /// The total; `nil` if it is unknown.
     var total: Total?
     /// The completed part, 0 to 1; `nil` if it is unknown.
@@ -51,6 +53,7 @@ extension ProgressSnapshot {
         let settledHere = settledCount - min(earlierCount, settledCount)
         self.count = isDryRun ? progress.sentCount.saturating(adding: settledHere) : settledCount
         self.earlierCount = isDryRun ? 0 : earlierCount
+        self.openCount = isDryRun ? 0 : progress.openCount
         self.rejectedCount = progress.outcomeCounts[.rejected]
         self.connection = isDryRun ? .connected : connection
         if progress.hasReadAll {

@@ -62,6 +62,16 @@ import Testing
         #expect(Self.line([(0, Self.snapshot(0)), (10, Self.snapshot(4))]).plainText.contains(" 0.4/s"))
     }
 
+    @Test func `while nothing is confirmed, it contains what is sent instead of a rate of 0`() {
+        var waiting = Self.snapshot(2500)
+        waiting.openCount = 1500
+        let line = Self.line([(0, Self.snapshot(2500)), (5, waiting)])
+        #expect(line.plainText == "25%, 2,500 of ~10,000, 1,500 unconfirmed")
+        var confirmed = Self.snapshot(4000)
+        confirmed.openCount = 1500
+        #expect(Self.line([(0, waiting), (5, confirmed)]).plainText.contains(" 300/s, "))
+    }
+
     @Test func `the work of an earlier run counts for the percentage, but not for the rate`() {
         let line = Self.line([(0, Self.snapshot(9000)), (5, Self.snapshot(9500))])
         #expect(line.plainText == "95%, 9,500 of ~10,000, 100/s, 0:05 left")
