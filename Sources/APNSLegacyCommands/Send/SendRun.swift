@@ -85,8 +85,7 @@ struct SendRun {
         var listFailure: CommandFailure?
         do {
             // Of all that ends a batch early, only the circuit breaker has this status.
-            let isBroken = ending?.status == .dataError
-            let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
+            let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: ending?.status == .dataError)
             if let report { self.say(report.description) }
             if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {
