@@ -27,7 +27,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     public init() {}
 
     /// Exits with code 71 and one line if the system denies resources that the Swift runtime needs; otherwise, a signal
-    /// would end the process.
+    /// would end the process. An argument that is not UTF-8 is an error, too.
     ///
     /// Must be called before the first `await`. Commands check for other resources themselves.
     public static func requireSystemResources() {
@@ -42,6 +42,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
         if CommandLine.arguments.isEmpty {
             Self.exit(CommandFailure(.systemError, "The command line cannot be read, as /proc is not mounted."))
         }
+        if let failure = RawArguments.failure { Self.exit(failure) }
     }
 
     private static func exit(_ failure: CommandFailure) {

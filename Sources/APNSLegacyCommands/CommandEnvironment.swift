@@ -152,6 +152,7 @@ extension ApnsLegacyCommand {
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         do {
             if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
+            if let problem = try CommandLineScan.emptyValue(in: words) { throw problem }
             var command = try Self.parseAsRoot(words)
             if let command = command as? any ConsoleCommand {
                 var environment = environment
@@ -173,7 +174,7 @@ extension ApnsLegacyCommand {
             if code.isSuccess {
                 let text = try Self.text(message, words, environment)
                 environment.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
-                return code.rawValue
+                return environment.console.withPrintFailure(.success).rawValue
             }
             let problem = try error as? UsageError ?? UsageError(words, message: message, CommandDescription.program())
             var console = environment.console
@@ -191,7 +192,7 @@ extension ApnsLegacyCommand {
     private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
         if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
         if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
-            return CompletionScript(text).text
+            return CompletionScript(text, try CommandDescription.program()).text
         }
         guard text.hasPrefix("OVERVIEW: ") else { return text }
         var scan = CommandLineScan(try CommandDescription.program())
@@ -201,15 +202,18 @@ extension ApnsLegacyCommand {
 
     /// `apns-legacy help COMMAND`.
     private static func help(_ words: [String], in environment: CommandEnvironment) throws -> Int32 {
-        let words = words.filter { $0 != "-h" && $0 != "--help" }
-        if words == ["exit-codes"] {
+        let words = words.filter { $0 != "-h" && $0 != "--help" && $0 != "help" }
+        if words == CommandLineScan.helpTopics {
             environment.console.print(String(ExitStatus.table.dropLast()))
-            return ExitStatus.success.rawValue
+            return environment.console.withPrintFailure(.success).rawValue
         }
-        var scan = CommandLineScan(try CommandDescription.program(), topics: ["exit-codes"])
+        var scan = CommandLineScan(try CommandDescription.program(), topics: CommandLineScan.helpTopics)
         if let problem = scan.problem(in: words) { throw UsageError(command: "help", text: problem) }
+        if let extra = words.dropFirst(scan.path.count).first {
+            throw UsageError(command: "help", text: "unexpected argument \(UsageError.quoted(extra))")
+        }
         environment.console.print(String(HelpText(scan.command, words: scan.path).text.dropLast()))
-        return ExitStatus.success.rawValue
+        return environment.console.withPrintFailure(.success).rawValue
     }
 }
 
@@ -226,7 +230,6 @@ extension ConsoleCommand {
             let failure = CommandFailure(error)
             environment.endSignals(failure.status)
             environment.console.say("apns-legacy \(Self.words): \(failure)")
-            environment.summary.set("error", failure.description)
             status = failure.status
         }
         return environment.writeSummary(status)
@@ -239,7 +242,6 @@ extension ConsoleCommand {
         environment.receiveSignals([]) { _ in
             environment.console.briefly { console in
                 console.say("apns-legacy \(words): \(stop.text)")
-                if stop.status != .success { environment.summary.set("error", stop.text) }
                 _ = environment.writeSummary(stop.status)
             }
             environment.exit(stop.status.rawValue)
@@ -248,19 +250,28 @@ extension ConsoleCommand {
 }
 
 extension CommandEnvironment {
-    /// Prints the summary for programs.
+    /// Prints the summary for programs, and reports results that could not be written.
     ///
     /// - Parameter status: the exit code of the command.
     /// - Returns: the exit code of the process.
     fileprivate func writeSummary(_ status: ExitStatus) -> ExitStatus {
-        guard self.summaryForm == .json else { return status }
-        do {
-            try self.console.write(self.summary.json(command: self.console.command, status) + "\n")
-            return status
-        } catch {
-            let failure = CommandFailure(error)
-            self.console.say("apns-legacy \(self.console.command): \(failure)")
-            return status.worse(failure.status)
+        if let text = self.console.lastError, status.isFailure { self.summary.set("error", text) }
+        if self.summaryForm == .json {
+            self.console.print(self.summary.json(command: self.console.command, status))
         }
+        return self.console.withPrintFailure(status)
+    }
+}
+
+extension Console {
+    /// Reports that results are missing.
+    ///
+    /// - Parameter status: the exit code apart from that.
+    /// - Returns: the exit code.
+    fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
+        guard let error = self.takePrintFailure() else { return status }
+        let failure = CommandFailure(error)
+        self.say("apns-legacy\(self.command.isEmpty ? "" : " \(self.command)"): \(failure)")
+        return status.worse(failure.status)
     }
 }

@@ -21,6 +21,15 @@ package struct Console: Sendable {
     /// Whether errors are colored.
     var hasColors = false
     private let bar = NIOLockedValueBox(Bar())
+    private let record = NIOLockedValueBox(Record())
+
+    /// What a command reports when it ends.
+    private struct Record: Sendable {
+        /// Why lines of results are missing.
+        var printFailure: (any Error)?
+        /// The last message about an error.
+        var lastError: String?
+    }
 
     /// The state of the progress line.
     private struct Bar: Sendable {
@@ -69,10 +78,25 @@ package struct Console: Sendable {
         try self.create("-").append(bytes.span)
     }
 
-    /// Prints a line of results.
-    ///
-    /// It is not a failure if no process reads them.
-    package func print(_ line: String) { try? self.write(line + "\n") }
+    /// Prints a line of results; after a failure, ``takePrintFailure()`` returns the first one.
+    package func print(_ line: String) {
+        do {
+            try self.write(line + "\n")
+        } catch {
+            self.record.withLockedValue { if $0.printFailure == nil { $0.printFailure = error } }
+        }
+    }
+
+    /// Returns why lines of results are missing, and forgets it; `nil` if all were written.
+    func takePrintFailure() -> (any Error)? {
+        self.record.withLockedValue { record in
+            defer { record.printFailure = nil }
+            return record.printFailure
+        }
+    }
+
+    /// The last message about an error; `nil` if there was none.
+    var lastError: String? { self.record.withLockedValue { $0.lastError } }
 
     // MARK: Questions
 
@@ -136,16 +160,20 @@ package struct Console: Sendable {
         guard self.messageForm == .text else {
             return self.say(ConsoleMessage(line: line, command: self.command))
         }
+        if let text = ConsoleMessage.errorText(of: line, command: self.command) { self.record(text) }
         self.put(self.colored(line.printable(lineBreak: "\n")) + "\n")
     }
 
     /// Writes a message with its level and place.
     package func say(_ message: ConsoleMessage) {
+        if message.level == .error { self.record(message.text) }
         switch self.messageForm {
         case .text: self.say(message.level == .warning ? "Warning: \(message.text)" : message.text)
         case .json: self.put(message.json(command: self.command) + "\n")
         }
     }
+
+    private func record(_ error: String) { self.record.withLockedValue { $0.lastError = error } }
 
     /// Writes messages, and waits only briefly if nothing reads them.
     ///

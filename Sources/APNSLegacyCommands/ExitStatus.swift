@@ -68,6 +68,9 @@ extension ExitStatus {
         self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
     }
 
+    /// Whether the command failed, as opposed to a command that found something wrong.
+    var isFailure: Bool { self.rawValue >= ExitStatus.usage.rawValue }
+
     /// The worse of two: what you must fix takes precedence over what another run fixes.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
@@ -83,6 +86,8 @@ extension ExitStatus {
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
     var description: String
+    /// The connection that failed, if that is the reason.
+    private(set) var connection: ConnectionFailure?
 
     init(_ status: ExitStatus, _ description: String) {
         self.status = status
@@ -95,7 +100,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
-        case let error as any CommandError: self.init(error.status, Self.text(error))
+        case let error as any CommandError:
+            self.init(error.status, Self.text(error))
+            if case .unavailable(let failure)? = (error as? ProviderError)?.kind { self.connection = failure }
         default: self.init(.software, "internal error: \(error)")
         }
     }

@@ -24,17 +24,17 @@ public struct Payload: Hashable, Sendable {
     /// The JSON text in UTF-8.
     public let bytes: [UInt8]
 
-    /// Makes a payload from JSON text.
+    /// Creates a payload from JSON text.
     ///
     /// - Parameter bytes: the text in UTF-8.
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Makes a payload from JSON text.
+    /// Creates a payload from JSON text.
     ///
     /// - Parameter json: the text.
     public init(_ json: String) { self.init(bytes: Array(json.utf8)) }
 
-    /// Makes a payload from an `aps` object and the app's own keys.
+    /// Creates a payload from an `aps` object and the app's own keys.
     ///
     /// - Parameters:
     ///   - aps: the keys for the system. A number that is not finite becomes `null`, which does not pass the check.
@@ -45,7 +45,7 @@ public struct Payload: Hashable, Sendable {
         self.init(JSONNode(.object([(name: "aps", node: JSONEncoding.encode(aps))] + custom)))
     }
 
-    /// Makes a payload from an encodable value, such as a type of the app with a property `aps`.
+    /// Creates a payload from an encodable value, such as a type of the app with a property `aps`.
     ///
     /// - Parameter value: the value to encode. `Date`, `URL` and `Data` use their own encoding, which most apps do not
     ///   expect: use text or seconds instead.
@@ -87,7 +87,7 @@ public struct Payload: Hashable, Sendable {
 }
 
 extension Payload: ExpressibleByStringLiteral {
-    /// Makes a payload from JSON text.
+    /// Creates a payload from JSON text.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self.init(value) }

@@ -11,7 +11,7 @@ package final class ConnectionMonitor: Sendable {
         /// How many there are at most; `nil` for no limit.
         package var countMax: Int?
 
-        /// Makes a retry.
+        /// Creates a retry.
         ///
         /// - Parameters:
         ///   - number: its number, from 1.
@@ -43,7 +43,7 @@ package final class ConnectionMonitor: Sendable {
 
     private let changes = NIOLockedValueBox(Changes())
 
-    /// Makes a monitor of connections that were not opened yet.
+    /// Creates a monitor of connections that were not opened yet.
     package init() {}
 
     /// What the connections do at a time.

@@ -30,7 +30,7 @@ package struct WorkerEnding: Sendable {
     /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was attempted.
     package var isAnswered: Bool?
 
-    /// Makes an ending.
+    /// Creates an ending.
     ///
     /// - Parameters:
     ///   - ending: why it ended.

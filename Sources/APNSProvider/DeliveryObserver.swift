@@ -29,7 +29,7 @@ package struct DeliveryObserver: Sendable {
     private let onFailure: @Sendable (ConnectionFailure) -> Void
     private let monitor: ConnectionMonitor?
 
-    /// Makes the metrics.
+    /// Creates the metrics.
     ///
     /// - Parameters:
     ///   - subject: what the metrics measure.

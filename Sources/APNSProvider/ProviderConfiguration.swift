@@ -61,7 +61,7 @@ public struct ProviderConfiguration: Sendable {
     /// Otherwise a client reconnects after the delays of ``limits``.
     public var endsWhenRefused = true
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with the defaults.
     ///
     /// - Parameters:
     ///   - endpoint: the address of the gateway.

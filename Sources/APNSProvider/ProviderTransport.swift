@@ -26,7 +26,7 @@ package protocol ProviderTransport: Sendable {
     func failure(of endings: [WorkerEnding]) -> ProviderError?
 }
 
-/// Makes a worker; called on the worker's event loop.
+/// Creates a worker; called on the worker's event loop.
 package typealias WorkerFactory =
     @Sendable (
         _ eventLoop: any EventLoop, _ finished: EventLoopPromise<WorkerEnding>

@@ -16,7 +16,7 @@ package final class WorkerPool: Sendable {
     private let handles: [WorkerHandle]
     private let workers = NIOLockedValueBox<[Int: NIOLoopBound<any ConnectionWorker>]>([:])
 
-    /// Makes the workers, each on the next event loop of a group, and starts them.
+    /// Creates the workers, each on the next event loop of a group, and starts them.
     ///
     /// - Parameters:
     ///   - count: the number of workers.

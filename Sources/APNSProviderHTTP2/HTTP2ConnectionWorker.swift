@@ -84,7 +84,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         )
     }
 
-    /// Makes the workers of a run, one per call.
+    /// Creates the workers of a run, one per call.
     static func factory(_ shared: Shared) -> WorkerFactory {
         let nextIndex = NIOLockedValueBox(0)
         return { eventLoop, finished in

@@ -66,7 +66,7 @@ struct HTTP2Transport: ProviderTransport {
 }
 
 extension BatchSender {
-    /// Makes a sender for the HTTP/2 provider API.
+    /// Creates a sender for the HTTP/2 provider API.
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.

@@ -101,7 +101,7 @@ public struct PushConfiguration: Sendable {
     /// Called on an event loop when a connection received its first answer; by default `nil`.
     public var onFirstAnswer: (@Sendable () -> Void)?
 
-    /// Makes a configuration with the defaults and authentication by a certificate.
+    /// Creates a configuration with the defaults and authentication by a certificate.
     ///
     /// - Parameters:
     ///   - endpoint: the address of the service.
@@ -112,7 +112,7 @@ public struct PushConfiguration: Sendable {
         self.tls = .client(identity: identity, trust: trust)
     }
 
-    /// Makes a configuration with the defaults and authentication by provider tokens.
+    /// Creates a configuration with the defaults and authentication by provider tokens.
     ///
     /// - Parameters:
     ///   - endpoint: the address of the service.

@@ -25,7 +25,7 @@ extension PushIdentifier {
 
     private static let pool = NIOLockedValueBox(Pool())
 
-    /// Makes a random identifier (version 4).
+    /// Creates a random identifier (version 4).
     public init() {
         let (high, low) = Self.pool.withLockedValue { ($0.next(), $0.next()) }
         self.init(high: high, low: low)

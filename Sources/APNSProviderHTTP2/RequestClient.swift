@@ -32,7 +32,7 @@ public final class RequestClient: Sendable {
         case started
     }
 
-    /// Makes a client; it connects only for the first request.
+    /// Creates a client; it connects only for the first request.
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.

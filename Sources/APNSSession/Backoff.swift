@@ -10,7 +10,7 @@ public struct Backoff: Hashable, Sendable {
     /// The maximum delay after any number of failures.
     public var max: Duration
 
-    /// Makes a backoff.
+    /// Creates a backoff.
     ///
     /// - Parameters:
     ///   - first: the maximum delay after the first failure.

@@ -12,7 +12,7 @@ public struct CertificateTopics: Hashable, Sendable {
         /// What it is for: `app`, `voip`, `complication`.
         public var kind: String
 
-        /// Makes a topic.
+        /// Creates a topic.
         ///
         /// - Parameters:
         ///   - name: the topic.
@@ -22,7 +22,7 @@ public struct CertificateTopics: Hashable, Sendable {
             self.kind = kind
         }
 
-        /// Makes a topic whose kind follows from its suffix, as in Apple's certificates: `.voip`, `.complication`,
+        /// Creates a topic whose kind follows from its suffix, as in Apple's certificates: `.voip`, `.complication`,
         /// otherwise `app`.
         package init(name: String) {
             let kinds = ["voip", "complication"]
@@ -36,7 +36,7 @@ public struct CertificateTopics: Hashable, Sendable {
     /// The topics in the certificate's order.
     public var topics: [Topic]
 
-    /// Makes a list of topics.
+    /// Creates a list of topics.
     ///
     /// - Parameter topics: at least one; their names and kinds have at most about 65,000 bytes in total.
     package init(_ topics: [Topic]) { self.topics = topics }

@@ -24,7 +24,7 @@ public struct DeviceToken: Sendable {
     /// The number of bytes, 1 to 100.
     @inlinable public var byteCount: Int { Int(self.storedCount) }
 
-    /// Makes a token from the bytes of its wire format.
+    /// Creates a token from the bytes of its wire format.
     ///
     /// - Parameter bytes: 1 to 100 bytes.
     /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.
@@ -38,7 +38,7 @@ public struct DeviceToken: Sendable {
         unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyMemory(from: bytes) }
     }
 
-    /// Makes a token from any collection of bytes.
+    /// Creates a token from any collection of bytes.
     ///
     /// - Parameter bytes: 1 to 100 bytes.
     /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.

@@ -24,7 +24,7 @@ public struct ErrorResponse: Hashable, Sendable {
     /// device; 0 if the gateway does not know it.
     public var identifier: UInt32
 
-    /// Makes a response.
+    /// Creates a response.
     ///
     /// - Parameters:
     ///   - status: what was wrong.
@@ -87,7 +87,7 @@ extension ErrorResponse {
         /// The code on the wire.
         public var rawValue: UInt8
 
-        /// Makes a status from any code, documented or not.
+        /// Creates a status from any code, documented or not.
         ///
         /// - Parameter rawValue: the code on the wire.
         @inlinable

@@ -21,7 +21,7 @@ public struct FeedbackTuple: Hashable, Sendable {
     /// When the service found the app removed, in seconds since 1970 (UTC).
     public var failedAt: UInt32
 
-    /// Makes a tuple.
+    /// Creates a tuple.
     ///
     /// - Parameters:
     ///   - token: the dead token.

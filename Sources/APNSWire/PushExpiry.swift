@@ -5,7 +5,7 @@ public struct PushExpiry: Hashable, Sendable {
     /// The value in the frame: seconds since 1970 (UTC), 0 for ``immediately``, `nil` for ``none``.
     public let wireValue: UInt32?
 
-    /// Makes an expiry from the value in a frame.
+    /// Creates an expiry from the value in a frame.
     ///
     /// - Parameter wireValue: seconds since 1970 (UTC), 0 for ``immediately``, `nil` for ``none``.
     @inlinable

@@ -9,14 +9,14 @@ public struct PushIdentifier: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
-    /// Makes a random identifier (version 4) from a generator, so that tests can predict it.
+    /// Creates a random identifier (version 4) from a generator, so that tests can predict it.
     ///
     /// - Parameter generator: the generator; it is called twice.
     public init(using generator: inout some RandomNumberGenerator) {
         self.init(high: generator.next(), low: generator.next())
     }
 
-    /// Makes an identifier from 122 random bits; the other bits are set to the version and variant.
+    /// Creates an identifier from 122 random bits; the other bits are set to the version and variant.
     package init(high: UInt64, low: UInt64) {
         self.high = high & ~0xF000 | 0x4000
         self.low = low & ~(3 << 62) | 2 << 62

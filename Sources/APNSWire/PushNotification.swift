@@ -41,7 +41,7 @@ public struct PushNotification: Hashable, Sendable {
     /// Over HTTP/2 only.
     public var identifier: PushIdentifier?
 
-    /// Makes a notification.
+    /// Creates a notification.
     ///
     /// - Parameters:
     ///   - token: the recipient.
@@ -55,7 +55,7 @@ public struct PushNotification: Hashable, Sendable {
         self.priority = priority
     }
 
-    /// Makes a notification from the text of its payload.
+    /// Creates a notification from the text of its payload.
     ///
     /// - Parameters:
     ///   - token: the recipient.
@@ -66,7 +66,7 @@ public struct PushNotification: Hashable, Sendable {
         self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
     }
 
-    /// Makes a notification from the bytes of its payload.
+    /// Creates a notification from the bytes of its payload.
     ///
     /// - Parameters:
     ///   - token: the recipient.

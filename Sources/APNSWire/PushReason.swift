@@ -110,7 +110,7 @@ public enum PushReason: Hashable, Sendable {
     /// The maximum length of an undocumented reason, in characters; longer ones are truncated.
     public static let textCountMax = 64
 
-    /// Makes a reason from the text of an answer.
+    /// Creates a reason from the text of an answer.
     ///
     /// - Parameter text: as the service wrote it; an undocumented text is truncated to ``textCountMax``, and its
     ///   characters other than visible ASCII are replaced.

@@ -7,7 +7,7 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
     /// The value of the header.
     public var rawValue: String
 
-    /// Makes a push type from any value; the service validates it.
+    /// Creates a push type from any value; the service validates it.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     /// Shows an alert, plays a sound or sets a badge.
@@ -43,7 +43,7 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
 extension PushType: Codable {}
 
 extension PushType: ExpressibleByStringLiteral {
-    /// Makes a push type from any value; the service validates it.
+    /// Creates a push type from any value; the service validates it.
     public init(stringLiteral value: String) { self.init(rawValue: value) }
 }
 

@@ -74,7 +74,7 @@ public struct PushRejection: Hashable, Sendable {
     /// Values below 10^11 are seconds, which some APNs emulators send.
     public var timestamp: UInt64?
 
-    /// Makes a rejection.
+    /// Creates a rejection.
     ///
     /// - Parameters:
     ///   - status: the status of HTTP.

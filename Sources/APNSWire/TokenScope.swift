@@ -9,7 +9,7 @@ public struct TokenScope: Hashable, Sendable {
     /// The environment of the tokens.
     public var environment: Environment
 
-    /// Makes a scope.
+    /// Creates a scope.
     ///
     /// - Parameters:
     ///   - topic: the app's bundle identifier.

@@ -175,7 +175,9 @@ package final class Gateway: Sendable {
         listener.maximumVersion = file.listen.tlsMaximum
         listener.cipherList = file.listen.ciphers
         listener.admitsUnverified = true
-        listener.unauthenticatedCountMaxPerAddress = file.limits.unprovedPerAddress.map { min($0, max(1, shareMax)) }
+        listener.unauthenticatedCountMaxPerAddress = file.limits.unauthenticatedPerAddress.map {
+            min($0, max(1, shareMax))
+        }
         listener.handshakeTimeout = file.limits.handshake
         listener.shutdownDuration = file.limits.shutdown
     }

@@ -11,7 +11,9 @@ import Testing
             ("--dry_run", ["--dry-run"], "--dry-run"), ("--DryRun", ["--dry-run"], "--dry-run"),
             ("sned", ["send", "feedback"], "send"), ("snd", ["send"], "send"),
             ("--expired", ["--allow-expired-certificate"], "--allow-expired-certificate"),
-            ("--key-file", ["--key", "--key-id"], "--key"),
+            ("--key-file", ["--key", "--key-id"], "--key"), ("device_token", ["token", "id"], "token"),
+            ("deviceToken", ["token", "id"], "token"), ("user_id", ["token", "id"], "id"),
+            ("User ID", ["token", "id"], "id"),
         ] as [(String, [String], String)]
     ) func `a typing error, the beginning of a name and a name with more behind it are near`(
         _ typed: String,
@@ -19,6 +21,14 @@ import Testing
         _ nearest: String
     ) {
         #expect(NearestName.find(typed, in: names) == nearest)
+    }
+
+    @Test(arguments: [
+        ("bagde", "badge"), ("contentAvailable", "content-available"), ("content-avalable", "content-available"),
+        ("alertt", "alert"), ("badge-count", nil), ("my-alert", nil), ("alerting", nil), ("x", nil),
+    ])
+    func `typing errors alone are near if nothing else counts`(_ typed: String, _ nearest: String?) {
+        #expect(NearestName.find(typed, in: ["alert", "badge", "content-available"], .typingErrors) == nearest)
     }
 
     @Test(arguments: ["", "--", "--x", "frobnicate", String(repeating: "a", count: 100_000)])

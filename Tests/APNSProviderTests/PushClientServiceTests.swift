@@ -63,19 +63,14 @@ struct PushClientServiceTests {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .say(answer) } } }) {
             gateway in
             let client = try PushClient(PushClientLifeTests.service(port: gateway.port))
-            async let running: Void = client.run()
+            let running = Task { try await client.run() }
             let report = await client.report(of: try Sending.notification(0))
             guard case .unsent(.notPermitted(let failure)) = report.outcome else {
                 Issue.record("\(report)")
                 return
             }
             #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
-            do {
-                try await running
-                Issue.record("The client did not report the failure.")
-            } catch {
-                #expect(error is ProviderError)
-            }
+            await #expect(throws: ProviderError.self) { try await running.value }
         }
     }
 

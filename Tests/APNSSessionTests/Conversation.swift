@@ -4,7 +4,7 @@ public import APNSSession
 import APNSWire
 
 extension ConnectionNumber: ExpressibleByIntegerLiteral {
-    /// Makes a number.
+    /// Creates a number.
     public init(integerLiteral value: UInt64) { self.init(rawValue: value) }
 }
 

@@ -225,7 +225,7 @@ import Yams
             [],
             [
                 (.root, "admin", "off"), (.listen, "tlsMinimum", "\"1.0\""), (.listen, "ciphers", "\"A:@SECLEVEL=0\""),
-                (.limits, "drainIdle", "1500ms"), (.limits, "unprovedPerAddress", "3"),
+                (.limits, "drainIdle", "1500ms"), (.limits, "unauthenticatedPerAddress", "3"),
                 (.provider, "rejections", "ignore"), (.provider, "rejectedToFeedback", "true"),
                 (.provider, "name", "\"it's: \\\"#\\\" 7\""), (.clients, "revocations", "crl.pem"),
                 (.pin, "allowExpired", "true"), (.upstream, "teamID", "\"0123456789\""),

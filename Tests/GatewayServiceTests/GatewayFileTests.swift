@@ -151,15 +151,15 @@ import Testing
         ),
         Fault(
             testDescription: "as many connections per address as in total",
-            change: ("feedback: f", "limits: {connections: 60, unprovedPerAddress: 60}\nfeedback: f"),
+            change: ("feedback: f", "limits: {connections: 60, unauthenticatedPerAddress: 60}\nfeedback: f"),
             line: 3,
-            key: "limits.unprovedPerAddress"
+            key: "limits.unauthenticatedPerAddress"
         ),
         Fault(
             testDescription: "more connections per address than the default total",
-            change: ("feedback: f", "limits:\n  unprovedPerAddress: 2000\nfeedback: f"),
+            change: ("feedback: f", "limits:\n  unauthenticatedPerAddress: 2000\nfeedback: f"),
             line: 4,
-            key: "limits.unprovedPerAddress"
+            key: "limits.unauthenticatedPerAddress"
         ),
         Fault(
             testDescription: "a verdict limit below the retry budget",

@@ -22,7 +22,7 @@ import Testing
         arguments: [
             ("listen: {host: h}", "listen.host"), ("listen: {ciphers: ALL}", "listen.ciphers"),
             ("listen: {tlsMaximum: \"1.3\"}", "listen.tlsMaximum"), ("limits: {idle: 1h}", "limits.idle"),
-            ("limits: {unprovedPerAddress: 9}", "limits.unprovedPerAddress"),
+            ("limits: {unauthenticatedPerAddress: 9}", "limits.unauthenticatedPerAddress"),
             ("limits: {inFlightPerConnection: 9}", "limits.inFlightPerConnection"),
             ("limits: {verdict: 7m}", "limits.verdict"), ("limits: {handshake: 7s}", "limits.handshake"),
             ("admin: {host: h}", "admin.host"), ("admin: off", "admin"), ("log: error", "log"),

@@ -32,6 +32,45 @@ import Testing
         #expect(missing.code == 66 && missing.output.isEmpty && missing.error == said, "\(missing)")
     }
 
+    @Test(
+        arguments: [
+            "--version", "help", "help exit-codes", "send --help", "--generate-completion-script bash", "quickstart",
+            "certificate new authority --output FOLDER", "purge stats --purge-list LIST",
+            "purge apply --purge-list LIST --exec true", "payload build --alert Hello", "quickstart --summary json",
+            "purge apply --purge-list LIST --exec true --summary json",
+        ]
+    ) func `results that cannot be written are an error, and never lost silently`(_ line: String) async throws {
+        let scene = try SendScene()
+        try scene.addDead([1])
+        let full = open("/dev/full", O_WRONLY | O_CLOEXEC)
+        defer { close(full) }
+        let line = line.replacing("LIST", with: scene.purgeList).replacing("FOLDER", with: scene.path("new"))
+        let run = try await CommandRun(line.split(separator: " ").map(String.init), output: full)
+        #expect(run.code == 74, "\(run)")
+        let errors = run.error.split(separator: "\n").filter { $0.hasPrefix("apns-legacy") }
+        #expect(errors.count == 1 && errors[0].contains("standard output: No space left on device"), "\(run)")
+    }
+
+    @Test(
+        arguments: [
+            "purge import PAYLOAD --purge-list NEW --topic a.b --failed-at now --environment sandbox",
+            "purge apply --purge-list LIST --exec false",
+            "feedback --host localhost --port 1 --certificate PAYLOAD --purge-list NEW",
+        ]
+    ) func `the summary of a command that failed contains the error`(_ line: String) async throws {
+        let scene = try SendScene()
+        try scene.addDead([1])
+        let payload = try scene.write("payload.json", "{\n  \"aps\": {}\n}\n")
+        let words = line.replacing("LIST", with: scene.purgeList).replacing("NEW", with: scene.path("new.sqlite"))
+            .replacing("PAYLOAD", with: payload)
+        let run = try await CommandRun((words + " --summary json").split(separator: " ").map(String.init))
+        #expect(run.code >= 64, "\(run)")
+        let summary = try #require(run.output.split(separator: "\n").last)
+        let object = try JSONSerialization.jsonObject(with: Data(summary.utf8)) as? [String: Any]
+        let error = try #require(object?["error"] as? String, "\(run)")
+        #expect(!error.isEmpty && run.error.contains(error), "\(run)")
+    }
+
     @Test func `the time is that of the environment`() async throws {
         let scene = try SendScene()
         try scene.addDead([1])

@@ -46,7 +46,7 @@ import Testing
         #expect(
             run.output == """
                 \(path), line 4, column 1: expected a value
-                \(path), line 5, missing payload
+                \(path), line 5: missing payload
                 4 payloads: 2 would be refused, 0 warnings
 
                 """
@@ -96,7 +96,7 @@ import Testing
             to: URL(filePath: path)
         )
         let run = try await CommandRun(["payload", "minify", path])
-        #expect(run.code == 1 && run.error.contains("line 2, ") && run.error.contains("line kept unchanged"), "\(run)")
+        #expect(run.code == 1 && run.error.contains("line 2: ") && run.error.contains("line kept unchanged"), "\(run)")
         #expect(run.output == "{\"aps\":{}}\n{\"aps\":\"\u{FFFD}\u{FFFD}\"}\n{}\n", "\(run)")
     }
 
@@ -104,7 +104,7 @@ import Testing
         async throws
     {
         let scene = try SendScene()
-        for text in ["not json", "token,payload"] {
+        for text in ["not json", "token payload"] {
             let path = try scene.write("a\u{1B}[2J.json", text)
             let run = try await CommandRun(["payload", "check", path])
             #expect(

@@ -36,7 +36,7 @@ with open("functions/_apns-legacy", "w") as file:
 BASH = r"""
 source "$1" || exit 1
 line=$2
-Like readline, which treats = and : as separate words.
+# Like readline, which treats = and : as separate words.
 COMP_WORDS=()
 for word in $line; do
     if [[ $word == --*=* ]]; then COMP_WORDS+=("${word%%=*}" = "${word#*=}"); else COMP_WORDS+=("$word"); fi
@@ -162,6 +162,13 @@ expect("apns-legacy purge apply --sql ", "ansi", "mysql", "postgresql")
 expect("apns-legacy payload check --transport ", "binary", "http2", "voip")
 expect("apns-legacy certificate new authority --key-type ", "rsa", "ec")
 expect("apns-legacy send --host ", without=files)
+expect("apns-legacy help ", "send", "gateway", "exit-codes", without=files)
+expect("apns-legacy help gateway ", "run", "check", without=["send"])
+expect("apns-legacy help gateway ch", "check", without=["run"])
+expect("apns-legacy help certificate new ", "authority", without=["show"])
+expect("apns-legacy help send ", without=["send", *files])
+if SHELL == "zsh":
+    expect("apns-legacy send --transport=h", "http2")
 if SHELL != "bash":
     # Each shell quotes it differently.
     expect("apns-legacy send --certificate=pu")

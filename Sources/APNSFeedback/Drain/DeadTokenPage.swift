@@ -21,7 +21,7 @@ public struct DeadTokenPage: Sequence, Sendable {
     private let tokenCountMax: Int
     private let last = NIOLockedValueBox<SpoolCursor?>(nil)
 
-    /// Makes a page of the next tokens of a segment.
+    /// Creates a page of the next tokens of a segment.
     init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, possibleDuplicate: Bool) {
         self.scope = start.scope
         self.firstSeen = firstSeen

@@ -26,7 +26,7 @@ public struct FeedbackClient: Sendable {
     private let pool: NIOThreadPool
     private let logger: Logger
 
-    /// Makes a client with the defaults, for the app named in a certificate.
+    /// Creates a client with the defaults, for the app named in a certificate.
     ///
     /// - Parameters:
     ///   - host: the feedback service: the name in its certificate, or an IP address.
@@ -48,7 +48,7 @@ public struct FeedbackClient: Sendable {
         try self.init(configuration, spool: spool, logger: logger)
     }
 
-    /// Makes a client.
+    /// Creates a client.
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.

@@ -52,7 +52,7 @@ public struct FeedbackConfiguration: Sendable {
     /// the spool.
     public var pageTokenCountMax = 10_000
 
-    /// Makes a configuration with the defaults.
+    /// Creates a configuration with the defaults.
     ///
     /// - Parameters:
     ///   - host: the feedback service: the name in its certificate, or an IP address.
@@ -65,7 +65,7 @@ public struct FeedbackConfiguration: Sendable {
         self.scope = scope
     }
 
-    /// Makes a configuration with the defaults, for the app named in a certificate.
+    /// Creates a configuration with the defaults, for the app named in a certificate.
     ///
     /// - Parameters:
     ///   - host: the feedback service: the name in its certificate, or an IP address.

@@ -28,10 +28,10 @@ public struct FeedbackOutcome: Hashable, Sendable {
     /// Tuples delivered before the failure are still counted.
     public var failure: FeedbackError?
 
-    /// Makes the outcome of a drain that has not started.
+    /// Creates the outcome of a drain that has not started.
     init(scope: TokenScope) { self.scope = scope }
 
-    /// Makes the outcome of a drain that was stopped before its turn.
+    /// Creates the outcome of a drain that was stopped before its turn.
     init(stopped scope: TokenScope) {
         self.scope = scope
         self.failure = .stopped

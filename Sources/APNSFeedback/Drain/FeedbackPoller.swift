@@ -42,7 +42,7 @@ public final class FeedbackPoller: Sendable {
         var woken: EventLoopPromise<Void>?
     }
 
-    /// Makes a poller.
+    /// Creates a poller.
     ///
     /// - Parameters:
     ///   - clients: the lists, in order; the time of each next drain is in its spool.

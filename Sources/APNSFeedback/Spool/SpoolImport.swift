@@ -108,7 +108,7 @@ final class SpoolImport: Sendable {
         return cursor
     }
 
-    /// Makes the page at a position; if there are no more tokens, the position contains the reason.
+    /// Creates the page at a position; if there are no more tokens, the position contains the reason.
     private func nextPage(_ cursor: inout SpoolCursor) async throws -> DeadTokenPage? {
         let start = cursor
         let probed = try await self.threads.run {

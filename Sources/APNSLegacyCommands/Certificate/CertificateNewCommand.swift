@@ -38,7 +38,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
     @Option(help: .value("kind", "The kind of the key; many old clients support only rsa."))
     var keyType = SimulatorCertificateOptions.KeyType.rsa
 
-    @Option(help: .value("days", "How long it is valid. (default: 824 for a server, else 3650)"))
+    @Option(help: .value("days", "How long it is valid. (default: 3650; for a server: 824)"))
     var days: Int?
 
     @Flag(help: "Replace files that exist.")

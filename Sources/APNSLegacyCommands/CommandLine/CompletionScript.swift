@@ -3,9 +3,19 @@
 /// A shell completion script, with additions to the script that the argument parser generates.
 struct CompletionScript {
     private let generated: String
+    /// What `help` accepts next, by the words behind it.
+    private let topics: [(words: [String], names: [String])]
 
-    /// - Parameter generated: the script that the argument parser generates.
-    init(_ generated: String) { self.generated = generated }
+    /// - Parameters:
+    ///   - generated: the script that the argument parser generates.
+    ///   - program: the description of the program.
+    init(_ generated: String, _ program: CommandDescription) {
+        self.generated = generated
+        let commands = [(words: [], command: program)] + program.all().filter { !$0.command.commands.isEmpty }
+        self.topics = commands.map { words, command in
+            (words, command.commands.map(\.commandName) + (words.isEmpty ? CommandLineScan.helpTopics : []))
+        }
+    }
 
     /// How the generated script for bash reads the words of a command line.
     static let bashWords = """
@@ -39,5 +49,59 @@ struct CompletionScript {
         """
 
     /// The script.
-    var text: String { self.generated.replacing(Self.bashWords, with: Self.bashWordsWithValues) }
+    var text: String {
+        if self.generated.contains("#compdef") { return self.zsh }
+        if self.generated.contains("complete -c 'apns-legacy'") { return self.generated + self.fishHelp }
+        return self.generated.replacing(Self.bashWords, with: Self.bashWordsWithValues)
+            .replacing(Self.bashHelp, with: Self.bashHelp + self.bashTopics)
+    }
+
+    /// The start of the generated functions for `help`.
+    static let bashHelp = """
+        _apns-legacy_help() {
+            repeating_flags=()
+            non_repeating_flags=(--version)
+            repeating_options=()
+            non_repeating_options=()
+            __apns-legacy_offer_flags_options -1
+
+        """
+
+    static let zshHelp = """
+        _apns-legacy_help() {
+            local -i ret=1
+            local -ar arg_specs=(
+                '*:subcommands:'
+
+        """
+
+    private var bashTopics: String {
+        let cases = self.topics.map { words, names in
+            "    '\(words.joined(separator: " "))') "
+                + "COMPREPLY+=($(compgen -W '\(names.joined(separator: " "))' -- \"${cur}\")) ;;\n"
+        }
+        return "    case \"${COMP_WORDS[*]:2:COMP_CWORD-2}\" in\n" + cases.joined() + "    esac\n"
+    }
+
+    private var fishHelp: String {
+        self.topics.map { words, names in
+            let line = (["help"] + words).joined(separator: " ")
+            return "complete -c 'apns-legacy' -n 'set -l words (commandline -opc); "
+                + "test \"$words[2..-1]\" = \"\(line)\"' -fa '\(names.joined(separator: " "))'\n"
+        }
+        .joined()
+    }
+
+    /// The script with values behind `=`, and with the commands behind `help`.
+    private var zsh: String {
+        let option = #/(?m)^(?<name> +'\*?--[a-z0-9\-]+)(?<rest>\[(?:[^\]\\]|\\.)*\]:)/#
+        let cases = self.topics.map { words, names in
+            "    '\(words.joined(separator: " "))') topics=(\(names.joined(separator: " "))) ;;\n"
+        }
+        let topics =
+            "    local -a topics\n    case \"${(j: :)words[2,CURRENT-1]}\" in\n" + cases.joined() + "    esac\n"
+        let help = Self.zshHelp.replacing("    local -i ret=1\n", with: "    local -i ret=1\n" + topics)
+            .replacing("'*:subcommands:'", with: #"'*:subcommands:{__apns-legacy_complete "${topics[@]}"}'"#)
+        return self.generated.replacing(option) { "\($0.name)=\($0.rest)" }.replacing(Self.zshHelp, with: help)
+    }
 }

@@ -64,17 +64,24 @@ package struct ConsoleMessage: Sendable, Equatable {
     /// The prefixes of lines that are warnings.
     private static let warningBeginnings = ["Retrying: ", "Stopped at once", "Stopped early"]
 
+    /// The text of a line that reports an error, without the name of the command; `nil` for other lines.
+    static func errorText(of line: String, command: String) -> String? {
+        for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
+            return String(line.dropFirst(prefix.count))
+        }
+        return nil
+    }
+
     /// Reads a line of text; a line that starts with the name of the command is an error.
     ///
     /// - Parameters:
     ///   - line: the line.
     ///   - command: the words of the command.
     package init(line: String, command: String) {
-        for prefix in ["apns-legacy \(command): ", "apns-legacy: "] where line.hasPrefix(prefix) {
-            let rest = String(line.dropFirst(prefix.count))
-            self = Self(line: rest, command: "-")
+        if let text = Self.errorText(of: line, command: command) {
+            self = Self(line: text, command: "-")
             // An invalid line for which the run failed is an error, too.
-            if self.level == .info || self.line != nil, !rest.contains(": warning: ") { self.level = .error }
+            if self.level == .info || self.line != nil, !text.contains(": warning: ") { self.level = .error }
             return
         }
         for prefix in ["Warning: ", "warning: "] where line.hasPrefix(prefix) {

@@ -31,7 +31,7 @@ extension ExitStatus {
     }
 
     /// The exit codes that every command has.
-    private static let common: [ExitStatus] = [.usage, .software, .systemError]
+    private static let common: [ExitStatus] = [.usage, .software, .systemError, .ioError]
 
     /// The paragraph with the exit codes in the description of a command.
     ///

@@ -98,18 +98,21 @@ struct HelpText {
         // Groups that every command has come last.
         let last = ["Output", "Other"]
         let ordered =
-            groups.filter { !last.contains($0.title) }
+            groups.filter { $0.title == Self.arguments }
+            + groups.filter { !([Self.arguments] + last).contains($0.title) }
             + last.flatMap { title in groups.filter { $0.title == title } }
         return ordered.map { group in
             ([group.title + ":"] + group.options.map(self.line)).joined(separator: "\n")
         }
     }
 
+    private static let arguments = "Arguments"
+
     private static func title(of option: CommandDescription.Argument) -> String {
         switch option.spellings.last {
         case "--help", "--version": "Other"
         case "--quiet", "--verbose": "Output"
-        default: option.kind == .positional ? "Arguments" : option.sectionTitle ?? "Options"
+        default: option.kind == .positional ? Self.arguments : option.sectionTitle ?? "Options"
         }
     }
 

@@ -69,7 +69,7 @@ struct UsageError: Error, Equatable {
     ]
 
     /// Longer words are truncated.
-    private static let wordCharacterCountMax = 64
+    fileprivate static let wordCharacterCountMax = 64
 
     /// A word of the command line as errors show it, in quotation marks.
     ///
@@ -78,7 +78,8 @@ struct UsageError: Error, Equatable {
     ///   - prefix: what precedes it within the quotation marks.
     /// - Returns: the text.
     static func quoted(_ word: String, after prefix: String = "") -> String {
-        if let token = DeviceTokenText.bytes(word), token.count >= WireLimits.tokenByteCountUsual {
+        let isToken = { DeviceTokenText.bytes($0)?.count ?? 0 >= WireLimits.tokenByteCountUsual }
+        if isToken(word) || word.split(whereSeparator: \.isWhitespace).contains(where: { isToken(String($0)) }) {
             return "(a device token)"
         }
         return "\"\(prefix)\(String(word.prefix(Self.wordCharacterCountMax)).printable())\""
@@ -111,6 +112,9 @@ struct CommandLineScan {
     /// The command found so far.
     private(set) var command: CommandDescription
     private let program: CommandDescription
+    /// What `apns-legacy help` explains apart from commands.
+    static let helpTopics = ["exit-codes"]
+
     /// Other words allowed in place of a command, such as help topics.
     private let topics: [String]
 
@@ -152,6 +156,19 @@ struct CommandLineScan {
         self.path.append(command.commandName)
     }
 
+    /// Finds an option whose value behind `=` is empty; the argument parser would use the next word as the value.
+    ///
+    /// - Parameter words: the command line without the name of the program.
+    /// - Returns: the problem; `nil` if there is none.
+    /// - Throws: `DecodingError` if the argument parser uses another format.
+    static func emptyValue(in words: [String]) throws -> UsageError? {
+        let options = words.prefix { $0 != "--" }
+        guard options.contains(where: { $0.wholeMatch(of: /--[a-z0-9\-]+=/) != nil }) else { return nil }
+        var scan = CommandLineScan(try CommandDescription.program())
+        guard let text = scan.problem(in: words) else { return nil }
+        return UsageError(command: scan.path.joined(separator: " "), text: text)
+    }
+
     // MARK: Commands
 
     /// The message about a word that asks for the version in another way than this program.
@@ -164,7 +181,11 @@ struct CommandLineScan {
     private func unknownCommand(_ word: String) -> String {
         if let mistake = self.versionMistake(word) { return mistake }
         let what = "unknown command \(UsageError.quoted(word))"
-        if let near = NearestName.find(word, in: self.topics + self.command.commands.map(\.commandName)) {
+        if self.path.isEmpty, self.topics.isEmpty, Self.helpTopics.contains(word) {
+            return "\(what); did you mean \"help \(word)\"?"
+        }
+        let others = self.path.isEmpty && self.topics.isEmpty ? ["help"] : self.topics
+        if let near = NearestName.find(word, in: others + self.command.commands.map(\.commandName)) {
             return "\(what); did you mean \"\(near)\"?"
         }
         // The word is a subcommand of another command, such as apply without purge.
@@ -216,7 +237,12 @@ struct CommandLineScan {
             value = next
             words.removeFirst()
         }
-        guard let value else { return "\(name) needs a value: \(name) <\(option.valueName ?? "value")>" }
+        guard let value, !value.isEmpty || parts.count == 1 else {
+            if let next = words.first, next.wholeMatch(of: /-[0-9.]+/) != nil {
+                return "\(name) is \(next.prefix(UsageError.wordCharacterCountMax)); it must not be negative"
+            }
+            return "\(name) needs a value: \(name) <\(option.valueName ?? "value")>"
+        }
         guard let values = option.values, !values.contains(value) else { return nil }
         return UsageError.invalid(value, for: name, valueName: option.valueName, values)
     }

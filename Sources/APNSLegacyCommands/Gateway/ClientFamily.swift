@@ -52,6 +52,17 @@ enum ProviderFile: CaseIterable {
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     case php, java, ruby, python, node, go, dotnet, c, other
 
+    /// Creates a family from its name, or another usual name of the language.
+    init?(argument: String) {
+        let others: [String: Self] = [
+            "javascript": .node, "js": .node, "nodejs": .node, "typescript": .node, "golang": .go, "csharp": .dotnet,
+            "c#": .dotnet, ".net": .dotnet, "kotlin": .java, "scala": .java, "rails": .ruby, "c++": .c, "perl": .other,
+        ]
+        let name = argument.lowercased()
+        guard let family = Self(rawValue: name) ?? others[name] else { return nil }
+        self = family
+    }
+
     /// The files that it reads its certificate from.
     var files: [ProviderFile] {
         switch self {

@@ -140,7 +140,7 @@ struct GatewayInitCommand: GatewaySubcommand {
             for problem in problems { console.say("apns-legacy \(Self.words): \(problem); nothing was written") }
             return .configuration
         }
-        let folder = try await SimulatorFolder.open(setup.folder, replaces: false)
+        let folder = try await AtomicFolder.open(setup.folder, replaces: false)
         try setup.write(to: folder, now: environment.now())
         environment.summary.set("folder", setup.folder)
         environment.summary.set("configuration", setup.configurationPath)

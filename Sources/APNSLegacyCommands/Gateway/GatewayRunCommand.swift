@@ -79,7 +79,8 @@ struct GatewayRunCommand: GatewaySubcommand {
             let watchdog = Watchdog(manager) { gateway.isDelivering }
             let unsettledCount = try await watchdog.whileRunning {
                 try await gateway.run(requests: requests) { change in
-                    if case .ready(let addresses) = change { console.print(Self.ports(addresses)) }
+                    // A service needs no reader of its output.
+                    if case .ready(let addresses) = change { try? console.write(Self.ports(addresses) + "\n") }
                     status.report(change)
                 }
             }

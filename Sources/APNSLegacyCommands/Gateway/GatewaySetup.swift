@@ -72,12 +72,12 @@ struct GatewaySetup {
     ///   - folder: the locked folder.
     ///   - now: in seconds since 1970.
     /// - Throws: ``CommandFailure`` if one of the files exists; nothing is changed then.
-    func write(to folder: SimulatorFolder, now: Int64) throws {
+    func write(to folder: AtomicFolder, now: Int64) throws {
         try self.write(try self.files(now: now), to: folder)
     }
 
     /// Writes these files into the folder, as ``write(to:now:)`` does.
-    func write(_ files: [(file: SimulatorFolder.KeptFile, content: [UInt8])], to folder: SimulatorFolder) throws {
+    func write(_ files: [(file: AtomicFolder.KeptFile, content: [UInt8])], to folder: AtomicFolder) throws {
         // A dangling symbolic link counts as present.
         let present = files.map(\.file.name).filter { name in
             (try? FileManager.default.attributesOfItem(atPath: "\(self.folder)/\(name)")) != nil
@@ -96,7 +96,7 @@ struct GatewaySetup {
     }
 
     /// Each file with its content.
-    func files(now: Int64) throws -> [(file: SimulatorFolder.KeptFile, content: [UInt8])] {
+    func files(now: Int64) throws -> [(file: AtomicFolder.KeptFile, content: [UInt8])] {
         let period = TestCertificateAuthority.Period(
             notBefore: now - Self.clockDifferenceMax,
             notAfter: now + Self.validity
@@ -121,7 +121,7 @@ struct GatewaySetup {
         )
         let passphrase = Self.makePassphrase()
         let group = self.isOfSystem ? Self.systemGroup : nil
-        typealias File = SimulatorFolder.KeptFile
+        typealias File = AtomicFolder.KeptFile
         func shared(_ name: String) -> File { .exact(name, mode: 0o644) }
         /// A file that only the gateway reads.
         func secret(_ name: String) -> File { .exact(name, mode: group == nil ? 0o600 : 0o640, group: group) }

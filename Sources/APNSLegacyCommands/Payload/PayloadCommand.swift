@@ -139,7 +139,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
                 try environment.report(Self.text(measure, of: input))
             case .failure(let refusal):
                 refusedCount += 1
-                environment.console.say("\(input.printableName), \(input.text(of: refusal))")
+                environment.console.say(input.line(of: refusal))
             }
         }
         environment.summary.set("payloads", count)

@@ -23,7 +23,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
     /// - Throws: ``CommandFailure``, `BatchFileError`, and what `body` throws.
     func forEach(_ console: Console, _ body: (PayloadInput) throws -> Void) throws {
         let source = try console.open(self.input)
-        try source.begin(expecting: self.isBatch ? .lines(.jsonLines) : .document, isWaiting: true)
+        try source.begin(expecting: self.isBatch ? .payloads : .payload, isWaiting: true)
         guard self.isBatch else {
             guard let bytes = try source.readAll(byteCountMax: Self.byteCountMax) else {
                 throw CommandFailure(
@@ -67,7 +67,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
                 refusedCount += 1
                 let line = input.line
                 let rest = input.lineNumber == nil ? "" : line == nil ? "; line omitted" : "; line kept unchanged"
-                console.say("\(input.printableName), \(input.text(of: refusal))" + rest)
+                console.say(input.line(of: refusal) + rest)
                 if let line { try console.write(line + "\n".utf8) }
             }
         }
@@ -156,6 +156,12 @@ struct PayloadInput {
         guard case .problem(let problem) = refusal, let text = self.text else { return "\(refusal)" }
         let before = text.utf8.prefix(self.range.lowerBound).count { !(0x80...0xBF).contains($0) }
         return "column \(before + problem.column): \(problem.kind)"
+    }
+
+    /// Why the payload is refused, after the name of the input.
+    func line(of refusal: PayloadRefusal) -> String {
+        guard case .problem = refusal else { return "\(self.printableName): \(refusal)" }
+        return "\(self.printableName), \(self.text(of: refusal))"
     }
 
     /// Checks the payload.

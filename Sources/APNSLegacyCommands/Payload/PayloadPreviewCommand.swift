@@ -44,7 +44,7 @@ struct PayloadPreviewCommand: PayloadSubcommand {
                 try environment.console.write(input.lineNumber == nil ? text : "\(input.printableName)\n\(text)\n")
             case .failure(let refusal):
                 refusedCount += 1
-                environment.console.say("\(input.printableName), \(input.text(of: refusal))")
+                environment.console.say(input.line(of: refusal))
             }
         }
         environment.summary.set("payloads", count)

@@ -69,7 +69,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let console = environment.console
         let tokens = try self.tokens.map { try console.open($0) }
-        try tokens?.begin(expecting: .lines(.tokens), isWaiting: true)
+        try tokens?.begin(expecting: .registrations, isWaiting: true)
         let list = try self.file.open()
         var result = PurgeForgetResult()
         var portion = self.token.map { PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds) }

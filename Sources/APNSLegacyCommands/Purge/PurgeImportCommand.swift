@@ -82,7 +82,7 @@ struct PurgeImportCommand: PurgeSubcommand {
             throw CommandFailure(.usage, "\(self.input) is the purge list; name another input")
         }
         let format = self.format ?? BatchFormat(fileName: self.input)
-        try input.begin(expecting: .lines(format), isWaiting: true)
+        try input.begin(expecting: .deadTokens(format), isWaiting: true)
         let list = try self.file.open(isMade: true)
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"

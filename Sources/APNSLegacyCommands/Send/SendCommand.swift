@@ -191,7 +191,10 @@ struct SendBatchOptions: ParsableArguments, Sendable {
 
     func validate() throws {
         try TopicCheck.check(self.topic)
-        guard (self.input == nil) != (self.tokens == nil) else {
+        guard self.input == nil || self.tokens == nil else {
+            throw ValidationError("INPUT and --tokens exclude each other; use one of them")
+        }
+        guard self.input != nil || self.tokens != nil else {
             throw ValidationError(
                 "nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or --alert TEXT"
             )

@@ -71,7 +71,7 @@ extension SendRun {
     private func text(of failure: CommandFailure) -> String {
         let count = self.command.delivery.giveUpAfter
         guard failure.status == .unavailable, !self.command.report.quiet, count > 1,
-            let last = self.lastFailure.withLockedValue({ $0 }), failure.description.contains(last.detail)
+            let last = self.lastFailure.withLockedValue({ $0 }), failure.connection == last
         else { return failure.description }
         return "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
     }

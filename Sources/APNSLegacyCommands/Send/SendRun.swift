@@ -47,7 +47,7 @@ struct SendRun {
             ? nil : self.command.endpoint.tls(now: self.environment.now())
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
-        try input.begin(expecting: .lines(self.format))
+        try input.begin(expecting: self.command.batch.tokens == nil ? .batch(self.format) : .tokens)
         let payload = try self.commonPayload()
         // Options that cannot be used are reported before any file is changed.
         if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
@@ -91,15 +91,9 @@ struct SendRun {
         } catch {
             listFailure = CommandFailure(error)
         }
-        var summary = SendSummary(
-            outcomeCounts: progress.outcomeCounts,
-            seconds: (ContinuousClock.now - start) / .seconds(1)
-        )
+        var summary = self.summary(progress, since: start)
         summary.isResumed = journal != nil && past.settled.count > 0
         summary.hasPurgeList = purge != nil
-        let isDryRun = self.command.delivery.dryRun
-        summary.isInterrupted = !progress.hasReadAll && (!isDryRun || self.environment.stops.count > 0)
-        if isDryRun { summary.readyCount = progress.sentCount }
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
         if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
@@ -111,10 +105,20 @@ struct SendRun {
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
+    private func summary(_ progress: SendProgress, since start: ContinuousClock.Instant) -> SendSummary {
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        var summary = SendSummary(outcomeCounts: progress.outcomeCounts, seconds: seconds)
+        let isDryRun = self.command.delivery.dryRun
+        summary.isInterrupted = !progress.hasReadAll && (!isDryRun || self.environment.stops.count > 0)
+        if isDryRun { summary.readyCount = progress.sentCount }
+        return summary
+    }
+
     private func sayStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
         if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
         guard hasJournal, !past.doubted.ranges.isEmpty || past.settled.count > 0 else { return }
-        self.say("Resuming: \(past.settled.count.counted("line")) already have an outcome.")
+        let count = past.settled.count
+        self.say("Resuming: \(count.counted("line")) already \(count == 1 ? "has" : "have") an outcome.")
     }
 
     /// Refuses a `--from-line` behind the end, since a mistyped line must not pass for a batch without errors.
@@ -164,7 +168,10 @@ struct SendRun {
         do {
             return try BatchReader(format: self.format, options: options)
         } catch {
-            throw CommandFailure(.dataError, "\(self.command.batch.payload ?? "--alert"): \(error)")
+            throw CommandFailure(
+                .dataError,
+                self.command.batch.payload.map { "\($0), \(error)" } ?? "--alert: \(error)"
+            )
         }
     }
 

@@ -11,7 +11,7 @@ import TestCertificates
 
 /// The certificates and keys in the simulator's folder.
 ///
-/// To keep other state between starts, add a call of ``SimulatorFolder``'s `keep` to ``init(in:_:now:)``.
+/// To keep other state between starts, add a call of ``AtomicFolder``'s `keep` to ``init(in:_:now:)``.
 struct SimulatorCertificates {
     /// Their properties.
     struct Options {
@@ -65,14 +65,14 @@ struct SimulatorCertificates {
     /// Seals device tokens.
     let tokenKey: [UInt8]
 
-    /// Reads the files in a folder and creates missing ones; ``SimulatorFolder/commit()`` writes them.
+    /// Reads the files in a folder and creates missing ones; ``AtomicFolder/commit()`` writes them.
     ///
     /// - Parameters:
     ///   - folder: the folder.
     ///   - options: the properties of the certificates.
     ///   - now: in seconds since 1970.
     /// - Throws: ``CommandFailure`` if a file is damaged or was not made by a simulator.
-    init(in folder: SimulatorFolder, _ options: Options, now: Int64) throws {
+    init(in folder: AtomicFolder, _ options: Options, now: Int64) throws {
         try Self.requireOwn(folder)
         let authority = try Self.authority(in: folder, options, now: now)
         self.trust = authority.trust
@@ -100,7 +100,7 @@ struct SimulatorCertificates {
             read: { bytes in
                 guard bytes.count == SimulatorConfiguration.tokenKeyByteCount else {
                     let problem = "has \(bytes.count) bytes, expected \(SimulatorConfiguration.tokenKeyByteCount)"
-                    throw SimulatorFolder.Damage(name: "token.key", problem: problem)
+                    throw AtomicFolder.Damage(name: "token.key", problem: problem)
                 }
                 return bytes
             },
@@ -113,7 +113,7 @@ struct SimulatorCertificates {
     private static let identityNames = ["authority", "server", "provider"]
 
     /// Rejects a folder with other certificates or keys, which would be overwritten.
-    private static func requireOwn(_ folder: SimulatorFolder) throws {
+    private static func requireOwn(_ folder: AtomicFolder) throws {
         var foreignName: String?
         for name in Self.identityNames {
             for (name, isCertificate) in [(name + ".pem", true), (name + ".key.pem", false)] {
@@ -141,7 +141,7 @@ struct SimulatorCertificates {
     // MARK: Certificates
 
     private static func authority(
-        in folder: SimulatorFolder,
+        in folder: AtomicFolder,
         _ options: Options,
         now: Int64
     ) throws -> TestCertificateAuthority {
@@ -151,7 +151,7 @@ struct SimulatorCertificates {
                 try Self.check(contents, "authority")
                 let authority = try TestCertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
                 guard authority.certificate.subject == "CN=" + Self.authorityName else {
-                    throw SimulatorFolder.Damage(name: "authority.pem", problem: "was not made by the simulator")
+                    throw AtomicFolder.Damage(name: "authority.pem", problem: "was not made by the simulator")
                 }
                 return try Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
             },
@@ -167,7 +167,7 @@ struct SimulatorCertificates {
     }
 
     private static func server(
-        in folder: SimulatorFolder,
+        in folder: AtomicFolder,
         _ options: Options,
         _ authority: TestCertificateAuthority,
         now: Int64
@@ -202,18 +202,18 @@ struct SimulatorCertificates {
             guard (try? TLSIdentity(bytes: content, passphrase: TLSPassphrase(Self.usualPassphrase))) != nil else {
                 throw TLSError.passphraseWrong
             }
-            throw SimulatorFolder.Damage(name: "passphrase.txt", problem: "is not the passphrase of \(name)")
+            throw AtomicFolder.Damage(name: "passphrase.txt", problem: "is not the passphrase of \(name)")
         }
     }
 
     /// The passphrase of the PKCS#12 files.
-    private static func passphrase(in folder: SimulatorFolder) throws -> String {
+    private static func passphrase(in folder: AtomicFolder) throws -> String {
         try folder.keep(
             .secret("passphrase.txt"),
             read: { content in
                 let line = FileBytes.firstLine(of: content)
                 guard !line.isEmpty, let text = String(validating: line, as: UTF8.self) else {
-                    throw SimulatorFolder.Damage(
+                    throw AtomicFolder.Damage(
                         name: "passphrase.txt",
                         problem: "has no passphrase in its first line"
                     )
@@ -230,7 +230,7 @@ struct SimulatorCertificates {
     private static func keepProvider(
         _ name: String,
         of topic: String,
-        in folder: SimulatorFolder,
+        in folder: AtomicFolder,
         _ options: Options,
         _ authority: TestCertificateAuthority,
         _ passphrase: String,
@@ -318,7 +318,7 @@ struct SimulatorCertificates {
     /// `problem` returns why a valid certificate cannot be used, and `issue` creates a new one.
     private static func identity(
         _ name: String,
-        in folder: SimulatorFolder,
+        in folder: AtomicFolder,
         _ options: Options,
         _ authority: TestCertificateAuthority,
         now: Int64,
@@ -333,7 +333,7 @@ struct SimulatorCertificates {
                 let identity = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
                 let certificate = identity.identity.certificate
                 guard authority.hasIssued(certificate) else {
-                    throw SimulatorFolder.Damage(name: name + ".pem", problem: "was not issued by authority.pem")
+                    throw AtomicFolder.Damage(name: name + ".pem", problem: "was not issued by authority.pem")
                 }
                 if let problem = problem(certificate) { return .outdated(problem) }
                 if let keyKind = options.keyKind, identity.keyKind != keyKind {
@@ -353,14 +353,14 @@ struct SimulatorCertificates {
         do {
             _ = try Self.certificate(contents[0])
         } catch {
-            throw SimulatorFolder.Damage(name: name + ".pem", problem: "has no readable certificate")
+            throw AtomicFolder.Damage(name: name + ".pem", problem: "has no readable certificate")
         }
         do {
             _ = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
         } catch let error as TLSError where error == .keyMismatch {
-            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
+            throw AtomicFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
         } catch {
-            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "has no readable private key")
+            throw AtomicFolder.Damage(name: name + ".key.pem", problem: "has no readable private key")
         }
     }
 
@@ -372,7 +372,7 @@ struct SimulatorCertificates {
         _ providerName: String
     ) throws {
         guard identity.certificate == provider.identity.certificate else {
-            throw SimulatorFolder.Damage(name: name, problem: "contains another certificate than \(providerName).pem")
+            throw AtomicFolder.Damage(name: name, problem: "contains another certificate than \(providerName).pem")
         }
     }
 
@@ -381,9 +381,9 @@ struct SimulatorCertificates {
         _ value: Value,
         _ certificate: TLSCertificate,
         _ name: String,
-        _ folder: SimulatorFolder,
+        _ folder: AtomicFolder,
         now: Int64
-    ) throws -> SimulatorFolder.Finding<Value> {
+    ) throws -> AtomicFolder.Finding<Value> {
         guard certificate.notBefore <= now else {
             throw CommandFailure(
                 .configuration,

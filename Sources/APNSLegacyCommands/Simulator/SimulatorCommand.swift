@@ -239,7 +239,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         where !options.serverNames.contains(name) {
             options.serverNames.append(name)
         }
-        let folder = try await SimulatorFolder.open(path)
+        let folder = try await AtomicFolder.open(path)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
         for line in try folder.commit() { environment.console.say(line) }
         return set

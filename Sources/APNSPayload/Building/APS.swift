@@ -97,7 +97,7 @@ public struct APS: Hashable, Sendable {
     /// Since iOS 12, ignored since iOS 15.
     public var summaryArgumentCount: Int?
 
-    /// Makes an `aps` object from the most common keys; the others are properties.
+    /// Creates an `aps` object from the most common keys; the others are properties.
     ///
     /// - Parameters:
     ///   - alert: the text to show; none by default.
@@ -121,7 +121,7 @@ public struct APS: Hashable, Sendable {
         /// The value in the payload.
         public var rawValue: String
 
-        /// Makes a level.
+        /// Creates a level.
         ///
         /// - Parameter rawValue: the value in the payload.
         public init(rawValue: String) { self.rawValue = rawValue }

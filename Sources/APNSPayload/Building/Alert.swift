@@ -45,7 +45,7 @@ extension APS {
         /// Since iOS 12, ignored since iOS 15.
         public var summaryArgumentCount: Int?
 
-        /// Makes an alert from the most common keys; the others are properties.
+        /// Creates an alert from the most common keys; the others are properties.
         ///
         /// - Parameters:
         ///   - title: a short line above the body; none by default.
@@ -57,7 +57,7 @@ extension APS {
             self.body = body
         }
 
-        /// Makes an alert with only a body.
+        /// Creates an alert with only a body.
         ///
         /// - Parameter body: the text.
         public init(_ body: String) { self.init(body: .plain(body)) }
@@ -83,7 +83,7 @@ extension APS {
 }
 
 extension APS.Alert: ExpressibleByStringLiteral {
-    /// Makes an alert with only a body.
+    /// Creates an alert with only a body.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self.init(value) }

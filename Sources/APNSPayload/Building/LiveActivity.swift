@@ -38,7 +38,7 @@ extension APS {
         /// Since iOS 18; not in Apple's documentation.
         public var pushChannel: String?
 
-        /// Makes the keys that every event has; the others are properties.
+        /// Creates the keys that every event has; the others are properties.
         ///
         /// - Parameters:
         ///   - event: what happens to the activity.
@@ -55,7 +55,7 @@ extension APS {
             /// The value in the payload.
             public var rawValue: String
 
-            /// Makes an event.
+            /// Creates an event.
             ///
             /// - Parameter rawValue: the value in the payload.
             public init(rawValue: String) { self.rawValue = rawValue }

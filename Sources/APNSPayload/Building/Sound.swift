@@ -14,7 +14,7 @@ extension APS {
         /// The volume of a critical sound, 0 to 1; `nil` for the system's default.
         public var volume: Double?
 
-        /// Makes a sound from a file of the app.
+        /// Creates a sound from a file of the app.
         ///
         /// - Parameter name: the file name; if the app has no such file, the default sound is played.
         public init(_ name: String) {
@@ -43,7 +43,7 @@ extension APS {
 }
 
 extension APS.Sound: ExpressibleByStringLiteral {
-    /// Makes a sound from a file of the app.
+    /// Creates a sound from a file of the app.
     ///
     /// - Parameter value: the file name.
     public init(stringLiteral value: String) { self.init(value) }

@@ -119,7 +119,7 @@ private struct PayloadWarnings {
         for name in members.keys.sorted() where name != "aps" {
             if let key = Self.unmistakable.first(where: { $0.name == name }), members["aps"]?[name] == nil {
                 self.add(.outsideAPS(key), at: name)
-            } else if members["aps"] == nil, Self.isNear(name, "aps") {
+            } else if members["aps"] == nil, NearestName.find(name, in: ["aps"], .typingErrors) != nil {
                 self.add(.misspelled(.aps), at: name)
             }
         }
@@ -129,8 +129,8 @@ private struct PayloadWarnings {
     private mutating func lookForMisspelt(_ members: [String: JSONValue], in path: String) {
         let keys = PayloadKey.allCases.filter { $0.description.hasPrefix(path + ".") && $0.enclosing == path }
         for name in members.keys.sorted() where !keys.contains(where: { $0.name == name }) {
-            let near = keys.filter { Self.isNear(name, $0.name) }
-            if let key = near.min(by: { Self.distance(name, $0.name) < Self.distance(name, $1.name) }) {
+            let near = NearestName.find(name, in: keys.map(\.name), .typingErrors)
+            if let key = keys.first(where: { $0.name == near }) {
                 self.add(.misspelled(key), at: "\(path).\(name)")
             }
         }
@@ -174,24 +174,6 @@ private struct PayloadWarnings {
     ) {
         guard case .number(let number)? = value, !(Double(number.text).map(isExpected) ?? false) else { return }
         self.add(.unexpectedValue(expected: expected), at: "\(key)")
-    }
-
-    // MARK: Names
-
-    /// A name in the form for comparisons: in lower case, without hyphens and underscores.
-    private static func folded(_ name: String) -> String {
-        String(name.lowercased().filter { $0 != "-" && $0 != "_" })
-    }
-
-    private static func distance(_ name: String, _ known: String) -> Int {
-        self.folded(name).editDistance(to: self.folded(known))
-    }
-
-    /// Whether a name is similar to a known one: one edit for short names, two for long ones.
-    private static func isNear(_ name: String, _ known: String) -> Bool {
-        // Longer names are not similar, and input must not determine the run time.
-        guard name.utf8.count <= known.utf8.count + 4 else { return false }
-        return self.distance(name, known) <= (known.count > 5 ? 2 : 1)
     }
 }
 

@@ -39,13 +39,13 @@ public struct JSONKinds: OptionSet, Hashable, Sendable {
     /// One bit for each ``JSONKind``, at the position of its raw value.
     public let rawValue: UInt8
 
-    /// Makes a set from bits.
+    /// Creates a set from bits.
     @inlinable
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
-    /// Makes a set of one kind.
+    /// Creates a set of one kind.
     @inlinable
     public init(_ kind: JSONKind) {
         self.rawValue = 1 << kind.rawValue

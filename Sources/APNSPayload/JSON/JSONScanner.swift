@@ -18,7 +18,7 @@ package struct JSONScanner {
     /// How many more mistakes in known keys to skip before one is thrown, see ``Payload/problems(rules:countMax:)``.
     package var passedFailureCount = 0
 
-    /// Makes a scanner at the first byte.
+    /// Creates a scanner at the first byte.
     ///
     /// - Parameter bytes: the text; it must stay valid as long as the scanner is used.
     package init(_ bytes: UnsafeRawBufferPointer) {
@@ -49,7 +49,7 @@ package struct JSONScanner {
         unsafe self.position += byteCount
     }
 
-    /// Makes the error for the next byte, or for the end; NUL has its own error.
+    /// Creates the error for the next byte, or for the end; NUL has its own error.
     @inline(never)
     package func failure(_ fault: JSONFault) -> ScanFailure {
         let fault: JSONFault =

@@ -28,12 +28,12 @@ public struct JSONNumber: Hashable, Sendable {
     /// The text of the number.
     public let text: String
 
-    /// Makes a number from an integer.
+    /// Creates a number from an integer.
     ///
     /// - Parameter value: the integer.
     public init(_ value: some BinaryInteger) { self.text = String(value) }
 
-    /// Makes a number from a floating-point value; `nil` for infinity and NaN, which JSON cannot represent.
+    /// Creates a number from a floating-point value; `nil` for infinity and NaN, which JSON cannot represent.
     ///
     /// - Parameter value: the number.
     public init?(_ value: some BinaryFloatingPoint & LosslessStringConvertible) {
@@ -41,7 +41,7 @@ public struct JSONNumber: Hashable, Sendable {
         self.text = value.description
     }
 
-    /// Makes a number from text that a scanner has validated.
+    /// Creates a number from text that a scanner has validated.
     init(scanned text: String) { self.text = text }
 
     /// The number as an integer; `nil` if it is not one.
@@ -59,27 +59,27 @@ extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, E
     /// - Parameter value: the boolean.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
 
-    /// Makes a number.
+    /// Creates a number.
     ///
     /// - Parameter value: the number.
     public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
 
-    /// Makes a number.
+    /// Creates a number.
     ///
     /// - Parameter value: the number; an infinite one becomes `null`.
     public init(floatLiteral value: Double) { self = JSONNumber(value).map { .number($0) } ?? .null }
 
-    /// Makes a string.
+    /// Creates a string.
     ///
     /// - Parameter value: the string.
     public init(stringLiteral value: String) { self = .string(value) }
 
-    /// Makes an array.
+    /// Creates an array.
     ///
     /// - Parameter elements: its elements.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// - Parameter elements: its members; if several have the same name, the last one counts.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
@@ -88,7 +88,7 @@ extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, E
 }
 
 extension JSONValue: Encodable {
-    /// Makes a value by encoding a value of another type.
+    /// Creates a value by encoding a value of another type.
     ///
     /// - Parameter value: the value to encode. `Date`, `URL` and `Data` use their own encoding, which most apps do not
     ///   expect: use text or seconds instead.

@@ -15,7 +15,7 @@ package struct JSONWriter {
     /// The maximum number of bytes for one byte of a string: `\u001f`.
     @inlinable package static var escapeByteCountMax: Int { 6 }
 
-    /// Makes a writer.
+    /// Creates a writer.
     ///
     /// - Parameter target: the memory to fill; it must stay valid as long as the writer is used.
     @inlinable

@@ -1,20 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-extension String {
-    /// Describes a name that is unknown, with the nearest valid name and all valid names.
-    ///
-    /// - Parameters:
-    ///   - names: the valid names.
-    ///   - kind: what they are, in the plural, such as "keys".
-    /// - Returns: the name, cut after 64 characters, then such as "; did you mean port? Valid keys: host, port".
-    package func answer(asUnknownOf names: [String], _ kind: String) -> String {
-        let name = String(self.prefix(64))
-        let list = names.joined(separator: ", ")
-        guard let nearest = NearestName.find(name, in: names) else { return "\(name); valid \(kind): \(list)" }
-        return "\(name); did you mean \(nearest)? Valid \(kind): \(list)"
-    }
-}
-
 extension StringProtocol {
     /// The number of insertions, deletions, replacements and swaps of adjacent characters that turn this text into
     /// another.

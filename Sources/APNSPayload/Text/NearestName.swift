@@ -2,8 +2,18 @@
 
 /// Finds the intended name for a misspelled one.
 package enum NearestName {
+    /// What counts as near.
+    package enum Reach: Hashable, Sendable {
+        /// Typing errors, other hyphens and underscores, and names that share a beginning or a word.
+        case words
+        /// One or two typing errors, and other hyphens and underscores.
+        case typingErrors
+    }
+
     /// The minimum number of letters for recognizing the start of a longer name.
     private static let letterCountMin = 3
+    /// So many typing errors are one name; more may be another name.
+    private static let typingErrorCountMax = 2
 
     /// Longer input is not compared, since names are short.
     private static let characterCountMax = 64
@@ -13,25 +23,37 @@ package enum NearestName {
     /// - Parameters:
     ///   - typed: the misspelled name, such as `--cert`.
     ///   - names: the valid names, such as `--certificate`.
+    ///   - reach: what counts as near.
     /// - Returns: the nearest name; `nil` if none is similar.
-    package static func find(_ typed: String, in names: some Sequence<String>) -> String? {
+    package static func find(
+        _ typed: String,
+        in names: some Sequence<String>,
+        _ reach: Reach = .words
+    ) -> String? {
         let word = Self.letters(String(typed.prefix(Self.characterCountMax)))
         guard !word.isEmpty else { return nil }
-        let ranked = names.compactMap { name in Self.rank(word, Self.letters(name)).map { (name: name, rank: $0) } }
+        let ranked = names.compactMap { name in
+            Self.rank(word, Self.letters(name), reach).map { (name: name, rank: $0) }
+        }
         return ranked.min { $0.rank < $1.rank }?.name
     }
 
-    /// Names are compared without case, leading hyphens and underscores.
+    /// Names are compared without case, leading hyphens, underscores and spaces.
     private static func letters(_ name: String) -> String {
-        name.drop { $0 == "-" }.lowercased().replacing("_", with: "-")
+        name.drop { $0 == "-" }.lowercased().replacing("_", with: "-").replacing(" ", with: "-")
     }
 
     /// The distance between a name and the input; `nil` if they are different words.
-    private static func rank(_ typed: String, _ name: String) -> Int? {
+    private static func rank(_ typed: String, _ name: String, _ reach: Reach) -> Int? {
         let (typedLetters, nameLetters) = (typed.replacing("-", with: ""), name.replacing("-", with: ""))
         if typedLetters == nameLetters { return 0 }
-        let distance = typed.editDistance(to: name)
         let shorter = min(typed.count, name.count)
+        guard reach == .words else {
+            let distance = typedLetters.editDistance(to: nameLetters)
+            let isNear = distance == 1 || distance <= min(shorter / 3, Self.typingErrorCountMax)
+            return shorter > 1 && isNear ? distance : nil
+        }
+        let distance = typed.editDistance(to: name)
         if distance == 1, shorter > 1 { return 1 }
         let difference = abs(typed.count - name.count)
         if shorter >= Self.letterCountMin, typed.hasPrefix(name) || name.hasPrefix(typed) { return 10 + difference }
@@ -41,6 +63,22 @@ package enum NearestName {
             return 200 + difference
         }
         if nameWords.contains(where: { $0.count > Self.letterCountMin && $0 == typed }) { return 300 + difference }
-        return nil
+        if typedWords.contains(where: { $0 == name }) { return 400 + difference }
+        return name.count > Self.letterCountMin && typed.contains(name) ? 500 + difference : nil
+    }
+}
+
+extension String {
+    /// Describes a name that is unknown, with the nearest valid name and all valid names.
+    ///
+    /// - Parameters:
+    ///   - names: the valid names.
+    ///   - kind: what they are, in the plural, such as "keys".
+    /// - Returns: the name, cut after 64 characters, then such as "; did you mean port? Valid keys: host, port".
+    package func answer(asUnknownOf names: [String], _ kind: String) -> String {
+        let name = String(self.prefix(64))
+        let list = names.joined(separator: ", ")
+        guard let nearest = NearestName.find(name, in: names) else { return "\(name); valid \(kind): \(list)" }
+        return "\(name); did you mean \(nearest)? Valid \(kind): \(list)"
     }
 }

@@ -13,7 +13,7 @@ public struct BatchSender: Sendable {
     private let transport: any ProviderTransport
     private let group: any EventLoopGroup
 
-    /// Makes a sender for the binary protocol.
+    /// Creates a sender for the binary protocol.
     ///
     /// - Parameters:
     ///   - configuration: the gateway and the options.
@@ -52,7 +52,7 @@ public struct BatchSender: Sendable {
         self.init(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
     }
 
-    /// Makes a sender.
+    /// Creates a sender.
     ///
     /// - Parameters:
     ///   - transport: the transport for the notifications.

@@ -14,7 +14,7 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
     /// The outcome, with details.
     public var report: DeliveryReport
 
-    /// Makes a record.
+    /// Creates a record.
     ///
     /// - Parameters:
     ///   - id: the caller's identifier of the notification.

@@ -26,7 +26,7 @@ public final class PushClient: Sendable {
     private let transport: any ClientTransport
     private let name: String
 
-    /// Makes a client; it connects only in ``run()``.
+    /// Creates a client; it connects only in ``run()``.
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.

@@ -18,10 +18,10 @@ public struct PushClientConfiguration: Sendable {
     /// payloads that are already checked.
     public var checksPayloads = true
 
-    /// Makes the transport of the client.
+    /// Creates the transport of the client.
     package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
 
-    /// Makes a configuration for a protocol.
+    /// Creates a configuration for a protocol.
     ///
     /// - Parameters:
     ///   - endpoint: the address of the service.

@@ -4,7 +4,7 @@ public import APNSPayload
 public import APNSWire
 
 extension PushNotification {
-    /// Makes a notification from a payload, which can be a literal of JSON.
+    /// Creates a notification from a payload, which can be a literal of JSON.
     ///
     /// - Parameters:
     ///   - token: the recipient.
@@ -15,7 +15,7 @@ extension PushNotification {
         self.init(token: token, payload: payload.bytes, expiry: expiry, priority: priority)
     }
 
-    /// Makes a notification from Apple's keys and the app's own keys.
+    /// Creates a notification from Apple's keys and the app's own keys.
     ///
     /// - Parameters:
     ///   - token: the recipient.

@@ -32,7 +32,7 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     let lock = NIOLock()
     var state: State
 
-    /// Makes a queue.
+    /// Creates a queue.
     ///
     /// - Parameters:
     ///   - machine: the decisions.

@@ -109,7 +109,7 @@ package struct QueueStateMachine: Sendable {
     /// Whether there is room below the limit, and notifications are sent.
     package var hasRoom: Bool { self.openCount < self.countMax && self.reason == nil }
 
-    /// Makes an identifier for a caller that may wait for room.
+    /// Creates an identifier for a caller that may wait for room.
     package mutating func newWaiter() -> UInt64 {
         self.nextWaiter += 1
         return self.nextWaiter

@@ -15,7 +15,7 @@ package struct RejectedTokens: Sendable {
     /// No token expires before this time.
     private var firstDeadline = NIODeadline.distantFuture
 
-    /// Makes an empty set.
+    /// Creates an empty set.
     package init() {}
 
     /// Whether it is empty, so that no lookup is needed.

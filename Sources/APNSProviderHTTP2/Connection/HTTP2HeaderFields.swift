@@ -39,7 +39,7 @@ struct HTTP2HeaderFields {
 
     private static let pathPrefix = Array("/3/device/".utf8)
 
-    /// Makes the fields common to all requests to a service.
+    /// Creates the fields common to all requests to a service.
     init(authority: String) {
         var fields: [Field] = []
         var values: [UInt8] = []

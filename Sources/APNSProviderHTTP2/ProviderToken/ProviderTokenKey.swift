@@ -17,7 +17,7 @@ public struct ProviderTokenKey: Equatable, Sendable {
     /// The team's identifier, 10 characters.
     public var teamIdentifier: String
 
-    /// Makes a key from its parts.
+    /// Creates a key from its parts.
     ///
     /// - Parameters:
     ///   - key: the private key.
@@ -41,7 +41,7 @@ public struct ProviderTokenKey: Equatable, Sendable {
         (0x30...0x39).contains(character) || (0x61...0x7A).contains(character | 0x20)
     }
 
-    /// Makes a provider token: a JSON Web Token (RFC 7519) signed with ES256.
+    /// Creates a provider token: a JSON Web Token (RFC 7519) signed with ES256.
     ///
     /// - Parameter issuedAt: the time of issue, in seconds since 1970.
     /// - Returns: three parts in base64url, separated by dots.

@@ -30,7 +30,7 @@ public final class ProviderTokenSource: Sendable {
     private let now: @Sendable () -> Int64
     private let state = NIOLockedValueBox(State())
 
-    /// Makes a source without a token.
+    /// Creates a source without a token.
     ///
     /// - Parameters:
     ///   - key: the key that signs the tokens.

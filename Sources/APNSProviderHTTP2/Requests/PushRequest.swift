@@ -33,7 +33,7 @@ public struct PushRequest: Sendable {
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseIdentifier: String?
 
-    /// Makes a request.
+    /// Creates a request.
     ///
     /// - Parameters:
     ///   - token: the recipient.

@@ -55,7 +55,7 @@ public struct RequestRules: Hashable, Sendable {
     /// - Parameter topic: the topic of all requests; `nil` omits the header.
     public init(topic: String?) { self.topic = topic }
 
-    /// Makes the request for a notification.
+    /// Creates the request for a notification.
     ///
     /// - Parameters:
     ///   - token: the recipient.

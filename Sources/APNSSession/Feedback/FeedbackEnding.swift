@@ -38,7 +38,7 @@ public struct FeedbackEnding: Hashable, Sendable {
     /// The bytes of an incomplete tuple at the end; 0 if there was none.
     public var partialByteCount: Int
 
-    /// Makes an ending.
+    /// Creates an ending.
     ///
     /// - Parameters:
     ///   - cause: why reading ended.

@@ -35,7 +35,7 @@ public struct FeedbackReader: Sendable {
     private var state: State
     private var scanner = FeedbackTupleScanner()
 
-    /// Makes a reader for a connection after its handshake.
+    /// Creates a reader for a connection after its handshake.
     ///
     /// - Parameters:
     ///   - silence: the time without a byte after which the list is complete; `nil` to wait for the service to close.

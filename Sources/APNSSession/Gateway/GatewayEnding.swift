@@ -20,7 +20,7 @@ public struct GatewayEnding: Hashable, Sendable {
     /// no message is at fault.
     public var status: ErrorResponse.Status?
 
-    /// Makes an ending.
+    /// Creates an ending.
     ///
     /// - Parameters:
     ///   - response: the error response to the provider.

@@ -65,7 +65,7 @@ public struct GatewaySession: ~Copyable {
     /// The number of messages in flight below which reading resumes.
     private var resumeCount = 0
 
-    /// Makes a session for a connection on which nothing has arrived.
+    /// Creates a session for a connection on which nothing has arrived.
     ///
     /// - Parameters:
     ///   - rules: the checks before a message is forwarded.

@@ -84,7 +84,7 @@ public struct ProviderSession: Sendable {
     /// alone, before the session stops.
     private static let givenUpRunCountMax = 50
 
-    /// Makes a session without notifications.
+    /// Creates a session without notifications.
     ///
     /// - Parameter limits: the limits of the session.
     public init(limits: ProviderLimits = ProviderLimits()) {

@@ -5,7 +5,7 @@ public struct ConnectionNumber: RawRepresentable, Hashable, Comparable, Sendable
     /// 1 for the first.
     public var rawValue: UInt64
 
-    /// Makes a number.
+    /// Creates a number.
     ///
     /// - Parameter rawValue: 1 for the first.
     public init(rawValue: UInt64) { self.rawValue = rawValue }

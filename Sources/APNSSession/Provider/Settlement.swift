@@ -16,7 +16,7 @@ public struct DeliveryReport: Hashable, Sendable {
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
-    /// Makes a report.
+    /// Creates a report.
     ///
     /// - Parameters:
     ///   - outcome: the outcome.
@@ -44,7 +44,7 @@ public struct Settlement: Hashable, Sendable {
     /// The report for each of them.
     public var report: DeliveryReport
 
-    /// Makes a settlement.
+    /// Creates a settlement.
     ///
     /// - Parameters:
     ///   - numbers: the sequence numbers.

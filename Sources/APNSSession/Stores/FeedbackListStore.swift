@@ -33,7 +33,7 @@ public struct FeedbackPage: Sendable {
     /// Where the next page begins.
     public var nextIndex: Int
 
-    /// Makes a page.
+    /// Creates a page.
     ///
     /// - Parameters:
     ///   - buckets: the tokens in parts.

@@ -10,7 +10,7 @@ public struct ResendKey: Hashable, Sendable {
 
     private let words: [4 of UInt64]
 
-    /// Makes a key from its bytes; `nil` if their number is not ``byteCount``.
+    /// Creates a key from its bytes; `nil` if their number is not ``byteCount``.
     ///
     /// - Parameter bytes: ``byteCount`` bytes.
     public init?(bytes: some Collection<UInt8>) {
@@ -18,7 +18,7 @@ public struct ResendKey: Hashable, Sendable {
         self.init(digest: bytes)
     }
 
-    /// Makes a key from the digest of a notification, which has ``byteCount`` bytes.
+    /// Creates a key from the digest of a notification, which has ``byteCount`` bytes.
     package init(digest: some Collection<UInt8>) {
         var words = [4 of UInt64](repeating: 0)
         for (index, byte) in digest.prefix(Self.byteCount).enumerated() {

@@ -39,7 +39,7 @@ public protocol ResendStore: Sendable {
 
 /// Stores nothing; the memory of the bridge is sufficient until the process restarts.
 public struct VolatileResendStore: ResendStore {
-    /// Makes a store.
+    /// Creates a store.
     public init() {}
 
     /// Returns no keys.

@@ -17,7 +17,7 @@ public struct FrameEncoder: ~Copyable {
     /// The number of frames written.
     @inlinable public var frameCount: Int { self.storedFrameCount }
 
-    /// Makes an encoder.
+    /// Creates an encoder.
     ///
     /// - Parameter memory: the memory to fill; it must stay valid as long as the encoder is used.
     @inlinable

@@ -25,7 +25,7 @@ public struct FrameSkipper: Hashable, Sendable {
 
     private var state = State.command
 
-    /// Makes a skipper at the start of a frame.
+    /// Creates a skipper at the start of a frame.
     public init() {}
 
     /// Whether the next byte begins a frame.
@@ -101,7 +101,7 @@ public struct DiscardedFrameCounter: Hashable, Sendable {
     /// Bytes after one that is not a command, which cannot be split into frames.
     public private(set) var unparsedByteCount = 0
 
-    /// Makes a counter at the start of a frame.
+    /// Creates a counter at the start of a frame.
     public init() {}
 
     /// Counts the frames that end in these bytes.

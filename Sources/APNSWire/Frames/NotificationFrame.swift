@@ -151,7 +151,7 @@ extension NotificationFrame {
 // MARK: - Values
 
 extension NotificationFrame {
-    /// Makes a frame from its parts, which may be invalid.
+    /// Creates a frame from its parts, which may be invalid.
     ///
     /// - Parameters:
     ///   - token: the recipient; `nil` for none.
@@ -179,7 +179,7 @@ extension NotificationFrame {
     /// The expiry of a command 1 frame without one, since its field is mandatory: 2038-01-19.
     public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
 
-    /// Makes the frame of a notification.
+    /// Creates the frame of a notification.
     ///
     /// The frame contains what its command has fields for, as a gateway reads it: a priority only in command 2, and in
     /// command 1 always an expiry, ``keptAsLongAsPossible`` for ``PushExpiry/none``.

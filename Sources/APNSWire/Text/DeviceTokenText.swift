@@ -165,6 +165,8 @@ package enum DeviceTokenText {
 
     /// Decodes hexadecimal digits with or without white space between them, with or without angle brackets.
     ///
+    /// A group with all digits of the usual token is a token, so that other groups next to it are not part of it.
+    ///
     /// - Returns: the number of digits, of which at most 200 were decoded, and the format.
     static func decodeDigits(
         _ text: UnsafeRawBufferPointer,
@@ -174,13 +176,17 @@ package enum DeviceTokenText {
         var digitCount = 0
         var (isInside, isClosed) = (false, false)
         var (hasSpace, isSpaced) = (false, false)
+        var (groupStart, longestGroup) = (0, 0)
         var (hasLower, hasUpper) = (false, false)
         for position in 0..<text.count {
             let character = unsafe text[position]
             let value = Hexadecimal.value(character)
             switch character {
-            case UInt8(ascii: " "), UInt8(ascii: "\t"): hasSpace = digitCount > 0
-            case 10...13 where allowsLineBreaks: hasSpace = digitCount > 0
+            case UInt8(ascii: " "), UInt8(ascii: "\t"),
+                _ where allowsLineBreaks && (10...13).contains(character):
+                hasSpace = digitCount > 0
+                longestGroup = max(longestGroup, digitCount - groupStart)
+                groupStart = digitCount
             case UInt8(ascii: "<") where !isInside && digitCount == 0: isInside = true
             case UInt8(ascii: ">") where isInside && !isClosed: isClosed = true
             case _ where value < 16 && !isClosed:
@@ -195,7 +201,9 @@ package enum DeviceTokenText {
             default: throw .tokenText(position: position)
             }
         }
-        guard isInside == isClosed else { throw .tokenText(position: text.count) }
+        longestGroup = max(longestGroup, digitCount - groupStart)
+        let hasTwo = isSpaced && longestGroup >= 2 * WireLimits.tokenByteCountUsual
+        guard isInside == isClosed, !hasTwo else { throw .tokenText(position: text.count) }
         let letterCase = self.letterCase(hasLower: hasLower, hasUpper: hasUpper)
         return (digitCount, isInside ? .bracketed : isSpaced ? .spaced : letterCase)
     }

@@ -8,7 +8,7 @@ package struct TimeText: Hashable, Sendable {
     /// The accepted times, in seconds since 1970: up to the end of the year 9999, the last that ISO 8601 can express.
     package static let range: ClosedRange<Int64> = 0...253_402_300_799
 
-    /// Makes a time.
+    /// Creates a time.
     ///
     /// - Parameter seconds: since 1970 (UTC).
     package init(seconds: Int64) { self.seconds = seconds }

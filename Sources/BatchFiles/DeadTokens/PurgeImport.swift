@@ -41,6 +41,9 @@ package struct PurgeImport {
     /// `nil` until the first line is read.
     private(set) var format: BatchFormat?
     private var columns: [PurgeColumn?] = []
+    private var headerNames: [HeaderName] = []
+    /// A header for CSV that has none.
+    private(set) var headerProposal: String?
     private var separator = UInt8(ascii: ",")
 
     /// How far in the future a failure may be, in seconds, because clocks differ.
@@ -112,12 +115,19 @@ package struct PurgeImport {
 
     /// Checks whether any line can be imported.
     private func check(_ name: String, _ lineNumber: Int) throws(BatchFileError) {
+        if let proposal = self.headerProposal {
+            throw BatchFileError(
+                .badData,
+                "\(name), line \(lineNumber): \(BatchProblem.Kind.missingHeader(proposal: proposal))"
+            )
+        }
         guard !self.lacksTokens else {
+            let near = self.headerNames.compactMap(\.name.text).first { NearestName.find($0, in: ["token"]) != nil }
             let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): no column \"\(found)\" in the header; if the tokens are in another "
-                    + "one, add --column token=NAME"
+                "\(name), line \(lineNumber): no column \"\(found)\" in the header; for the column with the tokens, "
+                    + "add \(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
             )
         }
         guard !self.lacksTimes else {
@@ -139,7 +149,12 @@ package struct PurgeImport {
             case .jsonLines: return try self.outcome(self.fields(json: line))
             case .csv:
                 guard !self.columns.isEmpty else {
+                    self.headerProposal = self.proposal(line)
+                    guard self.headerProposal == nil else { return .header }
                     let header = try self.header(line)
+                    self.headerNames = header.names.enumerated().map { index, name in
+                        HeaderName(name: ColumnName(name), number: index + 1)
+                    }
                     (self.separator, self.columns) = (header.separator, self.columns(header: header.names))
                     return .header
                 }
@@ -167,6 +182,12 @@ package struct PurgeImport {
         unsafe Array(line.utf8).withUnsafeBytes { line in
             unsafe BatchFormat(firstLine: line) { unsafe self.isColumn($0) }
         }
+    }
+
+    /// The header that CSV without one needs, if its first line is a row.
+    private func proposal(_ line: String) -> String? {
+        let hasToken = unsafe Array(line.utf8).withUnsafeBytes { unsafe CSVHeader.proposal(for: $0) != nil }
+        return hasToken ? "token,topic,environment,failedAt" : nil
     }
 
     private func header(_ line: String) throws(BatchProblem.Kind) -> (separator: UInt8, names: [String]) {
@@ -255,7 +276,7 @@ package struct PurgeImport {
             do throws(ScanFailure) {
                 return try unsafe self.scan(bytes)
             } catch {
-                return .failure(.json(error.kind))
+                return unsafe .failure(.json(error, in: bytes))
             }
         }
         return try result.get()
@@ -317,7 +338,7 @@ package struct PurgeImport {
     private func outcome(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Outcome {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
         guard let text = fields[.token] else { throw .missingToken }
-        guard let token = DeviceTokenText.bytes(text) else { throw .invalidToken }
+        guard let token = DeviceTokenText.bytes(text) else { throw .token(text) }
         guard let topic = fields[.topic] ?? self.topic else { throw .missingTopic }
         let failedAt = try self.failedAt(fields)
         guard !Self.isFuture(failedAt, now: self.now) else {
@@ -393,7 +414,7 @@ extension PurgeRegistration {
     /// - Throws: ``BatchProblem/Kind`` if the line is invalid.
     package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
         let parts = line.split(maxSplits: 1, omittingEmptySubsequences: false) { ",;\t".contains($0) }
-        guard let token = DeviceTokenText.bytes(String(parts[0])) else { throw .invalidToken }
+        guard let token = DeviceTokenText.bytes(String(parts[0])) else { throw .token(line) }
         self.init(token: token, registeredAt: registeredAt)
         guard parts.count > 1 else { return }
         let name = "registration time"

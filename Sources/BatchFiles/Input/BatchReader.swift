@@ -156,7 +156,9 @@ import APNSWire
             case .line(let line):
                 let text = unsafe line.trimmed
                 guard let first = unsafe text.first, first != UInt8(ascii: "#") else { continue }
-                guard unsafe DeviceTokenText.decode(text, into: &record.token) else { return self.bad(.invalidToken) }
+                guard unsafe DeviceTokenText.decode(text, into: &record.token) else {
+                    return unsafe self.bad(.token(text))
+                }
                 record.begin(lineNumber: self.lines.lineNumber)
                 unsafe record.payload = UnsafeRawBufferPointer(payload)
                 return .record
@@ -203,7 +205,7 @@ import APNSWire
                 return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
-            return unsafe self.bad(.json(error.kind), at: error.byteOffset, in: line)
+            return unsafe self.bad(.json(error, in: line), at: error.byteOffset, in: line)
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
         guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
@@ -324,38 +326,46 @@ import APNSWire
     }
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
+        if let proposal = unsafe CSVHeader.proposal(for: row) { return self.refuse(.missingHeader(proposal: proposal)) }
+        if unsafe row.starts(with: "sep=".utf8) { return self.refuse(.separatorLine) }
         let names = self.options.columns
         guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.column($0) != nil }) else {
             return self.refuse(.misplacedQuote)
         }
-        var columns: [BatchColumn?] = []
-        var unknown: BatchProblem.Kind?
-        var hasToken = false
-        for index in unsafe header.names.indices {
-            let text = unsafe header.names[index]
-            let column = unsafe names.column(text)
-            if let column, columns.contains(column) { return self.refuse(.duplicateColumn(column)) }
-            columns.append(column)
-            guard column == nil else { continue }
-            var token = BatchRecord().token
-            if text.count >= Self.tokenCharacterCountMin, unsafe DeviceTokenText.decode(text, into: &token) {
-                hasToken = true
-            }
-            if unknown == nil { unknown = unsafe .unknownColumn(ColumnName(text), number: columns.count) }
+        let columns = unsafe header.names.map { unsafe names.column($0) }
+        for (index, column) in columns.enumerated() {
+            if let column, columns[..<index].contains(column) { return self.refuse(.duplicateColumn(column)) }
         }
-        if hasToken { return self.refuse(.missingHeader) }
-        if let unknown, !self.options.ignoresUnknownColumns { return self.refuse(unknown) }
-        for column in [BatchColumn.token, .payload] where !columns.contains(column) {
-            if column == .payload, unsafe self.common != nil { continue }
-            return self.refuse(.missingColumn(column, mappedName: names.mappedName(of: column)))
-        }
+        if let problem = unsafe self.problem(header.names, columns) { return self.refuse(problem) }
         self.csvColumns = columns
         self.csvSeparator = header.separator
         return nil
     }
 
-    /// A shorter text is not taken for a token where a name is expected.
-    private static let tokenCharacterCountMin = 32
+    /// What is wrong with the names of a header; `nil` if the rows can be read.
+    private func problem(_ header: [UnsafeRawBufferPointer], _ columns: [BatchColumn?]) -> BatchProblem.Kind? {
+        let names = self.options.columns
+        let shown = unsafe header.enumerated().map { index, text in
+            unsafe HeaderName(name: ColumnName(text), number: index + 1)
+        }
+        for column in names.mappedColumns where !columns.contains(column) {
+            return .missingColumn(column, mappedName: names.mappedName(of: column), header: shown)
+        }
+        let required = unsafe self.common == nil ? [BatchColumn.token, .payload] : [.token]
+        let lacking = required.filter { !columns.contains($0) }
+        let unknown = zip(shown, columns).filter { $0.1 == nil }.map(\.0)
+        if let separator = unsafe CSVHeader.otherSeparator(header, isKnown: { unsafe names.column($0) != nil }) {
+            return .unknownSeparator(separator)
+        }
+        if !unknown.isEmpty, !self.options.ignoresUnknownColumns {
+            if unknown.count == 1, let column = unsafe names.replacedColumn(header[unknown[0].number - 1]) {
+                return .replacedName(column, by: names.mappedName(of: column) ?? "")
+            }
+            let free = BatchColumn.allCases.filter { !columns.contains($0) }
+            return .unknownColumns(UnknownColumns(names: unknown, free: free, required: lacking))
+        }
+        return lacking.first.map { .missingColumn($0, mappedName: nil, header: shown) }
+    }
 
     /// Reads a row, and returns to its second line if its quotes are invalid.
     private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
@@ -406,7 +416,7 @@ import APNSWire
         let text = unsafe field.bytes.trimmed
         switch column {
         case .token:
-            return unsafe DeviceTokenText.decode(text, into: &record.token) ? nil : .invalidToken
+            return unsafe DeviceTokenText.decode(text, into: &record.token) ? nil : .token(text)
         case .payload:
             return self.takePayload(field, into: &record)
         case .expiry:

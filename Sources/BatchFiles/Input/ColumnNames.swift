@@ -33,7 +33,10 @@ package struct ColumnNames<Column: InputColumn>: Sendable {
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else { throw .malformed }
             let (word, name) = (String(parts[0]), String(parts[1]))
-            guard let column = Self.column(word) else { throw .unknown(ColumnName.suggest(word, Self.names)) }
+            guard let column = Self.column(word) else {
+                if let meant = Self.column(name) { throw .reversed(column: meant.columnName, name: word) }
+                throw .unknown(ColumnName.suggest(word, Self.names))
+            }
             guard !self.mappings.contains(where: { $0.column == column }) else {
                 throw .duplicate(column: column.columnName)
             }
@@ -75,6 +78,15 @@ package struct ColumnNames<Column: InputColumn>: Sendable {
         return self.mappings.first { $0.folded == folded }?.column
     }
 
+    /// The columns that are mapped.
+    var mappedColumns: [Column] { self.mappings.map(\.column) }
+
+    /// The column whose usual name this is, if the input uses another name for it.
+    func replacedColumn(_ bytes: UnsafeRawBufferPointer) -> Column? {
+        guard let column = unsafe Column(columnName: bytes), self.mappedName(of: column) != nil else { return nil }
+        return unsafe self.column(bytes) == nil ? column : nil
+    }
+
     /// The name that the input uses for a column, if it is mapped.
     func mappedName(of column: Column) -> String? { self.mappings.first { $0.column == column }?.name }
 }
@@ -85,6 +97,8 @@ package enum ColumnMappingError: Error, Hashable, Sendable, CustomStringConverti
     case malformed
     /// There is no such column; the text says which there are.
     case unknown(String)
+    /// The column is on the right, and the name in the input on the left.
+    case reversed(column: String, name: String)
     /// A column or a name is mapped twice.
     case duplicate(column: String)
 
@@ -93,6 +107,8 @@ package enum ColumnMappingError: Error, Hashable, Sendable, CustomStringConverti
         switch self {
         case .malformed: "--column: expected COLUMN=NAME, such as token=device_token"
         case .unknown(let text): "--column: unknown column \(text)"
+        case .reversed(let column, let name):
+            "--column: the column of the batch goes first; write \(ColumnName.argument(column, name))"
         case .duplicate(let column): "--column: \"\(column)\" is mapped twice"
         }
     }
@@ -113,6 +129,11 @@ package struct ColumnName: Hashable, Sendable {
         self.text = unsafe Self.text(bytes)
     }
 
+    /// Takes a name.
+    init(_ name: String) {
+        self.text = unsafe Array(name.utf8).withUnsafeBytes { unsafe Self.text($0) }
+    }
+
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
         guard (1...(4 * self.characterCountMax)).contains(bytes.count),
             let text = unsafe String(validating: bytes, as: UTF8.self), text.count <= self.characterCountMax
@@ -126,23 +147,16 @@ package struct ColumnName: Hashable, Sendable {
 
     /// The names that are there, after an unknown one: the nearest one if it is near, or else all.
     static func suggest(_ name: String, _ names: [String]) -> String {
-        let shown =
-            unsafe Array(name.utf8).withUnsafeBytes { unsafe ColumnName($0) }.text.map { "\"\($0)\"; " } ?? "name; "
-        if let nearest = self.nearest(name, names) { return "\(shown)did you mean \"\(nearest)\"?" }
+        let shown = ColumnName(name).text.map { "\"\($0)\"; " } ?? "name; "
+        if let nearest = NearestName.find(name, in: names) { return "\(shown)did you mean \"\(nearest)\"?" }
         return "\(shown)valid columns: \(names.joined(separator: ", "))"
     }
 
-    /// The name that is meant: one that the other name contains, or differs from in few letters.
-    static func nearest(_ name: String, _ names: [String]) -> String? {
-        let folded = name.lowercased()
-        guard folded.count <= self.characterCountMax else { return nil }
-        if let contained = names.first(where: { $0.count > 2 && folded.contains($0.lowercased()) }) {
-            return contained
-        }
-        let near = names.map { (name: $0, distance: folded.editDistance(to: $0.lowercased())) }
-            .min { $0.distance < $1.distance }
-        guard let near, near.distance <= max(1, near.name.count / 3) else { return nil }
-        return near.name
+    /// The option that reads a column under the name that an input uses, as a shell takes it.
+    static func argument(_ column: String, _ name: String) -> String {
+        guard let name = ColumnName(name).text else { return "--column \(column)=NAME" }
+        let isWord = name.utf8.allSatisfy { $0 == UInt8(ascii: "_") || Character(Unicode.Scalar($0)).isLetter }
+        return isWord ? "--column \(column)=\(name)" : "--column \"\(column)=\(name)\""
     }
 }
 

@@ -51,8 +51,8 @@ import APNSWire
             let byteOffset = name.byteOffset - 1
             guard let column = self.column(name, scanner, options.columns) else {
                 guard options.ignoresUnknownColumns else {
-                    let name = unsafe ColumnName(name.hasEscapes ? Self.none : scanner.bytes(of: name))
-                    return Fault(kind: .unknownKey(name), byteOffset: byteOffset)
+                    let bytes = unsafe name.hasEscapes ? Self.none : scanner.bytes(of: name)
+                    return unsafe Fault(kind: self.problem(bytes, options.columns), byteOffset: byteOffset)
                 }
                 try scanner.skipValue(enclosedBy: 1)
                 continue
@@ -65,6 +65,19 @@ import APNSWire
         }
         try scanner.finish()
         return nil
+    }
+
+    /// Why a key is refused.
+    private func problem(
+        _ name: UnsafeRawBufferPointer,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchProblem.Kind {
+        if let column = unsafe columns.replacedColumn(name), let other = columns.mappedName(of: column) {
+            return .replacedName(column, by: other)
+        }
+        let mapped = columns.mappedColumns
+        let free = BatchColumn.allCases.filter { !self.has($0) && !mapped.contains($0) }
+        return unsafe .unknownKey(ColumnName(name), free: free)
     }
 
     @inline(__always)
@@ -108,7 +121,7 @@ import APNSWire
             unsafe string.hasEscapes
             ? self.parseEscaped(string, scanner, &record)
             : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
-        return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
+        return unsafe isToken ? nil : Fault(kind: .token(scanner.bytes(of: string)), byteOffset: first)
     }
 
     /// Some libraries escape slashes, which base64 contains.

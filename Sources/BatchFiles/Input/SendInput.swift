@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FileSystemSupport
 import Glibc
 import NIOConcurrencyHelpers
@@ -37,7 +38,10 @@ package final class SendInput: Sendable {
         let descriptor = unsafe isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
         (self.isOwned, self.name, self.descriptor) = (isOwned, name, descriptor)
         self.decoder = unsafe InputDecoder { try unsafe SendInput.read(descriptor, into: $0, name) }
-        guard descriptor >= 0 else { throw SendInput.failure(path, errno) }
+        guard descriptor >= 0 else {
+            let code = errno
+            throw SendInput.misplaced(path).map { BatchFileError(.unsuitable, $0) } ?? SendInput.failure(path, code)
+        }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
             throw BatchFileError(.unreadable, "cannot read \(path): it is a directory")
@@ -96,7 +100,10 @@ package final class SendInput: Sendable {
         do {
             return try body()
         } catch let error as UnexpectedContentError {
-            let advice = error.content.advice(file: self.isOwned ? self.name : nil)
+            let advice = error.content.advice(
+                expecting: self.expectation.withLockedValue { $0 },
+                file: self.isOwned ? self.name : nil
+            )
             throw BatchFileError(.badData, "\(self.name): this is \(advice)")
         } catch let failure as GzipDecoder.Failure {
             switch failure {
@@ -314,6 +321,15 @@ package final class SendInput: Sendable {
     func waitAtEnd() {
         guard self.isStream, self.abandoned.lock(whenValue: true, timeoutSeconds: Self.endDelay) else { return }
         self.abandoned.unlock()
+    }
+
+    /// What is in place of a file name, which may be private; `nil` for what may be one.
+    private static func misplaced(_ path: String) -> String? {
+        let advice = "in place of a file name; write it to a file, or to standard input with -"
+        if path.isEmpty { return "the name of the input is empty; is a variable not set?" }
+        if path.first == "{" { return "JSON \(advice)" }
+        guard let token = DeviceTokenText.bytes(path), token.count >= WireLimits.tokenByteCountUsual else { return nil }
+        return "a device token \(advice)"
     }
 
     private static func failure(_ name: String, _ error: CInt) -> BatchFileError {

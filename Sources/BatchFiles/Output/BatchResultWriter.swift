@@ -24,7 +24,7 @@ package import APNSWire
     /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
     static let fixedByteCountMax = 512
 
-    /// Makes a writer.
+    /// Creates a writer.
     ///
     /// - Parameter capacity: its size in bytes; the default is 262,144, the minimum 1,024.
     package init(capacity: Int = 262_144) {

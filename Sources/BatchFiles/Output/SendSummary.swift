@@ -13,7 +13,7 @@ package struct SendSummary {
     /// Whether the batch was compared with a purge list.
     package var hasPurgeList = false
 
-    /// Makes the summary of a batch.
+    /// Creates the summary of a batch.
     package init(outcomeCounts: OutcomeCounts, seconds: Double) {
         self.outcomeCounts = outcomeCounts
         self.seconds = seconds

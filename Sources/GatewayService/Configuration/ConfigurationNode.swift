@@ -53,7 +53,9 @@ struct ConfigurationNode {
 
     /// Returns the values of a mapping by key, and rejects keys that the section does not have.
     func fields(_ section: GatewaySection) throws(ConfigurationFault) -> [String: ConfigurationNode] {
-        guard case .mapping(let mapping) = self.node else { throw self.fault("expected keys with values") }
+        guard case .mapping(let mapping) = self.node else {
+            throw self.fault("expected keys with values\(section == .admin ? ", or off" : "")")
+        }
         var fields: [String: ConfigurationNode] = [:]
         for (name, value) in mapping {
             let text = name.scalar?.string ?? "?"

@@ -85,7 +85,7 @@ extension GatewayFile.Limits {
     fileprivate var node: Node {
         .section([
             ("connections", .number(self.connections)),
-            ("unprovedPerAddress", self.unprovedPerAddress.map { .number($0) }),
+            ("unauthenticatedPerAddress", self.unauthenticatedPerAddress.map { .number($0) }),
             ("handshake", .duration(self.handshake)), ("idle", .duration(self.idle)),
             ("inFlightPerConnection", .number(self.inFlightPerConnection)), ("verdict", .duration(self.verdict)),
             ("drain", .duration(self.drain)), ("drainIdle", .duration(self.drainIdle)),

@@ -29,7 +29,7 @@ package struct GatewayFile: Hashable, Sendable {
     struct Limits: Hashable, Sendable {
         var connections = 1024
         /// `nil` for a quarter of `connections`.
-        var unprovedPerAddress: Int?
+        var unauthenticatedPerAddress: Int?
         var handshake = Duration.seconds(10)
         var idle = Duration.seconds(86_400)
         var inFlightPerConnection = 1000
@@ -230,14 +230,14 @@ extension GatewayFile.Limits {
         let fields = try node.fields(.limits)
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
-        if let count = fields["unprovedPerAddress"] {
+        if let count = fields["unauthenticatedPerAddress"] {
             let number = try count.number(1...1_000_000)
             guard number < self.connections else {
                 throw count.fault(
                     "expected fewer than connections, \(self.connections); otherwise one address could use all of them"
                 )
             }
-            self.unprovedPerAddress = number
+            self.unauthenticatedPerAddress = number
         }
         if let time = fields["handshake"] { self.handshake = try time.duration(times) }
         if let time = fields["idle"] { self.idle = try time.duration(times) }

@@ -25,7 +25,8 @@ enum GatewaySection: String, CaseIterable {
         case .listen: ["host", "port", "feedbackPort", "tlsMinimum", "tlsMaximum", "ciphers"]
         case .limits:
             [
-                "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "drain",
+                "connections", "unauthenticatedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict",
+                "drain",
                 "drainIdle", "shutdown",
             ]
         case .admin: ["host", "port"]

@@ -6,9 +6,15 @@ import Testing
 @testable import APNSLegacyCommands
 
 @Suite struct CompletionScriptTests {
-    @Test func `the generated script for bash has the part that is replaced`() {
+    @Test func `the generated script for bash has the part that is replaced`() throws {
         let script = ApnsLegacyCommand.completionScript(for: .bash)
         #expect(script.contains(CompletionScript.bashWords))
-        #expect(CompletionScript(script).text != script)
+        #expect(script.contains(CompletionScript.bashHelp))
+        let completed = CompletionScript(script, try CommandDescription.program()).text
+        #expect(!completed.contains(CompletionScript.bashWords))
+    }
+
+    @Test func `the generated script for zsh has the function for help that is replaced`() {
+        #expect(ApnsLegacyCommand.completionScript(for: .zsh).contains(CompletionScript.zshHelp))
     }
 }

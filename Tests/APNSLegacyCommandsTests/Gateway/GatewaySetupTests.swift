@@ -39,7 +39,7 @@ import Testing
         let setup = try Self.setup(base.path + "/base")
         // Creating keys is slow, and not part of this test.
         let files = try setup.files(now: now)
-        do { try setup.write(files, to: try await SimulatorFolder.open(setup.folder, replaces: false)) }
+        do { try setup.write(files, to: try await AtomicFolder.open(setup.folder, replaces: false)) }
         let all = Self.names(setup.folder)
         #expect(all.count == 9 && all.contains(GatewaySetup.configurationName))
         var (limit, completeCount) = (0, 0)
@@ -49,7 +49,7 @@ import Testing
             var count = 0
             // The lock is released with the object.
             do {
-                let folder = try await SimulatorFolder.open(setup.folder, replaces: false) {
+                let folder = try await AtomicFolder.open(setup.folder, replaces: false) {
                     count += 1
                     if count > limit { throw Killed() }
                 }
@@ -58,7 +58,7 @@ import Testing
             guard count > limit else { break }
             let present = Self.names(setup.folder)
             #expect(!present.contains(GatewaySetup.configurationName) || present == all, "killed before \(limit)")
-            let next = try await SimulatorFolder.open(setup.folder, replaces: false)
+            let next = try await AtomicFolder.open(setup.folder, replaces: false)
             if Self.names(setup.folder) == all {
                 completeCount += 1
                 #expect(throws: CommandFailure.self) { try setup.write(files, to: next) }
@@ -78,7 +78,7 @@ import Testing
         let own = setup.folder + "/" + GatewaySetup.configurationName
         let files = try setup.files(now: Int64(Date().timeIntervalSince1970))
         do {
-            let folder = try await SimulatorFolder.open(setup.folder, replaces: false) {
+            let folder = try await AtomicFolder.open(setup.folder, replaces: false) {
                 // All new files are complete, and wait to be moved.
                 guard FileManager.default.fileExists(atPath: setup.folder + "/.ready") else { return }
                 try Data("mine".utf8).write(to: URL(filePath: own))
@@ -90,7 +90,7 @@ import Testing
             #expect(throws: Killed.self) { try setup.write(files, to: folder) }
         }
         let error = await #expect(throws: CommandFailure.self) {
-            try await SimulatorFolder.open(setup.folder, replaces: false)
+            try await AtomicFolder.open(setup.folder, replaces: false)
         }
         #expect(error.map { "\($0)".contains("\(own) already exists and was kept") } == true)
         #expect(try String(contentsOfFile: own, encoding: .utf8) == "mine")

@@ -37,7 +37,7 @@ struct KeptFolder {
     ) async throws -> (certificates: SimulatorCertificates, lines: [String]) {
         var options = SimulatorCertificates.Options(topic: topic, keyKind: keyKind)
         change(&options)
-        let folder = try await SimulatorFolder.open(self.path, willChange: willChange)
+        let folder = try await AtomicFolder.open(self.path, willChange: willChange)
         let certificates = try SimulatorCertificates(in: folder, options, now: now)
         return (certificates, try folder.commit())
     }

@@ -60,6 +60,20 @@ struct DeviceTokenTextTests {
         #expect(self.decode(text) == nil)
     }
 
+    @Test(arguments: [" ", "\t", "  ", "\n"])
+    func `tokens next to each other are not one token, with or without angle brackets`(_ space: String) {
+        let other = Hexadecimal.text((0..<32).map { UInt8($0) })
+        for text in [
+            "\(Self.hexadecimal)\(space)\(other)", "\(Self.hexadecimal)\(space)12345678",
+            "1234\(space)\(other)", "<\(Self.hexadecimal)\(space)\(other)>",
+            [Self.hexadecimal, other, Self.hexadecimal].joined(separator: space),
+        ] {
+            #expect(self.decode(text) == nil, "\(text.count)")
+            #expect(self.decodeCommon(text) == nil, "\(text.count)")
+        }
+        #expect(self.decode("\(space)\(Self.hexadecimal)\(space)")?.bytes == Self.token)
+    }
+
     @Test func `a hexadecimal token with a mistyped digit is not decoded as base64`() {
         for wrong in ["g", "O", "l", "/"] {
             #expect(self.decode(wrong + Self.hexadecimal.dropFirst()) == nil)

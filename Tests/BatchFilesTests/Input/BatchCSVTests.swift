@@ -7,7 +7,14 @@ import Testing
     static let token = String.token(0xC5)
 
     static let valid = "valid columns: token, payload, expiry, priority, id"
+    static let latin1 = "if the file is Latin-1, convert it with: iconv -f LATIN1 -t UTF-8"
+    static let quote =
+        "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
     static let skip = "to skip it, add --ignore-unknown-columns"
+
+    private static func many(_ count: Int) -> String {
+        (1...count).map { "\"c\($0)x\"" }.joined(separator: ", ")
+    }
 
     @Test func `the columns may be in any order`() throws {
         let input = [
@@ -44,36 +51,79 @@ import Testing
         )
     }
 
-    @Test(arguments: [
+    private static let headers: [(String, String)] = [
         ("token,payload,colour", "line 1: unknown column \"colour\" in the header; \(Self.valid); \(Self.skip)"),
         (
             "Device_Token,payload",
             "line 1: unknown column \"Device_Token\" in the header; to read it as token, add --column "
-                + "token=Device_Token; \(Self.skip)"
+                + "token=Device_Token"
         ),
         (
             "token;push token;payload",
-            "line 1: unknown column \"push token\" in the header; to read it as token, add "
-                + "--column \"token=push token\"; \(Self.skip)"
+            "line 1: unknown column \"push token\" in the header; \(Self.valid); \(Self.skip)"
         ),
-        ("token,payload,{SECRET}", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
-        ("token,payload,\u{1B}[2J", "line 1: column 3 of the header is unknown; \(Self.valid); \(Self.skip)"),
+        (
+            "push token;user_id;payload",
+            "line 1: unknown columns \"push token\", \"user_id\" in the header; to read \"push token\" as token and "
+                + "\"user_id\" as id, add --column \"token=push token\" --column id=user_id; to skip "
+                + "\"user_id\", add --ignore-unknown-columns"
+        ),
+        (
+            "device,name,payload,{SECRET}",
+            "line 1: unknown columns \"device\", \"name\", number 4 in the header; for the column with the token, add "
+                + "--column token=NAME; to skip the others, add --ignore-unknown-columns"
+        ),
+        (
+            "token,body",
+            "line 1: unknown column \"body\" in the header; for the column with the payload, add "
+                + "--column payload=NAME (or --payload FILE, or --alert TEXT); to skip \"body\", add "
+                + "--ignore-unknown-columns"
+        ),
+        (
+            "token,payload,id,expiry,priority,\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
+            "line 1: unknown columns \(Self.many(12)), 2 more in the header; to skip them, add --ignore-unknown-columns"
+        ),
+        ("token,payload,{SECRET}", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
+        ("token,payload,\u{1B}[2J", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
+        ("sep=;", "line 1: only Excel reads a line with \"sep=\"; remove it"),
+        ("token|payload", "line 1: the columns are separated by \"|\"; expected commas, semicolons or tabs"),
         ("token,payload,token", "line 1: duplicate column \"token\" in the header"),
         (
             "payload,id",
-            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME"
+            "line 1: no column \"token\" in the header; if it has another name, add --column token=NAME; the header "
+                + "has \"payload\", \"id\""
         ),
         (
             "token,id",
             "line 1: no column \"payload\" in the header; to send all rows the same payload, add --payload FILE or "
-                + "--alert TEXT"
+                + "--alert TEXT; the header has \"token\", \"id\""
         ),
-        ("\ntoken\"x,id", "line 2: misplaced or unbalanced double quote"),
+        ("\ntoken\"x,id", "line 2: \(Self.quote)"),
         (
             "\(token),{}",
             "line 1: missing header; add a first line with the names of the columns, such as token,payload"
         ),
-    ])
+        (
+            "user;\"{\"\"aps\"\":{\"\"badge\"\":1}}\";\(token);10;+1h",
+            "line 1: missing header; add a first line with the names of the columns, such as "
+                + "id;payload;token;priority;expiry"
+        ),
+        (
+            "\(token),{\"aps\":{\"alert\":\"a\",\"badge\":1}}",
+            "line 1: missing header; add a first line with the names of the columns, such as token,payload,id"
+        ),
+        (
+            "a\tb\t\(token)",
+            "line 1: missing header; add a first line with the names of the columns, such as token payload (with tabs "
+                + "between them)"
+        ),
+        (
+            token,
+            "line 1: missing header; add a first line with the names of the columns, such as token"
+        ),
+    ]
+
+    @Test(arguments: headers)
     func `an invalid header rejects the whole input`(_ header: String, _ problem: String) throws {
         #expect(try read(header + "\n\(Self.token),{}\n", format: .csv) == [.refused(problem)])
     }
@@ -91,9 +141,9 @@ import Testing
             "line 2: expiry 86400 is a time before 2001; to expire in 86400 seconds, write \"+86400s\""
         ),
         ("{},00,,7", "line 2: invalid priority: expected 10 or 5"),
-        ("{}\",00,,", "line 2: misplaced or unbalanced double quote"),
-        ("\"{}\" ,00,,", "line 2: misplaced or unbalanced double quote"),
-        ("\"{},00,,", "line 2: misplaced or unbalanced double quote"),
+        ("{}\",00,,", "line 2: \(Self.quote)"),
+        ("\"{}\" ,00,,", "line 2: \(Self.quote)"),
+        ("\"{},00,,", "line 2: \(Self.quote)"),
         (
             "\"{\"\"aps\"\":{\"\"badge\"\":\"\"SECRET\"\"}}\",00,,",
             "line 2: payload, line 1, column 17: aps.badge is a string, expected a number"
@@ -112,7 +162,7 @@ import Testing
 
     @Test func `an id that is not UTF-8 is reported`() throws {
         let input = Array("token,payload,id\n00,{},".utf8) + [0xC3, 0x28, 0x0A]
-        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id"])
+        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in id; \(Self.latin1)"])
     }
 
     @Test func `any id becomes a JSON string`() throws {

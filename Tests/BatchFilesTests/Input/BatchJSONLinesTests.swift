@@ -82,11 +82,25 @@ import Testing
     @Test(arguments: [
         ("[1]", "line 1, column 1: expected a JSON object, found an array"),
         ("{", "line 1, column 2: unexpected end of the JSON"),
-        ("{} {}", "line 1, column 4: unexpected content after the end of the JSON"),
+        (
+            "{} {}",
+            "line 1, column 4: unexpected content after the end of the JSON; expected one object per line"
+        ),
+        ("// SECRET", "line 1, column 1: comments are not JSON; remove the line"),
+        ("  # SECRET", "line 1, column 3: comments are not JSON; remove the line"),
+        ("{/* SECRET */}", "line 1, column 2: comments are not JSON; remove the line"),
+        ("{“token”:1}", "line 1, column 2: typographic quotes; JSON needs straight ones (\")"),
+        ("{\"token\":‘SECRET’}", "line 1, column 10: typographic quotes; JSON needs straight ones (\")"),
+        ("{'token':1}", "line 1, column 2: expected a key in double quotes"),
+        (
+            #"{"token":"00","aps":{}}"#,
+            "line 1, column 15: unknown key \"aps\"; write it in the payload: \"payload\": {\"aps\": ...}"
+        ),
+        (#"{"token":"12345"}"#, "line 1, column 10: \(Self.odd(5))"),
         ("{}", "line 1: missing token"),
         (#"{"payload":{}}"#, "line 1: missing token"),
         (#"{"token":1}"#, "line 1, column 10: token is a number, expected a string"),
-        (#"{"token":"12345"}"#, notAToken), (#"{"token":"SECRET"}"#, notAToken), (#"{"token":""}"#, notAToken),
+        (#"{"token":"SECRET"}"#, notAToken), (#"{"token":""}"#, notAToken),
         (#"{"token":"zz"}"#, notAToken), ("{\"token\":\"" + String(repeating: "0", count: 202) + "\"}", notAToken),
         (#"{"token":"00"}"#, "line 1: missing payload; to share one, add --payload or --alert"),
         (#"{"token":"00","payload":"{}"}"#, "line 1, column 25: the payload is a string, expected an object"),
@@ -116,6 +130,9 @@ import Testing
     }
 
     static let valid = "valid keys: token, payload, expiry, priority, id"
+    static func odd(_ count: Int) -> String {
+        "invalid device token: \(count) hexadecimal digits, expected an even number"
+    }
     static let notAToken =
         "line 1, column 10: invalid device token: expected hexadecimal or base64"
     static let tooLate = "line 1, column 11: expiry is after the year 2106; expected seconds, not milliseconds"

@@ -28,6 +28,27 @@ import Testing
             ["2 \(one) {} - - ", "bad: line 5: \(noToken)", "6 \(two) {} - - "]
         ),
     ]
+
+    @Test(arguments: [
+        ("\(one) \(two)", "several device tokens; write one per line"),
+        ("\(one)\t\(two) \(one)", "several device tokens; write one per line"),
+        ("\(one),\(two)", "several device tokens; write one per line"),
+        ("\(one) SECRET", "text after the device token; expected the token alone"),
+        ("\(one);", "text after the device token; expected the token alone"),
+        ("\"\(one)\"", "device token in quotes; remove the quotes (jq writes none with -r)"),
+        (
+            "qv8AqV+qv/8AqV+qv/8AqV+qv/8AqV+qv/8AqV+qvw8",
+            "device token in base64 without padding; add \"=\" at its end"
+        ),
+        (String(one.dropLast()), "invalid device token: 63 hexadecimal digits, expected an even number"),
+        ("x\(one)", noToken), ("SECRET \(one)", noToken), (one + one + one + one, noToken),
+    ])
+    func `why a line is not a token is reported`(_ line: String, _ problem: String) throws {
+        let options = smallOptions(common: "{}")
+        let events = try read("\(line)\n\(Self.two)\n", format: .tokens, options: options)
+        #expect(events.map(\.description) == ["bad: line 1: \(problem)", "2 \(Self.two) {} - - "])
+    }
+
     static let noToken = "invalid device token: expected hexadecimal or base64"
 
     @Test(arguments: inputs.indices)

@@ -93,3 +93,16 @@ extension String {
         return digits + String(repeating: "0", count: 64 - digits.count)
     }
 }
+
+extension InputDecoder {
+    /// Makes a decoder of bytes that come so many at a time.
+    convenience init(_ bytes: [UInt8], chunk: Int = .max) {
+        var offset = 0
+        self.init { memory in
+            let count = min(chunk, memory.count, bytes.count - offset)
+            memory.copyBytes(from: bytes[offset..<(offset + count)])
+            offset += count
+            return count
+        }
+    }
+}

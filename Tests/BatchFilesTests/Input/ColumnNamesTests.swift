@@ -75,12 +75,49 @@ import Testing
         #expect(try Self.read(csv, mappings) == ["2 \(Self.one) {} - - \"u1\""])
         let json = "{\"user\":5,\"Device\\u0020Token\":\"\(Self.one)\",\"payload\":{}}\n"
         #expect(try Self.read(json, mappings) == ["1 \(Self.one) {} - - 5"])
+    }
+
+    @Test(arguments: [
+        (
+            ["token=Device Token", "id=user"], "token,payload,user\n",
+            "no column \"Device Token\", which --column token names; the header has \"token\", \"payload\", \"user\""
+        ),
+        (
+            ["id=user"], "token,payload,name\n",
+            "no column \"user\", which --column id names; the header has \"token\", \"payload\", \"name\""
+        ),
+        (
+            ["token=push"], "token,payload,push\n",
+            "\"token\" is unknown, because --column token names \"push\"; to skip it, add --ignore-unknown-columns"
+        ),
+        (
+            ["token=push"], "push_token,payload,push\n",
+            "unknown column \"push_token\" in the header; valid columns: token, payload, expiry, priority, id; to skip "
+                + "it, add --ignore-unknown-columns"
+        ),
+    ])
+    func `advice about a header never contradicts the mappings`(
+        _ mappings: [String],
+        _ header: String,
+        _ text: String
+    ) throws {
+        #expect(try Self.read(header, mappings) == ["refused: line 1: \(text)"])
+    }
+
+    @Test func `a key that a mapping replaces is not suggested`() throws {
+        let json = "{\"token\":\"\(Self.one)\",\"payload\":{}}\n{\"push\":\"\(Self.one)\",\"deviceToken\":1}\n"
+        let bad = try Self.read(json, ["token=push"])
         #expect(
-            try Self.read("token,payload,user\n", mappings)[0].hasPrefix("refused: line 1: unknown column \"token\"")
+            bad == [
+                "bad: line 1, column 2: \"token\" is unknown, because --column token names \"push\"; to skip it, add "
+                    + "--ignore-unknown-columns",
+                "bad: line 2, column 76: unknown key \"deviceToken\"; valid keys: token, payload, expiry, priority, id",
+            ]
         )
         #expect(
-            try Self.read("payload,user\n", mappings) == [
-                "refused: line 1: no column \"Device Token\" in the header, which --column token names"
+            try Self.read("{\"deviceToken\":\"a\"}\n") == [
+                "bad: line 1, column 2: unknown key \"deviceToken\"; to read it as token, add --column "
+                    + "token=deviceToken"
             ]
         )
     }
@@ -91,6 +128,11 @@ import Testing
         (["token="], "--column: expected COLUMN=NAME, such as token=device_token"),
         (["tokne=x"], "--column: unknown column \"tokne\"; did you mean \"token\"?"),
         (["colour=x"], "--column: unknown column \"colour\"; valid columns: token, payload, expiry, priority, id"),
+        (
+            ["device_token=token"],
+            "--column: the column of the batch goes first; write --column token=device_token"
+        ),
+        (["Device Token=TOKEN"], "--column: the column of the batch goes first; write --column \"token=Device Token\""),
         (["token=a", "TOKEN=b"], "--column: \"token\" is mapped twice"),
         (["token=a", "id=A"], "--column: \"A\" is mapped twice"),
     ])

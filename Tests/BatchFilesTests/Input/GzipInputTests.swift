@@ -12,13 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct GzipInputTests {
     /// Decodes bytes that arrive in chunks of this size.
     static func decode(_ bytes: [UInt8], chunk: Int = .max, room: Int = 4096) throws -> [UInt8] {
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(chunk, memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes, chunk: chunk)
         var (decoded, portion): ([UInt8], [UInt8]) = ([], Array(repeating: 0, count: room))
         while true {
             let count = try portion.withUnsafeMutableBytes { try decoder.read(into: $0, expecting: .document) }
@@ -107,13 +101,7 @@ import Testing
         let byteCount = 64 << 20
         let bytes = gzip(Array(repeating: UInt8(ascii: " "), count: byteCount), level: 9)
         #expect(bytes.count < byteCount / 500)
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes)
         var reader = try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000))
         var record = BatchRecord()
         var readCount = 0
@@ -171,7 +159,7 @@ import Testing
     @Test func `a damaged file is rejected before it is read`() throws {
         let bytes = gzip(Array(Self.lines.utf8))
         let truncated = try self.open("a.gz", Array(bytes.dropLast(5)))
-        let failure = #expect(throws: BatchFileError.self) { try truncated.begin(expecting: .lines(nil)) }
+        let failure = #expect(throws: BatchFileError.self) { try truncated.begin(expecting: .batch(nil)) }
         #expect(
             failure?.kind == .badData
                 && failure?.description.hasSuffix("the gzip data is truncated; copy or create it again") == true
@@ -179,7 +167,7 @@ import Testing
         var damaged = bytes
         damaged[bytes.count - 6] ^= 1
         let corrupt = try self.open("b.gz", damaged)
-        let second = #expect(throws: BatchFileError.self) { try corrupt.begin(expecting: .lines(nil)) }
+        let second = #expect(throws: BatchFileError.self) { try corrupt.begin(expecting: .batch(nil)) }
         #expect(second?.description.contains("the gzip data is corrupt") == true)
     }
 }

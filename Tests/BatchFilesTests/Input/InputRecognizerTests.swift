@@ -10,22 +10,16 @@ import Testing
     /// The error for an input; `nil` if it is read.
     private static func advice(
         _ bytes: [UInt8],
-        _ expectation: InputExpectation = .lines(nil),
+        _ expectation: InputExpectation = .batch(nil),
         chunk: Int = .max,
         file: String? = "batch.json"
     ) throws -> String? {
-        var offset = 0
-        let decoder = InputDecoder { memory in
-            let count = min(chunk, memory.count, bytes.count - offset)
-            memory.copyBytes(from: bytes[offset..<(offset + count)])
-            offset += count
-            return count
-        }
+        let decoder = InputDecoder(bytes, chunk: chunk)
         do {
             try decoder.recognize(expecting: expectation)
             return nil
         } catch let error as UnexpectedContentError {
-            return error.content.advice(file: file)
+            return error.content.advice(expecting: expectation, file: file)
         }
     }
 
@@ -55,6 +49,21 @@ import Testing
         (Array("<?xml version=\"1.0\"?>\n<plist>".utf8), "an XML file, expected a batch"),
         (Array("<plist version=\"1.0\">\n".utf8), "an XML file"), (Array("<tokens>\n".utf8), "an XML file"),
         (Array("<!DOCTYPE html>\n".utf8), "an HTML page"), (Array("<HTML>\n".utf8), "an HTML page"),
+        (
+            Array("{\"token\":\"a\"},\n{\"token\":\"b\"}\n".utf8),
+            "JSON with a comma after each object, expected one object per line; convert it: sed 's/,$//' batch.json > "
+                + "batch.jsonl"
+        ),
+        (Array("{\"token\":\"a\",\"payload\":{},\n".utf8), "JSON over several lines"),
+        (
+            Array("{\"token\":\"a\"}\r{\"token\":\"b\"}\r".utf8),
+            "text with CR at the ends of lines, expected LF; convert it: tr '\\r' '\\n' < batch.json > "
+                + "batch-converted.json"
+        ),
+        (
+            Array("ok.jsonl".utf8) + Array(repeating: 0, count: 249) + Array("ustar".utf8),
+            "a tar archive, expected a batch; unpack it"
+        ),
         (Array("bplist00".utf8) + [0xD1, 1, 2], "a binary property list"),
         (
             [0xFF, 0xFE] + utf16("token\n"),
@@ -74,7 +83,7 @@ import Testing
         ),
         (Array("BZh91AY&SY".utf8), "bzip2 data"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4], "xz data"),
         ([0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2] + Array(repeating: 0, count: 8), "a Java keystore, expected a batch"),
-        (Array("abc\0def\n".utf8), "binary data, expected a batch of text lines"),
+        (Array("abc\0def\n".utf8), "binary data, expected a batch"),
         (Array("a\u{1}b\u{2}c\u{3}\n".utf8), "binary data"),
         (gzip(gzip(Array("{}\n".utf8))), "gzip data inside gzip data"),
         (gzip(Array("[1]".utf8)), "a JSON array"), (gzip(der), "a certificate or key"),
@@ -107,8 +116,8 @@ import Testing
         let text = head + String(repeating: "x", count: 4095 - head.utf8.count) + last
         let line = Array((text + String(repeating: "y", count: 500) + "\"}}}\n").utf8)
         for format in [nil, BatchFormat.jsonLines] {
-            #expect(try Self.advice(line, .lines(format)) == nil)
-            #expect(try Self.advice(gzip(line), .lines(format), chunk: 100) == nil)
+            #expect(try Self.advice(line, .batch(format)) == nil)
+            #expect(try Self.advice(gzip(line), .batch(format), chunk: 100) == nil)
         }
     }
 
@@ -117,15 +126,62 @@ import Testing
         for chunk in [1, .max] { #expect(try Self.advice(Array("\(token)\n".utf8), chunk: chunk) == nil) }
     }
 
+    @Test(
+        arguments: [
+            ("token,name\nab,x\n", "export.csv", "send export.csv"),
+            ("\"Device Token\"\nab\n", "e.csv.gz", "send e.csv.gz"),
+            ("device_token\nab\n", "list.txt", "send --format csv list.txt"),
+            ("ab;1\n", nil, "send --format csv -"), ("ab\tuser\n", "a b", "send --format csv FILE"),
+        ] as [(String, String?, String)]
+    )
+    func `a list of tokens that is CSV is named`(_ text: String, _ name: String?, _ command: String) throws {
+        let bytes = Array(text.utf8)
+        #expect(
+            try Self.advice(bytes, .tokens, file: name)
+                == "CSV, expected one device token per line; to read its columns, leave out --tokens: \(command)"
+        )
+        let advice = "CSV, expected one device token per line; to read its columns, add --format csv"
+        #expect(try Self.advice(bytes, .batch(.tokens), file: name) == advice)
+        #expect(try Self.advice(bytes, .deadTokens(.tokens), file: name) == advice)
+        let registrations = try Self.advice(bytes, .registrations, file: name)
+        #expect(registrations == "CSV with a header, expected TOKEN or TOKEN,TIME in each line; remove the header")
+    }
+
+    @Test(arguments: [",", ";", "\t"])
+    func `tokens in rows without a header are extracted`(_ separator: String) throws {
+        let rows = Array("7\(separator)\(String.token(1))\(separator)x\n".utf8)
+        let option = [",": "-d, ", ";": "-d';' "][separator] ?? ""
+        #expect(
+            try Self.advice(rows, .tokens, file: "list.csv")
+                == "CSV, expected one device token per line; convert it: cut \(option)-f2 list.csv > list.tokens"
+        )
+        #expect(try Self.advice(Array("\(String.token(1))\(separator)\n".utf8), .tokens) == nil)
+        #expect(try Self.advice(Array("\(String.token(1))\(separator)1767225600\n".utf8), .registrations) == nil)
+    }
+
+    @Test(arguments: ["token,payload\n", "payload;token\n", "\(String.token(1))\n", "1,\(String.token(1))\n"])
+    func `a batch is not a payload`(_ text: String) throws {
+        let advice = try Self.advice(Array(text.utf8), .payload)
+        #expect(advice == "a batch of CSV or tokens, expected a payload in JSON; to check a batch, use: send --dry-run")
+        for json in ["{\"aps\":{}}\n", "[1,2]", "\"a\"", "1", "{\n\"token\": 1,\n"] {
+            #expect(try Self.advice(Array(json.utf8), .payload) == nil)
+        }
+    }
+
     @Test func `the expected content decides`() throws {
+        let pem = Array("-----BEGIN CERTIFICATE-----\nMIIB\n".utf8)
+        #expect(try Self.advice(pem, .deadTokens(nil)) == "a certificate or key (PEM), expected a list of dead tokens")
+        #expect(try Self.advice(pem, .document) == "a certificate or key (PEM), expected a payload")
+        #expect(try Self.advice(Array("\(String.token(1)) \(String.token(2))\n".utf8), .tokens) == nil)
+        #expect(try Self.advice(Array("\(String.token(1)),\(String.token(2))\n".utf8), .tokens) == nil)
         let array = Array("[\"a1\", \"b2\"]\n".utf8)
-        #expect(try Self.advice(array, .lines(.tokens))?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
-        #expect(try Self.advice(array, .lines(.csv)) == nil)
+        #expect(try Self.advice(array, .tokens)?.contains("jq -r '.[]' batch.json > batch.tokens") == true)
+        #expect(try Self.advice(array, .batch(.csv)) == nil)
         #expect(try Self.advice(array, .document) == nil)
         #expect(try Self.advice(Array("{\n}".utf8), .document) == nil)
         #expect(try Self.advice(Self.der, .document) != nil)
         #expect(
-            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .lines(.tokens))?
+            try Self.advice(Array("{\"token\":\"a1\"}\n".utf8), .tokens)?
                 .contains("jq -r .token batch.json > batch.tokens") == true
         )
     }

@@ -16,18 +16,24 @@ import TokenStore
         ["purge", "apply", "--purge-list", self.scene.list.path] + self.scene.registered + ["--batch", "1"]
     }
 
-    @Test func `a signal stops it after a transaction`() async throws {
-        let scene = self.scene
-        try scene.record(1...10)
-        try scene.makeTable(1...10)
-        let application = try scene.secondConnection()
+    /// Starts a prune that waits for a transaction of the application, and asks it to stop.
+    private func stop(_ signal: CInt) async throws -> (child: Child, terminal: Terminal, application: DatabaseQueue) {
+        try self.scene.record(1...10)
+        try self.scene.makeTable(1...10)
+        let application = try self.scene.secondConnection()
         try application.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
         let terminal = try Terminal()
-        let child = try Child(self.arguments, terminal.streams(output: scene.path("out")))
+        let child = try Child(self.arguments, terminal.streams(output: self.scene.path("out")))
         // It now waits for the application, and shows its progress.
         try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
-        child.send(SIGTERM)
+        child.send(signal)
         try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
+        return (child, terminal, application)
+    }
+
+    @Test func `a signal stops it after a transaction`() async throws {
+        let scene = self.scene
+        let (child, terminal, application) = try await self.stop(SIGTERM)
         try application.inDatabase { try $0.execute(sql: "COMMIT") }
         let ending = try await child.end()
         let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
@@ -39,21 +45,12 @@ import TokenStore
     }
 
     @Test func `a second signal exits immediately, and rolls the transaction back`() async throws {
-        let scene = self.scene
-        try scene.record(1...10)
-        try scene.makeTable(1...10)
-        let application = try scene.secondConnection()
-        try application.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
-        let terminal = try Terminal()
-        let child = try Child(self.arguments, terminal.streams(output: scene.path("out")))
-        try await eventually("progress is shown") { terminal.textSoFar.contains("0%  0 of 10 rows") }
-        child.send(SIGINT)
-        try await eventually("the signal is reported") { terminal.textSoFar.contains("Stopping after this batch ") }
+        let (child, terminal, application) = try await self.stop(SIGINT)
         child.sendAnother(SIGINT)
         let ending = try await child.end()
         let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
         #expect(ending.code == 75 && screen.contains("purge apply: stopped at once; run the same command again"))
         try application.inDatabase { try $0.execute(sql: "COMMIT") }
-        #expect(try scene.left() == Array(1...10))
+        #expect(try self.scene.left() == Array(1...10))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 /// The errors for invalid command lines: one line, with what to do.
@@ -15,6 +16,9 @@ import Testing
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
+            ("hlep", #"apns-legacy: unknown command "hlep"; did you mean "help"?"#),
+            ("exit-codes", #"apns-legacy: unknown command "exit-codes"; did you mean "help exit-codes"?"#),
+            ("help send extra", #"apns-legacy help: unexpected argument "extra""#),
             ("version", #"apns-legacy: unknown command "version"; did you mean "--version"?"#),
             ("help version", #"apns-legacy help: unknown command "version"; did you mean "--version"?"#),
             ("help exit-code", #"apns-legacy help: unknown command "exit-code"; did you mean "exit-codes"?"#),
@@ -81,6 +85,13 @@ import Testing
                     + "expected a number and ms, s, m, h, d or w, such as 30s"
             ),
             ("send a --host", "apns-legacy send: --host needs a value: --host <name>"),
+            ("send --results= a", "apns-legacy send: --results needs a value: --results <file>"),
+            ("purge list --purge-list= a", "apns-legacy purge list: --purge-list needs a value: --purge-list <file>"),
+            (
+                "send --metrics-file= --dry-run a",
+                "apns-legacy send: --metrics-file needs a value: --metrics-file <file.prom>"
+            ),
+            ("send --window -1 a", "apns-legacy send: --window is -1; it must not be negative"),
             ("send --dry-run=yes a", #"apns-legacy send: --dry-run takes no value; remove "=yes""#),
             (
                 "send",
@@ -125,6 +136,14 @@ import Testing
             ("send b.jsonl TOKEN", #"send: unexpected argument (a device token); see "apns-legacy send --help""#),
             ("send -- b.jsonl TOKEN", #"send: unexpected argument (a device token); see "apns-legacy send --help""#),
             ("send --port TOKEN b", "send: invalid value (a device token) for --port; expected a number"),
+            (
+                "send --dry-run TOKEN",
+                "send: a device token in place of a file name; write it to a file, or to standard input with -"
+            ),
+            (
+                "purge import --purge-list /nowhere/a TOKEN",
+                "purge import: a device token in place of a file name; write it to a file, or to standard input with -"
+            ),
             ("send --dry-run=TOKEN b", "send: --dry-run takes no value; remove (a device token)"),
             ("purge TOKEN", #"purge: unknown command (a device token); see "apns-legacy purge --help""#),
         ]
@@ -135,6 +154,27 @@ import Testing
         for token in [hexadecimal, hexadecimal.uppercased(), base64] {
             try await Self.expect(words.replacing("TOKEN", with: token), "apns-legacy \(text)")
         }
+    }
+
+    @Test func `JSON, an empty name and other bytes than UTF-8 in place of a file name are not looked for`()
+        async throws
+    {
+        let json = #"{"aps":{"alert":"secret"}}"#
+        let advice = "JSON in place of a file name; write it to a file, or to standard input with -"
+        try await Self.expect("payload check \(json)", "apns-legacy payload check: \(advice)")
+        try await Self.expect("send --dry-run \(json)", "apns-legacy send: \(advice)")
+        let empty = try await CommandRun(["send", "--dry-run", ""])
+        #expect(empty.error == "apns-legacy send: the name of the input is empty; is a variable not set?\n")
+        let folder = try TemporaryFolder()
+        let script =
+            #"cd "$0"; name=$(printf 'caf\351'); : > "$name"; "$1" send "$name"; code=$?; rm "$name"; exit $code"#
+        let error = folder.path + "/error"
+        let streams = Child.Streams(output: folder.path + "/output", error: error)
+        let arguments = ["-c", script, folder.path, try Child.program]
+        let ending = try await Child(arguments, streams, program: "/bin/sh").end()
+        let text = try String(contentsOfFile: error, encoding: .utf8)
+        #expect(ending.code == 64, "\(text)")
+        #expect(text.hasPrefix(#"apns-legacy: the file name "caf\xE9" is not UTF-8; rename the file"#), "\(text)")
     }
 
     @Test(

@@ -174,7 +174,8 @@ import Testing
     @Test func `incomplete handshakes are limited in number and time, and one address cannot occupy all connections`()
         async throws
     {
-        try await Self.withGateway(limits: "{connections: 60, unprovedPerAddress: 40, handshake: 3s}") { gateway in
+        try await Self.withGateway(limits: "{connections: 60, unauthenticatedPerAddress: 40, handshake: 3s}") {
+            gateway in
             let start = ContinuousClock.now
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // A few bytes of a handshake have the same effect as none.
@@ -193,7 +194,8 @@ import Testing
     }
 
     @Test func `thousands of half-open connections leave no resources in use`() async throws {
-        try await Self.withGateway(limits: "{connections: 200, unprovedPerAddress: 100, handshake: 200ms}") { gateway in
+        try await Self.withGateway(limits: "{connections: 200, unauthenticatedPerAddress: 100, handshake: 200ms}") {
+            gateway in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<TestEffort.count(600, long: 4000) {
                     if number >= 150 { try await group.next() }

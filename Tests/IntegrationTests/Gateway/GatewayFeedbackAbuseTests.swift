@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func `silent connections of one address leave room for others`() async throws {
-        let limits = "{shutdown: 10s, connections: 1024, unprovedPerAddress: 256}"
+        let limits = "{shutdown: 10s, connections: 1024, unauthenticatedPerAddress: 256}"
         try await GatewayUpstream().withGateway(limits: limits) { gateway in
             let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             var silent: [any Channel] = []

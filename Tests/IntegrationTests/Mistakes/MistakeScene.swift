@@ -42,6 +42,11 @@ struct MistakeScene {
             ("array.json", Array("[{\"token\":\"\(SendScene.token(1))\",\"payload\":{\"aps\":{}}}]\n".utf8)),
             ("pretty.json", Array("{\n  \"token\": \"\(SendScene.token(1))\",\n  \"payload\": {}\n}\n".utf8)),
             ("names.csv", Array("device_token,payload\n\(SendScene.token(1)),{}\n".utf8)),
+            ("rows.csv", Array("\(SendScene.token(1)),\"{\"\"aps\"\":{}}\"\n".utf8)),
+            ("bars.csv", Array("token|payload\n\(SendScene.token(1))|{}\n".utf8)),
+            ("commas.json", Array("{\"token\":\"\(SendScene.token(1))\",\"payload\":{}},\n".utf8)),
+            ("utf16.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8)),
+            ("users.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0]),
             ("cut.jsonl.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 0xAB]),
         ]
         for (name, bytes) in files { try self.folder.write(name, bytes) }

@@ -118,11 +118,11 @@ import Testing
                 "did you mean --certificate?"
             ),
             ("d.pem", Array(self.scene.read("provider.pem").utf8), "a certificate or key (PEM)"),
-            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "XML, expected a batch"),
+            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "an XML file, expected a batch"),
             ("f.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8), "iconv -f UTF-16 -t UTF-8 "),
             ("g", try Array(Data(contentsOf: URL(filePath: Child.program)).prefix(4096)), "an executable program"),
             ("h.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0], "export the sheet as CSV"),
-            ("i", Array("abc\0\0\n".utf8), "binary data, expected a batch of text lines"),
+            ("i", Array("abc\0\0\n".utf8), "binary data, expected a batch"),
         ]
         let scene = self.scene
         try await SendScene.withGateway { simulator in
@@ -162,8 +162,9 @@ import Testing
         #expect(refused.ending.code == 65)
         #expect(
             refused.error
-                == "apns-legacy send: \(path), line 1: unknown column \"User ID\" in the header; valid columns: token, "
-                + "payload, expiry, priority, id; to skip it, add --ignore-unknown-columns\n"
+                == "apns-legacy send: \(path), line 1: unknown columns \"User ID\", \"Device_Token\", \"Created\" in "
+                + "the header; to read \"User ID\" as id and \"Device_Token\" as token, add --column \"id=User ID\" "
+                + "--column token=Device_Token; to skip the other, add --ignore-unknown-columns\n"
         )
         try await SendScene.withGateway { simulator in
             let arguments = ["send"] + scene.endpoint(simulator.gatewayPort) + ["--results", "-"]

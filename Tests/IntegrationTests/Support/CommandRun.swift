@@ -14,17 +14,21 @@ struct CommandRun: Sendable {
     /// - Parameters:
     ///   - arguments: the command line without the name of the program.
     ///   - input: its standard input; by default empty.
+    ///   - output: its standard output; by default ``output`` is what the command writes.
     ///   - change: changes the command's environment, such as signals and the time.
     /// - Throws: if the output files cannot be created.
     init(
         _ arguments: [String],
         input: CInt? = nil,
+        output other: CInt? = nil,
         change: (inout CommandEnvironment) -> Void = { _ in }
     ) async throws {
         let nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)
         let (output, error) = (try CommandRun.makeFile(), try CommandRun.makeFile())
         defer { for descriptor in [nothing, output, error] { close(descriptor) } }
-        var environment = CommandEnvironment(console: Console(input: input ?? nothing, output: output, error: error))
+        var environment = CommandEnvironment(
+            console: Console(input: input ?? nothing, output: other ?? output, error: error)
+        )
         change(&environment)
         self.code = await ApnsLegacyCommand.run(arguments, in: environment)
         self.output = CommandRun.text(output)

@@ -11,7 +11,7 @@ import Testing
 
 /// Goal: after any interruption or failure while files are created, the next start finds a usable folder whose files
 /// belong together.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct SimulatorFolderTests {
+@Suite(.timeLimit(.minutes(2)), .serialized) struct AtomicFolderTests {
     /// Simulates the end of the process.
     private struct Killed: Error {}
 
@@ -84,7 +84,7 @@ import Testing
         let folder = try KeptFolder()
         try folder.write("file", [1])
         for path in [folder.path + "/file", folder.path + "/file/folder", folder.path + "/none/folder"] {
-            let error = await #expect(throws: CommandFailure.self) { try await SimulatorFolder.open(path) }
+            let error = await #expect(throws: CommandFailure.self) { try await AtomicFolder.open(path) }
             #expect(error?.status == .cannotCreate)
             #expect(error?.description.contains(path) == true)
         }

@@ -10,7 +10,7 @@ import SystemPackage
 /// New files are written to the subfolder `.new`. When all are on the disk, `.new` is renamed to `.ready`, and each
 /// file is moved to its place. If the process is killed before the renaming, nothing has changed, and the next process
 /// removes `.new`. If it is killed later, the next process moves the files left in `.ready`.
-final class SimulatorFolder {
+final class AtomicFolder {
     /// The name and mode of a file.
     struct KeptFile {
         let name: String
@@ -84,7 +84,7 @@ final class SimulatorFolder {
         _ path: String,
         replaces: Bool = true,
         willChange: @escaping () throws -> Void = {}
-    ) async throws -> SimulatorFolder {
+    ) async throws -> AtomicFolder {
         try willChange()
         guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
             throw CommandFailure(.cannotCreate, "cannot create \(path): \(Errno(rawValue: errno))")
@@ -100,7 +100,7 @@ final class SimulatorFolder {
         while true {
             switch Self.takeLock(of: path) {
             case .success(let lock):
-                let folder = SimulatorFolder(path, lock: lock, replaces: replaces, willChange: willChange)
+                let folder = AtomicFolder(path, lock: lock, replaces: replaces, willChange: willChange)
                 try folder.finishInterrupted()
                 return folder
             case .failure(.held(let holder)):
@@ -114,7 +114,7 @@ final class SimulatorFolder {
                 }
             case .failure(.system(_, let code)):
                 // A complete folder needs no lock.
-                return SimulatorFolder(
+                return AtomicFolder(
                     path,
                     lock: nil,
                     lockProblem: "\(Errno(rawValue: code))",
