@@ -3,6 +3,7 @@
 import BatchFiles
 import Dispatch
 import Glibc
+import NIOConcurrencyHelpers
 
 /// How a command reacts to requests to stop: the first one asks it to end in order, the second one to end at once.
 struct StopReaction: Sendable {
@@ -46,19 +47,34 @@ extension CommandEnvironment {
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let requests = self.stopRequests()
-        let working = Task { try await work() }
+        let onFirst = NIOLockedValueBox<(@Sendable () -> Void)?>(reaction.onFirst)
+        // What the work uses, such as open files, must not outlive it.
+        defer { onFirst.withLockedValue { $0 = nil } }
+        let (cancellations, cancelling) = AsyncStream.makeStream(of: Void.self)
         // Until the process ends: to report the end may take long, too.
-        Task {
+        Task { [first = reaction.first, last = reaction.last, endDuration = reaction.endDuration] in
             for await number in requests {
                 guard number == 1 else {
-                    self.endSoon("apns-legacy \(words): \(reaction.last)", reaction.endDuration)
-                    return working.cancel()
+                    self.endSoon("apns-legacy \(words): \(last)", endDuration)
+                    return _ = cancelling.yield()
                 }
-                if let text = reaction.first { self.console.briefly { $0.say(text) } }
-                reaction.onFirst()
+                if let first { self.console.briefly { $0.say(first) } }
+                onFirst.withLockedValue { $0 }?()
             }
         }
-        return try await working.value
+        return try await withThrowingTaskGroup(of: (value: Value?, isCancelled: Bool).self) { group in
+            group.addTask { (try await work(), false) }
+            group.addTask {
+                for await _ in cancellations { return (nil, true) }
+                return (nil, false)
+            }
+            defer { group.cancelAll() }
+            while let (value, isCancelled) = try await group.next() {
+                if let value { return value }
+                if isCancelled { group.cancelAll() }
+            }
+            throw CancellationError()
+        }
     }
 
     /// Runs work that blocks its thread, on a thread of its own.

@@ -55,8 +55,7 @@ struct SendRun {
         // An input that is refused as a whole leaves all files as they are.
         let batch = try OpenedBatch(input, self.reader(payload, tls?.identity))
         let journal = try self.openJournal(input, payload)
-        let firstLine = self.command.batch.fromLine
-        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: firstLine)
+        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: self.command.batch.fromLine)
         try self.warnOfUnlisted(past.unlistedCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try self.purge(tls?.identity)
@@ -77,7 +76,7 @@ struct SendRun {
         )
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
-        self.sayStart(past, firstLine, hasJournal: journal != nil)
+        self.sayStart(past, self.command.batch.fromLine, hasJournal: journal != nil)
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
@@ -86,8 +85,7 @@ struct SendRun {
         var listFailure: CommandFailure?
         do {
             // Of all that ends a batch early, only the circuit breaker has this status.
-            let isBroken = ending?.status == .dataError
-            let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
+            let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: ending?.status == .dataError)
             if let report { self.say(report.description) }
             if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {

@@ -53,7 +53,7 @@ import Testing
         child.send(SIGTERM)
         let ending = try await child.end()
         let screen = try TerminalScreen(await terminal.text(), columnCount: 1000).text
-        #expect(ending.code == 75 && screen.hasPrefix("Stopping: "), "\(ending) \(screen)")
+        #expect(ending.code == 75 && screen.contains("Stopping: "), "\(ending) \(screen)")
         #expect(!screen.contains("10 tokens\n") && screen.contains("stopped the command in batch 2"), "\(screen)")
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSSimulator
 import Foundation
 import NIOConcurrencyHelpers
@@ -31,7 +32,11 @@ import Testing
         let faults = faults + (pace.map { [Fault(at: .always, .slowReading($0))] } ?? [])
         return try await SendScene.withGateway(
             faults: faults,
-            change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
+            change: {
+                $0.onReceive = { _ in arrivals.continuation.yield() }
+                // A connection without outcomes is not waited for.
+                $0.listener.shutdownDuration = .zero
+            }
         ) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
