@@ -35,7 +35,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     case systemError = 71
     /// 73: an output file cannot be created.
     case cannotCreate = 73
-    /// 74: an output file cannot be written.
+    /// 74: output cannot be written.
     case ioError = 74
     /// 75: something is indeterminate or unsent; run again.
     case tryAgain = 75

@@ -51,7 +51,7 @@ struct CompletionScript {
     /// The script.
     var text: String {
         if self.generated.contains("#compdef") { return self.zsh }
-        if self.generated.contains("complete -c 'apns-legacy'") { return self.generated + self.fishHelp }
+        if self.generated.contains("complete -c 'apns-legacy'") { return self.generated + "\n" + self.fishHelp }
         return self.generated.replacing(Self.bashWords, with: Self.bashWordsWithValues)
             .replacing(Self.bashHelp, with: Self.bashHelp + self.bashTopics)
     }

@@ -14,7 +14,7 @@ extension ExitStatus {
         case .software: "internal error (please report it)"
         case .systemError: "the system allows too few open files or too little memory"
         case .cannotCreate: "an output file exists or cannot be created"
-        case .ioError: "an output file cannot be written"
+        case .ioError: "output cannot be written"
         case .tryAgain: "not finished, or another process holds a file (run the command again)"
         case .notPermitted: "TLS failed or the certificate is not permitted"
         case .configuration: "a certificate, a key or the configuration is not usable"
