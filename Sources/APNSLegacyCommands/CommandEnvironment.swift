@@ -13,9 +13,9 @@ package struct CommandEnvironment: Sendable {
     package var console: Console
     /// The time, in seconds since 1970.
     package var now: @Sendable () -> Int64 = { Int64(time(nil)) }
-    /// Passes signals of some kinds to a function, in place of the one before, besides those that ask to stop.
+    /// Passes SIGINT, SIGTERM and the given signals to a function, which replaces the previous one.
     package var receiveSignals: @Sendable ([CInt], @escaping @Sendable (CInt) -> Void) -> Void = { _, _ in }
-    /// Has the signals that ask to stop do what they do by default.
+    /// Restores the default effect of SIGINT and SIGTERM.
     package var resetSignals: @Sendable () -> Void = {}
     /// Counts the requests to stop the command.
     var stops = StopSignals()
@@ -255,10 +255,10 @@ extension CommandEnvironment {
     /// - Parameter status: the exit code of the command.
     /// - Returns: the exit code of the process.
     fileprivate func writeSummary(_ status: ExitStatus) -> ExitStatus {
-        if let text = self.console.lastError, status.isFailure { self.summary.set("error", text) }
-        if self.summaryForm == .json {
-            self.console.print(self.summary.json(command: self.console.command, status))
-        }
+        let status = self.console.withPrintFailure(status)
+        if let text = self.console.lastError, status.isFailure { self.summary.setDefault("error", text) }
+        guard self.summaryForm == .json else { return status }
+        self.console.print(self.summary.json(command: self.console.command, status))
         return self.console.withPrintFailure(status)
     }
 }

@@ -107,7 +107,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// Makes the exit code and the line for a list that was not read.
+    /// Creates the exit code and the line for a list that was not read.
     ///
     /// - Parameters:
     ///   - error: why.

@@ -11,7 +11,7 @@ import Synchronization
 /// parsed yet, but the command will report what a signal stopped.
 enum ProcessSignals {
     private struct State: Sendable {
-        /// What came before there was a receiver.
+        /// The signals that arrived before the first receiver was set.
         var waiting: [CInt] = []
         var receiver: (@Sendable (CInt) -> Void)?
     }
@@ -24,8 +24,8 @@ enum ProcessSignals {
 
     /// Catches the signals that ask to stop, unless they are ignored.
     ///
-    /// Call it in the first thread of the process. Its calls of the system, and those of threads that it starts, are
-    /// not interrupted.
+    /// Call it in the first thread of the process. System calls of this thread, and of threads that it starts, are not
+    /// interrupted.
     static func begin() {
         var ends: [CInt] = [-1, -1]
         guard unsafe pipe(&ends) == 0 else { return }
@@ -36,7 +36,7 @@ enum ProcessSignals {
         Self.output.store(ends[1], ordering: .sequentiallyConsistent)
         Self.change(SIG_BLOCK, Self.stopping)
         for signal in Self.stopping where !Self.isIgnored(signal) { Self.handle(signal) }
-        // A queue of its own has a thread of its own, also where all others are held up.
+        // A separate queue has its own thread, even if all others are blocked.
         DispatchQueue(label: "apns-legacy.signals").async {
             Self.change(SIG_UNBLOCK, Self.stopping)
             Self.read()
@@ -60,7 +60,7 @@ enum ProcessSignals {
         }
     }
 
-    /// Catches no signals any more; those that came do what they do by default.
+    /// Stops catching signals; those that arrived have their default effect.
     static func end() {
         for signal in Self.stopping where !Self.isIgnored(signal) { _ = Glibc.signal(signal, SIG_DFL) }
         Self.change(SIG_UNBLOCK, Self.stopping)

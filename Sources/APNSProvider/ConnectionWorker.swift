@@ -27,7 +27,7 @@ package struct WorkerEnding: Sendable {
     package var failure: ProviderError?
     /// Whether unsettled notifications remained when it stopped.
     package var hasLeftSomething: Bool
-    /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was attempted.
+    /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was settled.
     package var isAnswered: Bool?
 
     /// Creates an ending.
@@ -37,7 +37,7 @@ package struct WorkerEnding: Sendable {
     ///   - failure: why not everything was attempted.
     ///   - hasLeftSomething: whether unsettled notifications remained.
     ///   - isAnswered: whether the service answered, or closed too few connections to tell; `nil` if nothing was
-    ///     attempted.
+    ///     settled.
     package init(
         ending: ProviderEnding,
         failure: ProviderError?,

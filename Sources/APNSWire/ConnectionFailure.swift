@@ -11,7 +11,7 @@ public struct ConnectionFailure: Error, Hashable, Sendable {
     /// What to do about it, as text; `nil` where there is no advice.
     public let advice: String?
 
-    /// Makes a failure.
+    /// Creates a failure.
     ///
     /// - Parameters:
     ///   - kind: what happened.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A protocol other than TLS, recognized by the first bytes of a connection.
+/// Another protocol than the expected one, recognized by the first bytes that a server sends.
 ///
 /// The usual cause is a wrong port.
 package enum ForeignProtocol: Sendable {

@@ -232,7 +232,7 @@ enum Sockets {
     }
 
     /// The descriptors of sockets that are connected to a port on loopback.
-    private static func descriptors(to port: Int) -> [Int32] {
+    static func descriptors(to port: Int) -> [Int32] {
         (0..<Int32(sysconf(Int32(_SC_OPEN_MAX)))).prefix(4096).filter { descriptor in
             var address = sockaddr_in()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)

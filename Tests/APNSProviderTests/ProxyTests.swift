@@ -139,13 +139,13 @@ struct ProxyTests {
         var configuration = try Self.configuration(kind, port: proxy.port, gateway: 2195)
         configuration.connectDurationMax = .seconds(60)
         // Another connection of this process may have had the same port.
-        let before = Sockets.list(to: proxy.port)
+        let before = Sockets.descriptors(to: proxy.port)
         let sender = try BatchSender(configuration)
         let running = Task { try await sender.run(CountedSource(5)) }
         try await proxy.asked.get()
         running.cancel()
         _ = await running.result
-        #expect(Sockets.list(to: proxy.port) == before)
+        #expect(Sockets.descriptors(to: proxy.port) == before, "\(Sockets.list(to: proxy.port))")
         try await proxy.stop()
     }
 

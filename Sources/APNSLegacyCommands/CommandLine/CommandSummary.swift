@@ -24,6 +24,12 @@ package final class CommandSummary: Sendable {
 
     func set(_ name: String, _ text: String) { self.set(name, json: JSONWriter.quoted(text)) }
 
+    /// Sets a member that is not set yet.
+    func setDefault(_ name: String, _ text: String) {
+        guard self.members.withLockedValue({ !$0.contains { $0.name == name } }) else { return }
+        self.set(name, text)
+    }
+
     func set(_ name: String, _ texts: [String]) {
         self.set(name, json: "[\(texts.map { JSONWriter.quoted($0) }.joined(separator: ","))]")
     }

@@ -39,7 +39,7 @@ enum RawArguments {
             }
             return CommandFailure(
                 .usage,
-                "the file name \"\(name)\" is not UTF-8; rename the file, or redirect it to standard input: - < FILE"
+                "the file name \"\(name)\" is not UTF-8; rename the file"
             )
         }
         return nil

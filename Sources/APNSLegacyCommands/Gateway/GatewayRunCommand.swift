@@ -65,7 +65,7 @@ struct GatewayRunCommand: GatewaySubcommand {
             logger: logger
         ) { try self.file.configuration(environment) }
         let (requests, continuation) = AsyncStream.makeStream(of: Gateway.Request.self)
-        environment.receiveSignals([SIGTERM, SIGINT, SIGHUP]) { [stops = environment.stops] signal in
+        environment.receiveSignals([SIGHUP]) { [stops = environment.stops] signal in
             if signal == SIGHUP {
                 continuation.yield(.reload)
             } else if stops.receive(signal) != nil {

@@ -5,11 +5,12 @@ import Dispatch
 import Glibc
 import NIOConcurrencyHelpers
 
-/// How a command reacts to requests to stop: the first one asks it to end in order, the second one to end at once.
+/// How a command reacts to requests to stop: at the first one it finishes what it has begun, at the second one it ends
+/// immediately.
 struct StopReaction: Sendable {
     /// What is reported at the first request; `nil` for nothing.
     var first: String?
-    /// Begins to end the work in order.
+    /// Asks the work to finish.
     var onFirst: @Sendable () -> Void = {}
     /// What is reported if the process ends before the work does.
     var last: String
@@ -21,11 +22,11 @@ extension CommandEnvironment {
     /// How long work may take to end if it may be waiting for a reader of its messages.
     private static let unreadEndDuration = DispatchTimeInterval.milliseconds(300)
 
-    /// The requests to stop that come from now on, by their numbers.
+    /// The requests to stop from now on, by their numbers.
     ///
-    /// - Parameter kinds: the signals that are requests.
+    /// - Parameter kinds: the signals that are requests, besides SIGINT and SIGTERM.
     /// - Returns: the numbers, from 1; a stream without an end.
-    func stopRequests(_ kinds: [CInt] = [SIGINT, SIGTERM]) -> AsyncStream<Int> {
+    func stopRequests(_ kinds: [CInt] = []) -> AsyncStream<Int> {
         let (requests, continuation) = AsyncStream.makeStream(of: Int.self)
         self.receiveSignals(kinds) { [stops] signal in
             if let number = stops.receive(signal) { continuation.yield(number) }
@@ -51,7 +52,7 @@ extension CommandEnvironment {
         // What the work uses, such as open files, must not outlive it.
         defer { onFirst.withLockedValue { $0 = nil } }
         let (cancellations, cancelling) = AsyncStream.makeStream(of: Void.self)
-        // Until the process ends: to report the end may take long, too.
+        // Until the process ends, since reporting may also take long.
         Task { [first = reaction.first, last = reaction.last, endDuration = reaction.endDuration] in
             for await number in requests {
                 guard number == 1 else {
@@ -84,10 +85,10 @@ extension CommandEnvironment {
         }
     }
 
-    /// Ends the process if it has not ended by itself after a time.
+    /// Exits if the process is still running after a time.
     private func endSoon(_ line: String, _ duration: DispatchTimeInterval) {
         let isUnread = self.console.isUnread
-        // A queue of its own has a thread of its own, also where all others are held up.
+        // A separate queue has its own thread, even if all others are blocked.
         DispatchQueue(label: "apns-legacy.end").asyncAfter(
             deadline: .now() + (isUnread ? Self.unreadEndDuration : duration)
         ) {
@@ -101,11 +102,13 @@ extension CommandEnvironment {
         }
     }
 
-    /// Decides what signals do once the command has its exit code: the process only has to print what it found.
+    /// Sets what signals do once the command has its exit code, and only has to print what it found.
     func endSignals(_ status: ExitStatus) {
         self.receiveSignals([]) { [stops, exit] signal in
             // The first signal may be the one that ended the command.
-            if let number = stops.receive(signal), number > 1 { exit(status.rawValue) }
+            guard let number = stops.receive(signal), number > 1 else { return }
+            // What was not printed is lost, so this is no success.
+            exit(status.worse(.tryAgain).rawValue)
         }
     }
 }

@@ -6,7 +6,8 @@ import GatewayService
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// `apns-legacy purge apply`: deletes the tokens of a purge list from a token table.
+/// `apns-legacy purge apply`: deletes the tokens of a purge list from a token table, or deactivates their rows, writes
+/// statements for another database, or passes the tokens to a command.
 public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     /// Name, help text and manual.
     public static let configuration = CommandConfiguration(
@@ -30,7 +31,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
-    package var earlyStop: EarlyStop? { .before("anything was changed") }
+    package var earlyStop: EarlyStop? { .before("anything was changed or written") }
 
     /// Creates a command for the argument parser.
     public init() {}

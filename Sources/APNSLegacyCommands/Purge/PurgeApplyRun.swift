@@ -29,7 +29,7 @@ struct PurgeApplyRun {
 
     func run() async throws -> ExitStatus {
         let list = try PurgeList(path: self.command.entries.purgeList, isMade: false)
-        if let dialect = self.command.other.sql { return try self.write(list, dialect) }
+        if let dialect = self.command.other.sql { return try await self.write(list, dialect) }
         if let command = self.command.other.exec { return try await self.hand(list, to: command) }
         return try await self.prune(list)
     }
@@ -178,7 +178,7 @@ struct PurgeApplyRun {
 
     // MARK: Other databases
 
-    private func write(_ list: PurgeList, _ dialect: SQLDialect) throws -> ExitStatus {
+    private func write(_ list: PurgeList, _ dialect: SQLDialect) async throws -> ExitStatus {
         var script = PruneScript(
             dialect: dialect,
             table: self.command.target.table ?? "",
@@ -191,23 +191,7 @@ struct PurgeApplyRun {
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
         self.warn()
         let isDryRun = self.command.change.dryRun
-        // Opening the file empties it, so the rules are checked first.
-        var file: OutputFile?
-        func open(_ path: String) throws -> OutputFile {
-            let opened = try file ?? OutputFile(path: path)
-            file = opened
-            return opened
-        }
-        let batchCount = NIOLockedValueBox<UInt64>(0)
-        let display = self.display("batches", batchCount)
-        defer { display?.end() }
-        let counts = try script.write(list) { text in
-            batchCount.withLockedValue { $0 += 1 }
-            guard !isDryRun else { return }
-            guard let path = self.command.other.sqlFile else { return try self.console.write(text) }
-            try open(path).append(text)
-        }
-        if !isDryRun, let path = self.command.other.sqlFile { try open(path).synchronize() }
+        let counts = try await self.write(script, list, isDryRun: isDryRun)
         if counts.tokenCount + counts.skippedCount == 0 { try self.warnAboutScope(list) }
         let summary = OtherDatabaseSummary(
             tokenCount: counts.tokenCount,
@@ -224,6 +208,44 @@ struct PurgeApplyRun {
             self.environment.reportLine(summary.text)
         }
         return .success
+    }
+
+    /// Writes the statements until everything is written or a signal arrives.
+    private func write(_ script: PruneScript, _ list: PurgeList, isDryRun: Bool) async throws -> PruneScript.Counts {
+        let batchCount = NIOLockedValueBox<UInt64>(0)
+        let display = self.display("batches", batchCount)
+        defer { display?.end() }
+        let path = isDryRun ? nil : self.command.other.sqlFile
+        let reaction = StopReaction(
+            first: "Stopping after this batch of statements; a second signal stops at once.",
+            last: "stopped at once; the last statement may be incomplete; run the same command again"
+        )
+        return try await self.environment.stoppable("purge apply", reaction) { [stops = self.environment.stops] in
+            try await self.environment.blocking {
+                // Opening the file empties it, so the rules are checked first.
+                var file: OutputFile?
+                func open(_ path: String) throws -> OutputFile {
+                    let opened = try file ?? OutputFile(path: path)
+                    file = opened
+                    return opened
+                }
+                let counts = try script.write(list) { text in
+                    guard stops.count == 0 else { throw self.stopped(after: batchCount.withLockedValue { $0 }) }
+                    if !isDryRun {
+                        if let path { try open(path).append(text) } else { try self.console.write(text) }
+                    }
+                    batchCount.withLockedValue { $0 += 1 }
+                }
+                if let path { try open(path).synchronize() }
+                return counts
+            }
+        }
+    }
+
+    private func stopped(after batchCount: UInt64) -> CommandFailure {
+        let count = batchCount.counted("batch", "batches")
+        let what = self.command.change.dryRun ? "counted" : "written"
+        return CommandFailure(.tryAgain, "stopped by a signal after \(count) \(what); run the same command again")
     }
 
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
@@ -269,8 +291,8 @@ struct PurgeApplyRun {
         return .success
     }
 
-    /// The signals that stop the command, except for those that are ignored, such as under `nohup`.
-    private static var stopSignals: [CInt] { [SIGINT, SIGTERM, SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
+    /// The signals that stop the command, besides SIGINT and SIGTERM; under `nohup`, SIGHUP is ignored.
+    private static var stopSignals: [CInt] { [SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
 
     private func report(_ hook: PurgeHook, isQuiet: Bool) {
         let summary = OtherDatabaseSummary(

@@ -91,7 +91,7 @@ struct SendRun {
         } catch {
             listFailure = CommandFailure(error)
         }
-        var summary = self.summary(progress, since: start)
+        var summary = self.summary(source, since: start)
         summary.isResumed = journal != nil && past.settled.count > 0
         summary.hasPurgeList = purge != nil
         self.onSummary(summary)
@@ -105,11 +105,17 @@ struct SendRun {
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
-    private func summary(_ progress: SendProgress, since start: ContinuousClock.Instant) -> SendSummary {
+    private func summary(_ source: SendSource, since start: ContinuousClock.Instant) -> SendSummary {
+        let progress = source.progress
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         var summary = SendSummary(outcomeCounts: progress.outcomeCounts, seconds: seconds)
         let isDryRun = self.command.delivery.dryRun
-        summary.isInterrupted = !progress.hasReadAll && (!isDryRun || self.environment.stops.count > 0)
+        let isStopped = self.environment.stops.count > 0
+        let isIncomplete = !progress.hasReadAll || source.resumePoint != nil
+        summary.isInterrupted =
+            isDryRun
+            ? !progress.hasReadAll && isStopped
+            : isIncomplete || isStopped && progress.outcomeCounts[.indeterminate] > 0
         if isDryRun { summary.readyCount = progress.sentCount }
         return summary
     }

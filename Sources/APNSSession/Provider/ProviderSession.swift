@@ -370,8 +370,8 @@ extension ProviderSession {
     ///   - failure: why, if it is known.
     ///   - permanently: whether another attempt would fail the same way, for example with an expired certificate; the
     ///     session then stops.
-    ///   - isUnprocessed: whether the gateway certainly processed nothing of this connection, because it refused the
-    ///     handshake. After any other permanent end it may have processed everything.
+    ///   - isUnprocessed: whether certainly nothing of this connection was processed, because the gateway refused the
+    ///     handshake or spoke another protocol. After any other permanent end it may have processed everything.
     ///   - now: the time.
     ///   - jitter: a random number from 0 to 1 for the delay of the next connection, if there is one.
     public mutating func closed(

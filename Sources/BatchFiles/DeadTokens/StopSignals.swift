@@ -23,7 +23,7 @@ package final class StopSignals: Sendable {
     /// The signal of the last request; 0 if there was none.
     var last: CInt { self.state.withLockedValue(\.last) }
 
-    /// Makes a counter at zero.
+    /// Creates a counter at zero.
     package init() {}
 
     /// Counts a signal.

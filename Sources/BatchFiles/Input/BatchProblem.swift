@@ -159,7 +159,7 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .json(.syntax(.trailingContent)): "\(JSONFault.trailingContent); expected one object per line"
         case .json(.syntax(.invalidUTF8)): "\(JSONFault.invalidUTF8); \(Self.latin1)"
         case .json(let kind): kind.description
-        case .comment: "comments are not JSON; remove the line"
+        case .comment: "comments are not JSON; remove the comment"
         case .typographicQuotes: "typographic quotes; JSON needs straight ones (\")"
         case .notAnObject(let found): "expected a JSON object, found \(found)"
         case .payload(let problem) where problem.kind == .syntax(.invalidUTF8): "payload, \(problem); \(Self.latin1)"

@@ -32,7 +32,7 @@ import APNSWire
     /// Whether the bytes that were searched end inside quotes.
     private var isInQuotes = false
 
-    /// Makes a reader.
+    /// Creates a reader.
     ///
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.

@@ -22,7 +22,7 @@ package import APNSWire
     /// The JSON value that identifies the result, as it is in the input; empty if the input has none.
     package internal(set) var id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// Makes an empty record.
+    /// Creates an empty record.
     package init() {}
 
     private static let noToken: DeviceToken = {

@@ -23,7 +23,7 @@
     /// The number of bytes that were read, before decompression.
     private(set) var rawByteCount: UInt64 = 0
 
-    /// Makes a decoder.
+    /// Creates a decoder.
     ///
     /// - Parameter readRaw: reads bytes of the file or stream; 0 is the end.
     init(_ readRaw: @escaping (UnsafeMutableRawBufferPointer) throws -> Int) {

@@ -101,7 +101,8 @@ enum UnexpectedContent: Hashable {
             return
         }
         let (isLines, format) = expectation.lines
-        if isLines, unsafe text.contains(0x0D) {
+        // In JSON, CR is white space.
+        if isLines, unsafe text.contains(0x0D), unsafe !prefix.contains(0x0A) {
             self = .oldLineEnds
         } else if isLines, let content = unsafe Self.json(text, isWhole, format) {
             self = content
@@ -161,6 +162,8 @@ enum UnexpectedContent: Hashable {
 
     /// Whether a line is a CSV header of a batch, or a token.
     private static func isBatch(_ line: UnsafeRawBufferPointer) -> Bool {
+        // A payload may contain an array of texts that look like tokens.
+        if let first = unsafe line.first, "{[".utf8.contains(first) { return false }
         var isHeader: Bool {
             let header = unsafe CSVHeader(line) { unsafe BatchColumn($0) != nil }
             return unsafe header?.names.contains { unsafe [.token, .payload].contains(BatchColumn($0)) } ?? false

@@ -86,9 +86,9 @@ import Testing
             "{} {}",
             "line 1, column 4: unexpected content after the end of the JSON; expected one object per line"
         ),
-        ("// SECRET", "line 1, column 1: comments are not JSON; remove the line"),
-        ("  # SECRET", "line 1, column 3: comments are not JSON; remove the line"),
-        ("{/* SECRET */}", "line 1, column 2: comments are not JSON; remove the line"),
+        ("// SECRET", "line 1, column 1: comments are not JSON; remove the comment"),
+        ("  # SECRET", "line 1, column 3: comments are not JSON; remove the comment"),
+        ("{/* SECRET */}", "line 1, column 2: comments are not JSON; remove the comment"),
         ("{“token”:1}", "line 1, column 2: typographic quotes; JSON needs straight ones (\")"),
         ("{\"token\":‘SECRET’}", "line 1, column 10: typographic quotes; JSON needs straight ones (\")"),
         ("{'token':1}", "line 1, column 2: expected a key in double quotes"),

@@ -100,7 +100,8 @@ import Testing
     @Test(arguments: [
         "", "\n", "{}\n", "{\"token\":\"a\",\"payload\":{}}\n", "{\"token\":\"a\",\"payload\":{}}", "{\"token\n{}\n",
         "x\n",
-        "token,payload\n", "\u{FEFF}token\n", "<a1b2 c3d4>\n", "<fade>\n", "# [tokens]\na1b2\n", "a1b2\n", "0\n",
+        "{\"token\":\"a\",\r\"payload\":{}}\n", "token,payload\n", "\u{FEFF}token\n", "<a1b2 c3d4>\n", "<fade>\n",
+        "# [tokens]\na1b2\n", "a1b2\n", "0\n",
         "token\tpayload\n", "{\"é\":1}\n", "caf\u{E9},1\n", "{}\n[1]\n", "{}\n\0\n", "3082\n", "a\u{1B}b\u{1}\n",
     ])
     func `an input that may be a batch is read`(_ text: String) throws {
@@ -163,7 +164,8 @@ import Testing
     func `a batch is not a payload`(_ text: String) throws {
         let advice = try Self.advice(Array(text.utf8), .payload)
         #expect(advice == "a batch of CSV or tokens, expected a payload in JSON; to check a batch, use: send --dry-run")
-        for json in ["{\"aps\":{}}\n", "[1,2]", "\"a\"", "1", "{\n\"token\": 1,\n"] {
+        let ids = (0..<3).map { "\"550e8400e29b41d4a71644665544000\($0)\"" }.joined(separator: ",")
+        for json in ["{\"aps\":{}}\n", "{\"aps\":{},\"ids\":[\(ids)]}\n", "[1,2]", "\"a\"", "1", "{\n\"token\": 1,\n"] {
             #expect(try Self.advice(Array(json.utf8), .payload) == nil)
         }
     }

@@ -45,21 +45,30 @@ import TokenStore
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("list.sqlite")))
     }
 
-    @Test func `purge apply`() async throws {
+    @Test func `purge apply --sql stops after a whole batch, and reports that`() async throws {
         let scene = try ApplyScene()
         // More than a pipe holds.
         try scene.record(1...4000)
         let ends = try SendExitTests.pipe()
-        defer { for end in [ends.reading, ends.writing] { close(end) } }
+        defer { close(ends.reading) }
         var streams = Child.Streams(error: scene.path("err"))
         streams.outputDescriptor = ends.writing
-        let options = ["--purge-list", scene.list.path, "--sql", "mysql"] + ApplyElsewhereTests.columns
-        let child = try Child(["purge", "apply"] + options, streams)
-        try await eventually("it is ready for a signal") { child.catches(SIGTERM) || child.hasEnded }
+        let options = ["--purge-list", scene.list.path, "--sql", "mysql", "--batch", "100"]
+        let child = try Child(["purge", "apply"] + options + ApplyElsewhereTests.columns, streams)
+        close(ends.writing)
+        var byteCount: CInt = 0
+        try await eventually("the pipe is full") {
+            ioctl(ends.reading, UInt(FIONREAD), &byteCount) == 0 && byteCount > 60_000
+        }
         child.send(SIGTERM)
+        try await eventually("the signal is reported") { scene.read("err").contains("Stopping after this batch") }
+        let output = FileHandle(fileDescriptor: ends.reading, closeOnDealloc: false).readDataToEndOfFile()
         let ending = try await child.end()
-        let text = "stopped by a signal before anything was changed; run the same command again"
-        #expect(ending.code == 75 && scene.read("err") == "apns-legacy purge apply: \(text)\n", "\(ending)")
+        let lines = String(decoding: output, as: UTF8.self).split(separator: "\n")
+        let batchCount = lines.count { $0 == "COMMIT;" }
+        #expect(batchCount > 0 && batchCount < 40 && lines.last == "COMMIT;", "\(batchCount)")
+        let text = "stopped by a signal after \(batchCount) batches written; run the same command again"
+        #expect(ending.code == 75 && scene.read("err").hasSuffix("apns-legacy purge apply: \(text)\n"), "\(ending)")
     }
 
     @Test(arguments: [["gateway", "run", "--config"], ["simulator", "--faults"]])
