@@ -26,8 +26,10 @@ public struct ApnsLegacyCommand: ParsableCommand {
     /// Creates a command for the argument parser.
     public init() {}
 
-    /// Exits with code 71 and one line if the system denies resources that the Swift runtime needs; otherwise, a signal
-    /// would end the process. An argument that is not UTF-8 is an error, too.
+    /// Exits with one line if the process cannot run a command.
+    ///
+    /// The exit code is 71 if the system denies resources that the Swift runtime needs; otherwise, a signal would end
+    /// the process. An argument that is not UTF-8 is an error, too.
     ///
     /// Must be called before the first `await`. Commands check for other resources themselves.
     public static func requireSystemResources() {

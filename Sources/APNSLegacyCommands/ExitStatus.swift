@@ -129,9 +129,24 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as ProviderError:
             switch error.kind {
             case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
+            case .senderRefused(let answer):
+                return Self.advice(answer.reason).map { "\(error); \($0)" } ?? "\(error)"
             default: return "\(error)"
             }
         default: return "\(error)"
+        }
+    }
+
+    /// What to do about a reason with which the HTTP/2 service rejects a sender.
+    private static func advice(_ reason: PushReason) -> String? {
+        switch reason {
+        case .invalidProviderToken, .missingProviderToken: "check --p8-key, --key-id and --team-id"
+        case .expiredProviderToken: "check the clock of this machine"
+        case .badCertificate: "the certificate may be revoked; check it: apns-legacy certificate check FILE"
+        case .badCertificateEnvironment: "check --environment"
+        case .topicDisallowed, .badTopic: "the certificate or key is not for this app; check --topic"
+        case .missingTopic: "add --topic BUNDLE-ID"
+        default: nil
         }
     }
 

@@ -331,7 +331,9 @@ package struct BatchSendState: ~Copyable {
             unsafe block.withEntry(at: self.blockIndex) { entry, _, id in
                 let isInDoubt = self.results.isInDoubt(entry.line)
                 self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: !isInDoubt)
-                unsafe self.settleHere(entry, id, .unsent, attempts: 0, isDuplicate: isInDoubt, reason: text)
+                // An earlier run may have delivered it.
+                let outcome = isInDoubt ? DeliveryOutcome.Kind.indeterminate : .unsent
+                unsafe self.settleHere(entry, id, outcome, attempts: 0, isDuplicate: isInDoubt, reason: text)
             }
             self.sentCount += 1
             self.settledCount += 1
@@ -345,9 +347,11 @@ package struct BatchSendState: ~Copyable {
     // MARK: Taking
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
-        let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
-        let isUnsent = outcome == .unsent && !settled.report.possibleDuplicate
-        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: isUnsent) }
+        // What was not sent again may have been delivered before.
+        let isDoubtful = settled.outcome.kind == .unsent && settled.report.possibleDuplicate
+        let outcome = isDoubtful ? DeliveryOutcome.Kind.indeterminate : settled.outcome.kind
+        let status = settled.outcome.rejectionStatusCode
+        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: outcome == .unsent) }
         self.settledCount += UInt64(settled.count)
         if outcome == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
@@ -387,15 +391,19 @@ package struct BatchSendState: ~Copyable {
         let timestamp = report.outcome.timestamp
         unsafe settled.forEach { line, bytes, id in
             guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
+            let isInDoubt = self.results.isInDoubt(line)
+            // An earlier run may have delivered it.
+            let isDoubtful = outcome == .unsent && isInDoubt
+            if isDoubtful { self.indeterminateCount += 1 }
             unsafe self.results.write(
                 line: line,
                 id: id,
                 token: token,
-                outcome,
+                isDoubtful ? .indeterminate : outcome,
                 status: status,
                 timestamp: timestamp,
                 attempts: attempts,
-                isDuplicate: isDuplicate || self.results.isInDoubt(line),
+                isDuplicate: isDuplicate || isInDoubt,
                 reason: reason
             )
         }

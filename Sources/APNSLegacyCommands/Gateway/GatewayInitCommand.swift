@@ -21,7 +21,7 @@ struct GatewayInitCommand: GatewaySubcommand {
               apns-legacy gateway init --client php --environment production \\
                   --upstream-certificate push.p12 --upstream-passphrase-file pass.txt
               apns-legacy gateway init --client java --environment sandbox \\
-                  --token-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example
+                  --p8-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example
 
             On a terminal, the command asks for what the options do not give. It creates a certificate authority with \
             its key, a certificate for Apple's host names, the provider's certificate in the format that its language \
@@ -68,6 +68,7 @@ struct GatewayInitCommand: GatewaySubcommand {
     var upstreamPassphraseFile: String?
 
     @Option(
+        name: [.customLong("p8-key"), .customLong("token-key")],
         help: .value("file", "Instead of a certificate: your key from Apple (.p8); it is copied."),
         completion: .file(extensions: ["p8"])
     )
@@ -109,13 +110,13 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     func validate() throws {
         if self.upstreamCertificate != nil, self.tokenKey != nil {
-            throw ValidationError("--upstream-certificate and --token-key exclude each other; use one of them")
+            throw ValidationError("--upstream-certificate and --p8-key exclude each other; use one of them")
         }
         if self.upstreamCertificate == nil, self.upstreamKey != nil || self.upstreamPassphraseFile != nil {
             throw ValidationError("--upstream-key and --upstream-passphrase-file need --upstream-certificate")
         }
         if self.tokenKey == nil, self.keyId != nil || self.teamId != nil {
-            throw ValidationError("--key-id and --team-id need --token-key")
+            throw ValidationError("--key-id and --team-id need --p8-key")
         }
         guard (1...65535).contains(self.upstreamPort ?? 1) else {
             throw ValidationError("--upstream-port must be from 1 to 65535")
@@ -306,7 +307,7 @@ struct GatewayInitCommand: GatewaySubcommand {
             try Self.readable($0)
         }
         guard let path else {
-            missing.append("--upstream-certificate or --token-key")
+            missing.append("--upstream-certificate or --p8-key")
             return (nil, nil)
         }
         if (try? ES256PrivateKey(contentsOf: path)) != nil, path.hasSuffix(".p8") {

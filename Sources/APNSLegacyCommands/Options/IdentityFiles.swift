@@ -21,7 +21,14 @@ struct IdentityFiles {
             identity.path = self.certificate
             return identity
         } catch {
-            let text = self.text(error, FileContent(certificateBytes), keyBytes.map(FileContent.init))
+            let file = try? CertificateFile(bytes: certificateBytes)
+            let isCertificateRead = file.map { !$0.certificates.isEmpty && $0.problem == nil } ?? false
+            let text = self.text(
+                error,
+                FileContent(certificateBytes),
+                keyBytes.map(FileContent.init),
+                isCertificateRead: isCertificateRead
+            )
             throw CommandFailure(.configuration, text)
         }
     }
@@ -48,7 +55,12 @@ struct IdentityFiles {
     }
 
     /// Describes why the files cannot be used.
-    private func text(_ error: TLSError, _ content: FileContent, _ keyContent: FileContent?) -> String {
+    private func text(
+        _ error: TLSError,
+        _ content: FileContent,
+        _ keyContent: FileContent?,
+        isCertificateRead: Bool
+    ) -> String {
         let certificateOption = "--certificate \(self.certificate)"
         let keyOption = self.key.map { "--key \($0)" }
         if let keyOption, let keyContent, content.isKey, keyContent.isCertificate {
@@ -72,7 +84,7 @@ struct IdentityFiles {
             }
         }
         var names = TLSErrorNames()
-        let isKeyDamaged = error.isMalformed && keyContent != nil && content != .other
+        let isKeyDamaged = error.isMalformed && keyContent != nil && isCertificateRead
         names.files = .init(
             certificate: isKeyDamaged ? keyOption ?? certificateOption : certificateOption,
             key: keyOption ?? certificateOption,

@@ -53,7 +53,11 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         let passphrase = try endpoint.passphrase()
         let signer: ES256PrivateKey
         do { signer = try ES256PrivateKey(contentsOf: p8Key, passphrase: passphrase) } catch {
-            throw CommandFailure(.configuration, "Cannot use \(p8Key) as the key for provider tokens: \(error)")
+            throw CommandFailure(
+                .configuration,
+                "cannot use --p8-key \(p8Key): \(error); give the key for push notifications from Apple "
+                    + "(AuthKey_ID.p8)"
+            )
         }
         return try ProviderTokenKey(key: signer, keyIdentifier: keyId, teamIdentifier: teamId)
     }

@@ -30,7 +30,10 @@ extension SendRun {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
             // The same would happen again, and the error says what to do about it.
-            if isUnsent, summary.readyCount ?? 0 == 0, Self.permanent.contains(failure.status) { return failure.status }
+            let isComplete = source.progress.hasReadAll || counts.total == pastCount
+            if isUnsent, isComplete, summary.readyCount ?? 0 == 0, Self.permanent.contains(failure.status) {
+                return failure.status
+            }
         }
         if failure == nil, source.progress.hasReadAll, source.progress.sentCount == 0, summary.outcomeCounts.total == 0
         {
@@ -88,6 +91,8 @@ extension SendRun {
         var before: [String] = []
         /// Where the run stopped, and how to continue; `nil` if nothing is left.
         var closing: String?
+        /// What the command that continues does not send again; `nil` if there is nothing.
+        var skipped: String?
         /// What is reported last.
         var after: [String] = []
     }
@@ -95,9 +100,8 @@ extension SendRun {
     private func report(_ report: StopReport) {
         if let line = report.line { self.environment.summary.set("continueFromLine", line) }
         if let command = report.command { self.environment.summary.set("continueCommand", command) }
-        for line in report.before { self.say(line) }
         // With --quiet, too: the batch is not done.
-        if let closing = report.closing { self.console.say(closing) }
+        for line in report.before + [report.closing, report.skipped].compactMap({ $0 }) { self.console.say(line) }
         for line in report.after { self.say(line) }
     }
 
@@ -115,20 +119,27 @@ extension SendRun {
             report.before = ["Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest)."]
         }
         if hasJournal {
-            guard point != nil || isResending && counts[.indeterminate] > 0 else { return report }
+            let isLeft = counts[.unsent] > 0 || isResending && counts[.indeterminate] > 0
+            guard point != nil || isLeft else { return report }
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
             report.command = command.sameCommand
             report.closing = "Stopped early\(place); to continue: \(command.sameCommand)"
             report.after = self.passwordLines(command)
             return report
         }
-        guard let point else { return report }
+        guard let point else {
+            let count = counts[.unsent].counted("notification")
+            if counts[.unsent] > 0 {
+                report.closing = "Not everything was sent: \(count) unsent; \(self.resultsPlace)."
+            }
+            return report
+        }
         self.addContinuation(from: point, command, to: &report)
         let open = [(point.unsentCount, "unsent"), (point.indeterminateCount, "indeterminate")].filter { $0.0 > 0 }
         if !open.isEmpty, !point.isAtBeginning {
             let counts = open.map { "\($0.0.counted("\($0.1) notification"))" }.joined(separator: " and ")
             let line = point.position.nextLine - 1
-            report.after.insert("The command skips \(counts) up to line \(line); \(self.resultsPlace).", at: 0)
+            report.skipped = "The command skips \(counts) up to line \(line); \(self.resultsPlace)."
         }
         return report
     }

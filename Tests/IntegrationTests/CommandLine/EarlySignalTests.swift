@@ -58,7 +58,7 @@ import TokenStore
         close(ends.writing)
         var byteCount: CInt = 0
         try await eventually("the pipe is full") {
-            ioctl(ends.reading, UInt(FIONREAD), &byteCount) == 0 && byteCount > 60_000
+            ioctl(ends.reading, UInt(FIONREAD), &byteCount) == 0 && byteCount > 40_000
         }
         child.send(SIGTERM)
         try await eventually("the signal is reported") { scene.read("err").contains("Stopping after this batch") }

@@ -121,7 +121,7 @@ import Testing
                 "passphrase.txt",
             ],
             [
-                "--token-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
+                "--p8-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
                 "--environment", "production",
             ],
         ]
@@ -209,7 +209,7 @@ import Testing
             (["--upstream-certificate", "upstream.pem"], "ABCDE12345"),
             (
                 [
-                    "--token-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
+                    "--p8-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
                     "--environment", "production",
                 ], "KLMNOPQRST"
             ),
@@ -297,7 +297,7 @@ import Testing
         #expect(run.code == 64)
         let lines = run.error.split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
-        for option in ["--upstream-certificate or --token-key", "--topic", "--environment", "--client"] {
+        for option in ["--upstream-certificate or --p8-key", "--topic", "--environment", "--client"] {
             #expect(lines.first?.contains(option) == true, "\(option): \(lines)")
         }
         #expect(!FileManager.default.fileExists(atPath: scene.folder))

@@ -173,7 +173,7 @@ import Testing
 
     @Test func `a resumed run shows earlier progress, and its own rate`() async throws {
         let scene = self.scene
-        let count = 4000
+        let count = 10_000
         let path = try scene.write("a.jsonl", (1...count).map { SendScene.line($0) }.joined())
         let arguments = ["send", path, "--journal", scene.path("journal"), "--window", "200"]
         let pace = TransferPace(byteCount: 4096, interval: .milliseconds(10))

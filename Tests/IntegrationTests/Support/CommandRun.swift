@@ -14,7 +14,7 @@ struct CommandRun: Sendable {
     /// - Parameters:
     ///   - arguments: the command line without the name of the program.
     ///   - input: its standard input; by default empty.
-    ///   - output: its standard output; by default ``output`` is what the command writes.
+    ///   - other: its standard output; by default ``output`` is what the command writes.
     ///   - change: changes the command's environment, such as signals and the time.
     /// - Throws: if the output files cannot be created.
     init(
