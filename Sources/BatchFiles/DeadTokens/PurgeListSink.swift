@@ -9,8 +9,8 @@ package import TokenStore
 
 /// Records the tokens of a drain in a purge list.
 ///
-/// Set `pageTokenCountMax` of the drain's configuration to ``pageTokenCountMax``: one transaction of many tokens is much
-/// faster than many, and the list sorts them in bounded memory.
+/// Set `pageTokenCountMax` of the drain's configuration to ``pageTokenCountMax``: one transaction of many tokens is
+/// much faster than many, and the list sorts them in bounded memory.
 package final class PurgeListSink: Sendable {
     /// The source recorded with each token.
     private static let source = "feedback"

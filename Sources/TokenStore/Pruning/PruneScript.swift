@@ -93,8 +93,8 @@ public struct PruneScript: Hashable, Sendable {
         var batch: [DeadToken] = []
         func finish() throws {
             guard !batch.isEmpty else { return }
-            if counts.batchCount == 0, let session = frame.session { try write(session + "\n") }
-            try write(frame.transaction(self.conditions(batch, frame)))
+            let session = counts.batchCount == 0 ? frame.session.map { $0 + "\n" } : nil
+            try write((session ?? "") + frame.transaction(self.conditions(batch, frame)))
             counts.batchCount += 1
             batch.removeAll(keepingCapacity: true)
         }

@@ -67,6 +67,29 @@ import Testing
         child.send(SIGKILL)
     }
 
+    @Test(arguments: ["binary", "http2"])
+    func `what an earlier run may have delivered is never reported as unsent`(_ transport: String) async throws {
+        let scene = try SendScene()
+        let path = try scene.write("a.jsonl", (1...20).map { SendScene.line($0) }.joined())
+        let journal = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
+        let arguments = [path, "--transport", transport] + journal
+        // The service receives all, and answers nothing.
+        try await SendScene.withGateway(faults: [Fault(at: .always, .ignore)]) { simulator in
+            let port = transport == "http2" ? simulator.pushPort : simulator.gatewayPort
+            let child = try Child(["send"] + scene.endpoint(port) + arguments, Child.Streams())
+            // All lines are written at once.
+            try await eventually("the lines are received") { simulator.statistics.messageCount > 0 }
+            child.send(SIGKILL)
+            _ = try await child.end()
+        }
+        let run = try await scene.send(arguments + ["--give-up-after", "2"], port: try ReservedPort().number)
+        let results = try scene.results()
+        #expect(results.map(\.line).sorted() == Array(1...20), "\(run)")
+        #expect(results.allSatisfy { $0.outcome == "indeterminate" }, "\(run)")
+        #expect(run.error.contains("20 indeterminate") && !run.error.contains("unsent"), "\(run.error)")
+        #expect(run.error.contains("to continue: "), "\(run.error)")
+    }
+
     @Test(arguments: [["at-least-once", "1"], ["at-least-once", "3"], ["at-most-once", "1"]])
     func `despite kills at random times, nothing is lost and no duplicate is unflagged`(
         _ options: [String]
