@@ -5,12 +5,17 @@ struct CompletionScript {
     private let generated: String
     /// What `help` accepts next, by the words behind it.
     private let topics: [(words: [String], names: [String])]
+    /// Commands that run a subcommand if none is named, such as `gateway --config FILE`.
+    private let defaults: [(command: String, subcommand: String)]
 
     /// - Parameters:
     ///   - generated: the script that the argument parser generates.
     ///   - program: the description of the program.
     init(_ generated: String, _ program: CommandDescription) {
         self.generated = generated
+        self.defaults = program.commands.compactMap { command in
+            command.defaultSubcommand.map { (command.commandName, $0) }
+        }
         let commands = [(words: [], command: program)] + program.all().filter { !$0.command.commands.isEmpty }
         self.topics = commands.map { words, command in
             (words, command.commands.map(\.commandName) + (words.isEmpty ? CommandLineScan.helpTopics : []))
@@ -51,8 +56,11 @@ struct CompletionScript {
     /// The script.
     var text: String {
         if self.generated.contains("#compdef") { return self.zsh }
-        if self.generated.contains("complete -c 'apns-legacy'") { return self.generated + "\n" + self.fishHelp }
-        return self.generated.replacing(Self.bashWords, with: Self.bashWordsWithValues)
+        if self.generated.contains("complete -c 'apns-legacy'") {
+            return self.generated.replacing(Self.fishTokens, with: Self.fishTokens + self.fishDefaults) + "\n"
+                + self.fishHelp
+        }
+        return self.generated.replacing(Self.bashWords, with: Self.bashWordsWithValues + self.bashDefaults)
             .replacing(Self.bashHelp, with: Self.bashHelp + self.bashTopics)
     }
 
@@ -74,6 +82,52 @@ struct CompletionScript {
                 '*:subcommands:'
 
         """
+
+    static let fishTokens = "    set -l unparsed_tokens (__apns-legacy_tokens -pc)\n"
+
+    /// The start of the generated function for a command.
+    static func zshFunction(_ command: String) -> String { "_apns-legacy_\(command)() {\n" }
+
+    // An option right behind such a command is one of its default subcommand.
+
+    private var bashDefaults: String {
+        self.defaults.map { command, subcommand in
+            """
+                if [[ "${unparsed_words[0]}" == '\(command)' && "${unparsed_words[1]}" == -* ]]; then
+                    unparsed_words=('\(command)' '\(subcommand)' "${unparsed_words[@]:1}")
+                fi
+
+            """
+        }
+        .joined()
+    }
+
+    private var fishDefaults: String {
+        self.defaults.map { command, subcommand in
+            """
+                set -l word $unparsed_tokens[3] (commandline -ct)
+                if test "$unparsed_tokens[2]" = '\(command)'; and string match -q -- '-*' "$word[1]"
+                    set unparsed_tokens $unparsed_tokens[1..2] '\(subcommand)' $unparsed_tokens[3..-1]
+                end
+
+            """
+        }
+        .joined()
+    }
+
+    private func zshWithDefaults(_ script: String) -> String {
+        self.defaults.reduce(script) { script, entry in
+            let start = Self.zshFunction(entry.command)
+            let insertion = """
+                    if [[ "${words[2]}" == -* ]]; then
+                        words=("${words[1]}" '\(entry.subcommand)' "${(@)words[2,-1]}")
+                        (( CURRENT++ ))
+                    fi
+
+                """
+            return script.replacing(start, with: start + insertion)
+        }
+    }
 
     private var bashTopics: String {
         let cases = self.topics.map { words, names in
@@ -102,6 +156,7 @@ struct CompletionScript {
             "    local -a topics\n    case \"${(j: :)words[2,CURRENT-1]}\" in\n" + cases.joined() + "    esac\n"
         let help = Self.zshHelp.replacing("    local -i ret=1\n", with: "    local -i ret=1\n" + topics)
             .replacing("'*:subcommands:'", with: #"'*:subcommands:{__apns-legacy_complete "${topics[@]}"}'"#)
-        return self.generated.replacing(option) { "\($0.name)=\($0.rest)" }.replacing(Self.zshHelp, with: help)
+        let script = self.generated.replacing(option) { "\($0.name)=\($0.rest)" }
+        return self.zshWithDefaults(script).replacing(Self.zshHelp, with: help)
     }
 }

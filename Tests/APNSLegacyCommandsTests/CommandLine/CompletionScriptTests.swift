@@ -15,6 +15,8 @@ import Testing
     }
 
     @Test func `the generated script for zsh has the function for help that is replaced`() {
-        #expect(ApnsLegacyCommand.completionScript(for: .zsh).contains(CompletionScript.zshHelp))
+        let script = ApnsLegacyCommand.completionScript(for: .zsh)
+        #expect(script.contains(CompletionScript.zshHelp) && script.contains(CompletionScript.zshFunction("gateway")))
+        #expect(ApnsLegacyCommand.completionScript(for: .fish).contains(CompletionScript.fishTokens))
     }
 }
