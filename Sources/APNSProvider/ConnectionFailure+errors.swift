@@ -94,7 +94,7 @@ extension ConnectionFailure {
     }
 }
 
-/// The first bytes that came on a connection, which are no error response.
+/// The first bytes received on a connection, if they are not an error response.
 struct UnexpectedAnswer: Error {
     /// The bytes, from the first one of the connection on.
     let bytes: [UInt8]

@@ -54,7 +54,7 @@ package struct BatchSendState: ~Copyable {
     ///
     /// - Parameters:
     ///   - input: the batch.
-    ///   - batch: its beginning, and what makes lines of it.
+    ///   - batch: the beginning of the input, which was read already, and the reader of its lines.
     ///   - results: take the outcomes.
     ///   - policy: whether what may have been written by an earlier run is sent again.
     ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.

@@ -19,7 +19,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         /// `nil` if there was no connection.
         var ending: FeedbackEnding?
         var connectionFailure: (any Error)?
-        /// What the server speaks instead, if its first bytes tell.
+        /// The other protocol that the server speaks, if its first bytes show one.
         var foreignProtocol: ForeignProtocol?
         var spoolFailure: (any Error)?
         var importFailure: (any Error)?

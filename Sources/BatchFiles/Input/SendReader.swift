@@ -43,7 +43,7 @@ final class SendReader: @unchecked Sendable {
 
     /// - Parameters:
     ///   - input: the batch.
-    ///   - batch: its beginning, and what splits it into lines.
+    ///   - batch: the beginning of the input, which was read already, and the reader of its lines.
     ///   - past: the state that an earlier run left.
     ///   - sendsDoubted: whether lines that an earlier run may have written are sent again.
     ///   - isDead: whether a token is dead; `nil` without a purge list.
