@@ -305,7 +305,7 @@ package final class Gateway: Sendable {
             case .request(.reload):
                 guard !isEnding else { continue }
                 onChange(.reloading)
-                let result = self.reload(source, &group)
+                let result = await self.reload(source, &group)
                 clientCount += result.clientCount
                 onChange(.reloaded(failure: result.failure))
             case .request(.end):
@@ -385,7 +385,7 @@ package final class Gateway: Sendable {
     private func reload(
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
-    ) -> (clientCount: Int, failure: String?) {
+    ) async -> (clientCount: Int, failure: String?) {
         do {
             let configuration = try self.reread()
             let old = self.namedClients
@@ -393,7 +393,7 @@ package final class Gateway: Sendable {
             try self.listener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
             try self.feedbackListener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
             self.start(configuration, clients, source, &group)
-            self.finish(old, behind: configuration)
+            await self.finish(old, behind: configuration)
             Self.logFindings(of: configuration, self.logger)
             self.logKeysForRestart(configuration.file)
             self.logger.notice("configuration reloaded")
@@ -426,14 +426,19 @@ package final class Gateway: Sendable {
 
     /// Ends clients that are no longer used: immediately if a new client replaces the old one; if the provider was
     /// removed, after its connections have ended and their notifications are completed.
-    private func finish(_ old: [(name: String, client: RequestClient)], behind configuration: ResolvedConfiguration) {
+    ///
+    /// It returns when connections of removed providers accept nothing more: from the message "configuration reloaded"
+    /// on, only the new configuration applies.
+    private func finish(
+        _ old: [(name: String, client: RequestClient)],
+        behind configuration: ResolvedConfiguration
+    ) async {
         let names = Set(configuration.providers.map(\.file.name))
         for (name, client) in old where names.contains(name) { client.finish() }
         let leaving = old.filter { !names.contains($0.name) }
-        self.listener.readmit().whenComplete { [backend] _ in
-            backend.whenIdle(Set(leaving.map(\.name))) {
-                for (_, client) in leaving { client.finish() }
-            }
+        try? await self.listener.readmit().get()
+        self.backend.whenIdle(Set(leaving.map(\.name))) {
+            for (_, client) in leaving { client.finish() }
         }
     }
 
