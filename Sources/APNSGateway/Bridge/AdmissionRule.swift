@@ -93,9 +93,12 @@ public struct AdmissionRule: Sendable {
         )
         return switch self.check(provider, now: now) {
         case .admitted: nil
-        case .refused(let reason): reason ?? "no authority of the configuration issued the certificate"
+        case .refused(let reason): reason ?? "no authority of the configuration issued the certificate; \(Self.advice)"
         }
     }
+
+    /// What admits a certificate of another authority.
+    static let advice = "use a certificate that gateway init wrote, or add its fingerprint under clients.pins"
 
     private func topicFinding(_ identity: ProviderIdentity) -> Finding {
         guard let topic = self.topic ?? identity.topic else {

@@ -193,7 +193,10 @@ public final class HTTP2Backend: DeliveryBackend {
             case .refused(nil): break
             }
         }
-        if reasons.isEmpty { reasons = ["no provider of the configuration has this certificate or its authority"] }
+        if reasons.isEmpty {
+            let reason = "no provider of the configuration has this certificate or its authority"
+            reasons = ["\(reason); \(AdmissionRule.advice)"]
+        }
         self.unadmitted.log(
             "provider refused",
             [

@@ -17,6 +17,8 @@ package enum PurgeColumn: String, CaseIterable, Sendable {
     case outcome
     /// The gateway's status in those results.
     case status
+    /// The payload of a notification; a line with one may be of a batch to send.
+    case payload
 
     /// The columns by their names in lower case, without `_`.
     private static let folded = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue.lowercased(), $0) })

@@ -302,13 +302,16 @@ package struct PurgeImport {
             }
             let first = scanner.byteOffset
             switch try scanner.kind() {
-            case .string:
+            case .string where column != .payload:
                 fields[column] = Self.text(try scanner.string(), scanner)
             case .number where Self.numericColumns.contains(column):
                 try scanner.skipNumber()
                 fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
+            case _ where column == .payload:
+                try scanner.skipValue(enclosedBy: 1)
+                fields[column] = ""
             // Other programs may use these names with other meanings.
             case _ where [.outcome, .status].contains(column):
                 try scanner.skipValue(enclosedBy: 1)
@@ -320,6 +323,9 @@ package struct PurgeImport {
         try scanner.finish()
         return .success(fields)
     }
+
+    /// The columns that say that a token failed, or when.
+    private static let failureColumns: [PurgeColumn] = [.failedAt, .timestamp, .reason, .outcome]
 
     /// The columns whose values may be JSON numbers.
     private static let numericColumns: Set<PurgeColumn> = [.failedAt, .firstSeen, .timestamp, .status]
@@ -337,6 +343,10 @@ package struct PurgeImport {
 
     private func outcome(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Outcome {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
+        // A batch by mistake, with --failed-at for all lines, would list tokens that are alive.
+        guard fields[.payload] == nil || Self.failureColumns.contains(where: { fields[$0] != nil }) else {
+            throw .notification
+        }
         guard let text = fields[.token] else { throw .missingToken }
         guard let token = DeviceTokenText.bytes(text) else { throw .token(text) }
         guard let topic = fields[.topic] ?? self.topic else { throw .missingTopic }

@@ -86,6 +86,8 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case invalidTime(String)
         /// The time of this name is in the future.
         case futureTime(String)
+        /// The line is a notification to send, and nothing in it says that its token is dead.
+        case notification
         /// A purge list refuses the entry, for this reason.
         case unfit(String)
     }
@@ -203,6 +205,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .missingTime: "missing time of failure; add --failed-at with now, a time, or an age such as 1d"
         case .invalidTime(let name): "invalid \(name): expected seconds since 1970 or ISO 8601, before the year 10000"
         case .futureTime(let name): "\(name) is in the future; check the clock, and that it is in seconds"
+        case .notification:
+            "this is a notification to send: it has a payload, but no reason, outcome or time of failure"
         case .unfit(let reason): reason
         }
     }

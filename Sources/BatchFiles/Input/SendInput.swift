@@ -218,12 +218,32 @@ package final class SendInput: Sendable {
     /// Copies the next bytes to memory, and waits for them if necessary.
     ///
     /// - Returns: the number of bytes; 0 at the end.
-    /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch.
+    /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch, or if the file became
+    ///   shorter.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         let expectation = self.expectation.withLockedValue { $0 }
         let count = try self.explaining { try unsafe self.decoder.read(into: memory, expecting: expectation) }
         self.readCounter.withLockedValue { $0 = self.decoder.rawByteCount }
+        if count == 0 { try self.checkByteCount() }
         return count
+    }
+
+    /// Checks that a file did not become shorter while it was read: its missing lines would look like its end.
+    private func checkByteCount() throws {
+        guard let byteCountTotal = self.byteCountTotal else { return }
+        let byteCount = try self.status().st_size
+        guard byteCount < byteCountTotal else { return }
+        throw BatchFileError(
+            .unreadable,
+            "cannot read the rest of \(self.name): the file was shortened from \(byteCountTotal) to \(byteCount) bytes "
+                + "while it was read"
+        )
+    }
+
+    private func status() throws -> stat {
+        var status = stat()
+        guard unsafe fstat(self.descriptor, &status) == 0 else { throw SendInput.failure(self.name, errno) }
+        return status
     }
 
     /// How many bytes of the file or stream were read, before decompression.

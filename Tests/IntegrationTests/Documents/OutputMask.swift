@@ -17,12 +17,25 @@ struct OutputMask {
             self.expression = try NSRegularExpression(pattern: pattern)
             self.word = word
         }
+
+        func replace(in line: String) -> String {
+            let range = NSRange(line.startIndex..., in: line)
+            return self.expression.stringByReplacingMatches(in: line, range: range, withTemplate: self.word)
+        }
+    }
+
+    private static let uuid = Result {
+        try Pattern(#"\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b"#, "UUID")
+    }
+
+    /// Tokens, digests and keys, before another pattern finds a duration in `1234567d`.
+    private static let hexadecimal = Result {
+        try NSRegularExpression(pattern: #"\b(?=\d*[a-fA-F])[0-9a-fA-F]{8,}\b"#)
     }
 
     /// Applied in this order.
     private static let patterns = Result {
         try [
-            Pattern(#"\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b"#, "UUID"),
             Pattern(#"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?"#, "TIME"),
             Pattern(#"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d( [A-Z]+)? \d{4}\b"#, "TIME"),
             Pattern(#"\b\d\d:\d\d:\d\d\b"#, "TIME"),
@@ -41,7 +54,7 @@ struct OutputMask {
         ]
     }
 
-    /// Ports that the system chooses, and digits of tokens, digests and keys.
+    /// Ports that the system chooses, and other digits of tokens, digests and keys.
     private static let digits = Result { try NSRegularExpression(pattern: #"\b[0-9a-fA-F]{5,}\b"#) }
 
     /// - Parameter source: the commands and files of the document.
@@ -51,11 +64,13 @@ struct OutputMask {
     }
 
     func callAsFunction(_ line: String) throws -> String {
-        var masked = line
-        for pattern in try Self.patterns.get() {
-            let range = NSRange(masked.startIndex..., in: masked)
-            masked = pattern.expression.stringByReplacingMatches(in: masked, range: range, withTemplate: pattern.word)
+        var masked = try Self.uuid.get().replace(in: line)
+        let whole = NSRange(masked.startIndex..., in: masked)
+        for match in try Self.hexadecimal.get().matches(in: masked, range: whole).reversed() {
+            guard let place = Range(match.range, in: masked), !self.source.contains(masked[place]) else { continue }
+            masked.replaceSubrange(place, with: "HEX\(match.range.length)")
         }
+        for pattern in try Self.patterns.get() { masked = pattern.replace(in: masked) }
         let range = NSRange(masked.startIndex..., in: masked)
         for match in try Self.digits.get().matches(in: masked, range: range).reversed() {
             guard let place = Range(match.range, in: masked) else { continue }

@@ -67,7 +67,7 @@ import Testing
             identity: { _ in
                 try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
             },
-            reason: "no provider of the configuration has this certificate or its authority"
+            reason: "certificate or its authority; use a certificate that gateway init wrote, or add its fingerprint"
         ),
         UntrustedClient(
             testDescription: "of another authority with the name of the right one",
