@@ -10,10 +10,18 @@ package struct TLSErrorNames: Hashable, Sendable {
     package var trust: String?
     /// Whether this side has no certificate.
     package var isAnonymous: Bool
-    /// Whether this side's certificate is for servers, and not for clients.
-    package var isForServers = false
+    /// What this side's certificate is, if it is not a client's.
+    package var otherKind: OtherKind?
     /// The files of an identity, as they are named to the user; `nil` where there are no names.
     package var files: Files?
+
+    /// A kind of certificate that a server refuses from its clients.
+    package enum OtherKind: Hashable, Sendable {
+        /// A certificate for servers, and not for clients.
+        case server
+        /// The certificate of an authority.
+        case authority
+    }
 
     /// The files of an identity, such as "--certificate push.pem".
     package struct Files: Hashable, Sendable {
@@ -57,7 +65,7 @@ package struct TLSErrorNames: Hashable, Sendable {
         self.certificate = configuration.identity?.path
         if case .file(let path) = configuration.trust { self.trust = path }
         self.isAnonymous = configuration.identity == nil
-        self.isForServers = configuration.identity.map { !$0.certificate.isForClients } ?? false
+        self.otherKind = configuration.identity.flatMap { OtherKind($0.certificate) }
     }
 
     fileprivate var ownCertificate: String { self.certificate.map { "certificate \($0)" } ?? "this side's certificate" }
@@ -65,6 +73,18 @@ package struct TLSErrorNames: Hashable, Sendable {
     /// The certificate of this side, if it is a client.
     package var clientCertificate: String {
         self.certificate.map { "certificate \($0)" } ?? "the client certificate"
+    }
+}
+
+extension TLSErrorNames.OtherKind {
+    fileprivate init?(_ certificate: TLSCertificate) {
+        if !certificate.isForClients {
+            self = .server
+        } else if certificate.isAuthority, certificate.subjectField("UID") == nil {
+            self = .authority
+        } else {
+            return nil
+        }
     }
 }
 
@@ -203,8 +223,10 @@ extension TLSError {
     /// Why the remote side rejected this side's certificate, and what to do, based on the alert.
     private static func refusal(_ alert: UInt8, _ names: TLSErrorNames) -> (reason: String, advice: String) {
         switch alert {
-        case _ where names.isForServers && Self.purposeAlerts.contains(alert):
+        case _ where names.otherKind == .server && Self.purposeAlerts.contains(alert):
             ("it is a certificate for servers", "give the provider's certificate, which is for clients")
+        case _ where names.otherKind == .authority && Self.purposeAlerts.contains(alert):
+            ("it is the certificate of an authority", "give the provider's certificate")
         case 42: ("bad certificate", "check that it is the right certificate for this server and environment")
         case 43: ("unsupported certificate", "get one of a common type, such as RSA with 2048 bits, for clients")
         case 44: ("revoked", "get a new certificate")

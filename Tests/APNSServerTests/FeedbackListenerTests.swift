@@ -130,6 +130,8 @@ struct FeedbackListenerTests {
             let tls = try Fixture.client()
             let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, tls) }
             try await store.wait("the admitted connections") { $0.openedCount >= 8 }
+            // Until the others are closed, the limit of all connections is reached.
+            try await eventually("the others are refused") { listener.connectionCount == 8 }
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
@@ -220,29 +222,25 @@ final class CountedStore: FeedbackStore {
         var topics: Set<String> = []
     }
 
-    private let counts = NIOLockedValueBox(Counts())
+    private let counts = ObservedValue(Counts())
     private let count: Int
     private let refused: String?
-    private let changed: AsyncStream<Void>
-    private let change: AsyncStream<Void>.Continuation
 
     init(count: Int, refused: String? = nil) {
         self.count = count
         self.refused = refused
-        (self.changed, self.change) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    var current: Counts { self.counts.withLockedValue { $0 } }
+    var current: Counts { self.counts.current }
 
     /// Waits until the counts meet a condition.
-    func wait(_ what: String, _ isMet: (Counts) -> Bool) async throws {
-        for await _ in self.changed where isMet(self.current) { return }
+    func wait(_ what: String, _ isMet: @escaping @Sendable (Counts) -> Bool) async throws {
+        try await self.counts.wait(until: isMet) {
+            ScriptedBackend.DeadlineExceeded(what: "\(what): \($0)")
+        }
     }
 
-    private func note(_ body: (inout Counts) -> Void) {
-        self.counts.withLockedValue(body)
-        self.change.yield()
-    }
+    private func note(_ body: (inout Counts) -> Void) { self.counts.change(body) }
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         let topic = provider.identity.topic ?? ""

@@ -258,6 +258,11 @@ struct CommandLineScan {
         if self.command.option("--\(word)") != nil {
             return "unexpected argument \(UsageError.quoted(word)); did you mean \"--\(word)\"?"
         }
+        // The name of the only required file needs its option.
+        let files = self.command.options.filter { $0.kind == .option && !$0.isOptional && $0.isFile }
+        if files.count == 1, let option = files[0].spellings.last {
+            return "unexpected argument \(UsageError.quoted(word)); did you mean \"\(option) FILE\"?"
+        }
         return "unexpected argument \(UsageError.quoted(word)); see \"\(self.help)\""
     }
 

@@ -132,7 +132,8 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         let identity = try IdentityFiles(
             certificate: certificate,
             key: key,
-            passphraseFile: self.passphraseFile
+            passphraseFile: self.passphraseFile,
+            areFromFolder: self.certificates != nil
         )
         .load()
         try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)

@@ -7,6 +7,8 @@ struct IdentityFiles {
     let certificate: String
     let key: String?
     let passphraseFile: String?
+    /// Whether the files were found in the folder of `--certificates`.
+    var areFromFolder = false
 
     /// Loads the certificate with its key.
     ///
@@ -61,8 +63,8 @@ struct IdentityFiles {
         _ keyContent: FileContent?,
         isCertificateRead: Bool
     ) -> String {
-        let certificateOption = "--certificate \(self.certificate)"
-        let keyOption = self.key.map { "--key \($0)" }
+        let certificateOption = self.areFromFolder ? self.certificate : "--certificate \(self.certificate)"
+        let keyOption = self.key.map { self.areFromFolder ? $0 : "--key \($0)" }
         if let keyOption, let keyContent, content.isKey, keyContent.isCertificate {
             return "\(certificateOption) is a private key and \(keyOption) is a certificate; swap the two files"
         }
@@ -70,6 +72,10 @@ struct IdentityFiles {
             return "\(certificateOption) \(mistake); \(Self.advice(content, self.certificate))"
         }
         if content.isKey {
+            if self.areFromFolder {
+                return "\(certificateOption) is a private key without a certificate; put its certificate into this "
+                    + "folder, as NAME.pem for NAME.key.pem, or move it out"
+            }
             guard self.certificate.hasSuffix(".p8") else {
                 return "\(certificateOption) is a private key without a certificate; give the certificate's file, and "
                     + "this one with --key"
@@ -95,6 +101,7 @@ struct IdentityFiles {
             case .passphraseMissing: "add --passphrase-file FILE, with the passphrase in the file's first line"
             case .keyMissing where content == .certificateWithoutPEM && keyOption == nil:
                 "export both together from Keychain Access as .p12, or add --key FILE"
+            case .keyMissing where self.areFromFolder: "add the key to it, or put it beside it as NAME.key.pem"
             case .keyMissing: "add --key FILE, or give a .p12 file with certificate and key"
             case .identityMalformed: "export it again"
             default: error.advice(names)

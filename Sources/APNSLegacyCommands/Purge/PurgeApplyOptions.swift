@@ -33,6 +33,13 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
     var topicColumn: String?
 
     func validate() throws {
+        if let database = self.database, database.contains("://") {
+            // The rest may contain a password.
+            let scheme = UsageError.quoted(String(database.prefix { $0 != ":" }) + "://")
+            throw ValidationError(
+                "--database: \(scheme) begins a URL, expected an SQLite file; for another database, use --sql or --exec"
+            )
+        }
         let named = [self.registeredColumn, self.createdColumn].compactMap { $0 }.count
         guard named + (self.ignoreRegistration ? 1 : 0) <= 1 else {
             throw ValidationError(

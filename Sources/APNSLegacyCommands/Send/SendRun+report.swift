@@ -41,6 +41,8 @@ extension SendRun {
             return .success
         }
         if self.command.delivery.dryRun { return self.reportDryRun(summary, source, failure) }
+        let isNothingVerified = counts[.indeterminate] > 0 && counts[.indeterminate] + pastCount == counts.total
+        if failure == nil, isNothingVerified, self.environment.stops.count == 0 { self.sayNothingVerified() }
         if failure == nil || hasOutcome { self.say(summary.text) }
         self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
@@ -54,6 +56,15 @@ extension SendRun {
     private func sayNothingToSend(_ progress: SendProgress) {
         let what = progress.hasContent ? "has no notifications" : "is empty"
         self.say("Warning: \(self.inputName) \(what): nothing to send")
+    }
+
+    /// Explains that no outcome came, where no notification was left to find out why.
+    private func sayNothingVerified() {
+        let names = self.command.endpoint.certificate.map { "certificate \($0)" } ?? "the certificate"
+        self.console.say(
+            "apns-legacy send: every connection ended before an outcome came; check that the port is for sending, not "
+                + "feedback, and that \(names) is for the app and environment of the gateway"
+        )
     }
 
     private func reportDryRun(_ summary: SendSummary, _ source: SendSource, _ failure: CommandFailure?) -> ExitStatus {

@@ -12,6 +12,15 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
     /// One token per line; blank lines and lines that begin with `#` are skipped.
     case tokens
 
+    /// The lines of the format, for an error.
+    var noun: String {
+        switch self {
+        case .jsonLines: "JSON lines"
+        case .csv: "CSV"
+        case .tokens: "one device token per line"
+        }
+    }
+
     /// Finds the format by the extension of a file name.
     ///
     /// - Parameter fileName: a name or path; `.jsonl`, `.ndjson` and `.json` are JSON lines, `.csv` and `.tsv` are CSV,

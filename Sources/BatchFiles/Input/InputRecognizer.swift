@@ -54,6 +54,8 @@ enum UnexpectedContent: Hashable {
     /// With the command that extracts the tokens, if there is no header.
     case csvInsteadOfTokens(extraction: String?)
     case csvInsteadOfPayload
+    /// Lines of one format where the name of the file or an option says that they have another.
+    case otherFormat(BatchFormat, expected: BatchFormat)
     case oldLineEnds
     case tar
 
@@ -108,6 +110,8 @@ enum UnexpectedContent: Hashable {
             self = content
         } else if isLines, format == .tokens, unsafe Self.isCSV(text, expectation) {
             self = unsafe .csvInsteadOfTokens(extraction: CSVHeader.extraction(for: text))
+        } else if let content = unsafe Self.otherFormat(text, isWhole, expectation) {
+            self = content
         } else if [.payload, .payloads].contains(expectation), unsafe Self.isBatch(text) {
             self = .csvInsteadOfPayload
         } else {
@@ -160,6 +164,27 @@ enum UnexpectedContent: Hashable {
         return format == .csv && isToken != .severalTokens && !(isSeparatorLast && isToken == .textAfterToken)
     }
 
+    /// Recognizes lines of a batch in another format than the expected one.
+    private static func otherFormat(
+        _ line: UnsafeRawBufferPointer,
+        _ isWhole: Bool,
+        _ expectation: InputExpectation
+    ) -> Self? {
+        let expected: BatchFormat
+        switch expectation {
+        case .batch(let format?), .deadTokens(let format?): expected = format
+        default: return nil
+        }
+        let found = unsafe BatchFormat(firstLine: line) { unsafe BatchColumn($0) != nil }
+        switch (expected, found) {
+        case (.jsonLines, .csv), (.jsonLines, .tokens): guard unsafe Self.isBatch(line) else { return nil }
+        case (.csv, .jsonLines):
+            guard unsafe isWhole && line.first == UInt8(ascii: "{") && Self.isObject(line[...]) else { return nil }
+        default: return nil
+        }
+        return .otherFormat(found, expected: expected)
+    }
+
     /// Whether a line is a CSV header of a batch, or a token.
     private static func isBatch(_ line: UnsafeRawBufferPointer) -> Bool {
         // A payload may contain an array of texts that look like tokens.
@@ -208,6 +233,8 @@ enum UnexpectedContent: Hashable {
                 + Self.convert(name, "sed 's/,$//'", to: "jsonl")
         case .oldLineEnds: "text with CR at the ends of lines, expected LF; \(Self.convert(name, "tr '\\r' '\\n' <"))"
         case .tar: "a tar archive, expected \(expectation.noun); unpack it"
+        case .otherFormat(let found, let expected):
+            "\(found.noun), expected \(expected.noun); add --format \(found.rawValue)"
         case .csvInsteadOfPayload:
             "a batch of CSV or tokens, expected \(expectation.noun) in JSON; to check a batch, use: send --dry-run"
         case .csvInsteadOfTokens(let extraction?):

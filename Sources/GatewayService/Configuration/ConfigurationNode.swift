@@ -136,7 +136,7 @@ extension ConfigurationFault {
         switch error {
         case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
             .composer(_, let problem, let mark, _):
-            self.init(line: mark.line, key: "", sentence: problem)
+            self.init(line: mark.line, key: "", sentence: Self.sentence(problem))
         case .duplicatedKeysInMapping(let duplicates, let context):
             self.init(
                 line: context.mark.line,
@@ -146,5 +146,11 @@ extension ConfigurationFault {
         case .reader(let problem, _, _, _): self.init(line: nil, key: "", sentence: problem)
         default: self.init(line: nil, key: "", sentence: "not valid YAML")
         }
+    }
+
+    /// The parser's message, with advice where it does not name the usual cause.
+    private static func sentence(_ problem: String) -> String {
+        guard problem == "found character that cannot start any token" else { return problem }
+        return "\(problem); indent with spaces, not tabs, and write values with special characters in quotes"
     }
 }

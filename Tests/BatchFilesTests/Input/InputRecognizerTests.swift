@@ -148,6 +148,29 @@ import Testing
         #expect(registrations == "CSV with a header, expected TOKEN or TOKEN,TIME in each line; remove the header")
     }
 
+    @Test(
+        arguments: [
+            ("token,payload\nab,{}\n", BatchFormat.jsonLines, "CSV, expected JSON lines; add --format csv"),
+            ("\"Payload\";token\n", .jsonLines, "CSV, expected JSON lines; add --format csv"),
+            (
+                "\(String.token(1))\n", .jsonLines,
+                "one device token per line, expected JSON lines; add --format tokens"
+            ),
+            ("{\"token\":\"ab\"}\n", .csv, "JSON lines, expected CSV; add --format jsonl"),
+            ("{\"token\":\"ab\"}\n", .jsonLines, nil), ("token,payload\n", .csv, nil), ("hello\n", .jsonLines, nil),
+            ("{a},token\n", .csv, nil), ("device_token\n", .jsonLines, nil),
+        ] as [(String, BatchFormat, String?)]
+    )
+    func `lines of another format than the name of the file says are named`(
+        _ text: String,
+        _ expected: BatchFormat,
+        _ advice: String?
+    ) throws {
+        for expectation in [InputExpectation.batch(expected), .deadTokens(expected)] {
+            #expect(try Self.advice(Array(text.utf8), expectation) == advice, "\(text)")
+        }
+    }
+
     @Test(arguments: [",", ";", "\t"])
     func `tokens in rows without a header are extracted`(_ separator: String) throws {
         let rows = Array("7\(separator)\(String.token(1))\(separator)x\n".utf8)

@@ -59,6 +59,11 @@ extension MistakeTests {
         Mistake("An HTTP/2 port without --transport http2", "send batch.jsonl {to}", .http2),
         Mistake("A feedback port for sending", "send batch.jsonl {to}", .feedback),
         Mistake("A feedback port without dead tokens for sending", "send one.jsonl {to}", .emptyFeedback),
+        Mistake(
+            "A feedback port, with at-most-once",
+            "send one.jsonl {to} --delivery at-most-once",
+            .emptyFeedback
+        ),
         Mistake("A binary port with --transport http2", "send batch.jsonl --transport http2 {to} \(once)", .gateway),
         Mistake(
             "A feedback port with --transport http2",
@@ -116,6 +121,7 @@ extension MistakeTests {
             "send batch.jsonl {to} --certificate server.pem",
             .gateway
         ),
+        Mistake("The certificate of an authority", "send batch.jsonl {to} --certificate authority.pem", .gateway),
         Mistake(
             "The gateway's certificate is for another name",
             "send batch.jsonl {to}",
@@ -186,6 +192,7 @@ extension MistakeTests {
         Mistake("A mapped column that the header lacks", "send names.csv {to} --column token=push_token"),
         Mistake("CSV without a header", "send rows.csv {to}"),
         Mistake("CSV with bars between columns", "send bars.csv {to}"),
+        Mistake("CSV in a file for JSON lines", "send table.jsonl {to}"),
         Mistake("CSV as a list of tokens", "send --tokens names.csv --alert Hello {to}"),
         Mistake("INPUT and --tokens together", "send batch.jsonl --tokens tokens.txt --alert Hello {to}"),
         Mistake("JSON in place of a payload file", #"send --tokens tokens.txt --payload {"aps":{}} {to}"#),
@@ -205,10 +212,13 @@ extension MistakeTests {
         Mistake("More rows would be deleted than the limit", "\(apply) token --registered-column updated_at"),
         Mistake("A column that does not exist", "\(apply) tokn --registered-column updated_at"),
         Mistake("A column without tokens", "\(apply) id --registered-column updated_at"),
+        Mistake("A URL as database", "purge apply --purge-list purge.db --database mysql://localhost/app"),
     ]
 
     private static let configurations: [Mistake] = [
         Mistake("No such configuration", "gateway check --config gatewy.yaml"),
+        Mistake("A configuration without its option", "gateway check gateway.yaml"),
         Mistake("A misspelled key in the configuration", "gateway check --config gateway.yaml"),
+        Mistake("A tab in the configuration", "gateway check --config tab.yaml"),
     ]
 }

@@ -163,7 +163,7 @@ import Testing
     {
         let logged = try await self.runLogging([], every: .milliseconds(20))
         let lines = logged.error.split(separator: "\n").filter { $0.hasPrefix("Progress: ") }
-        #expect(lines.contains { $0.contains("%, ") && $0.contains(" of ~") && $0.contains("/s") }, "\(logged.error)")
+        #expect(lines.contains { $0.contains("%, ") && $0.contains(" of ") && $0.contains("/s") }, "\(logged.error)")
         #expect(!logged.error.contains("\u{1B}") && !logged.error.contains("\r"))
         let quiet = try await self.runLogging(["--quiet"], every: .milliseconds(20))
         #expect(quiet.error.isEmpty)
