@@ -82,8 +82,8 @@ let configuration = PushClientConfiguration.binary(
     trust: .file(arguments[5])
 ) {
     // Short times, so that much happens in a test.
-    $0.limits.proofDelay = .milliseconds(20)
-    $0.limits.proofIntervalMin = .milliseconds(50)
+    $0.limits.verificationDelay = .milliseconds(20)
+    $0.limits.verificationIntervalMin = .milliseconds(50)
     $0.limits.backoff.max = .milliseconds(200)
     $0.limits.answerDelayMax = .seconds(1)
 }

@@ -195,7 +195,7 @@ struct AccountingTests {
     @Test func `an idle connection is probed after its delay, before the end of the source`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
-                $0.limits.proofDelay = .milliseconds(20)
+                $0.limits.verificationDelay = .milliseconds(20)
             }
             let outcome = try await PushClient.withClient(.binary(configuration)) { client in
                 let notification = try Sending.notification(0)

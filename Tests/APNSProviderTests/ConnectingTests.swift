@@ -170,7 +170,7 @@ struct ConnectingTests {
             GatewayScript { $0.probeReply = .identifier }
         }
         let configuration = try Sending.configuration(port: gateway.port) {
-            $0.limits.proofDelay = .milliseconds(10)
+            $0.limits.verificationDelay = .milliseconds(10)
             $0.limits.fruitlessConnectionCountMax = 2
         }
         try await PushClient.withClient(.binary(configuration)) { client in

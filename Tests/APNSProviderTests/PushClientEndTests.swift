@@ -47,8 +47,8 @@ import Testing
     @Test func `short sequences share the checkpoints of a service`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
-                $0.limits.proofDelay = .milliseconds(200)
-                $0.limits.proofBurstCount = 2
+                $0.limits.verificationDelay = .milliseconds(200)
+                $0.limits.verificationBurstCount = 2
             }
             try await PushClient.withClient(configuration, logger: PushClientLifeTests.quiet) { client in
                 try await withThrowingTaskGroup(of: Void.self) { group in

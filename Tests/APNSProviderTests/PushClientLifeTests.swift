@@ -177,7 +177,9 @@ struct PushClientLifeTests {
 
     @Test func `a cancelled run settles everything`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.probeReply = .never } }) { gateway in
-            let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
+            let client = try PushClient(
+                Self.service(port: gateway.port) { $0.limits.verificationDelay = .seconds(3600) }
+            )
             let running = Task { try await client.run() }
             async let outcomes: [DeliveryOutcome] = {
                 var outcomes: [DeliveryOutcome] = []
@@ -205,7 +207,9 @@ struct PushClientLifeTests {
 
     @Test func `graceful shutdown verifies what was submitted`() async throws {
         try await Sending.withGateway { gateway in
-            let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
+            let client = try PushClient(
+                Self.service(port: gateway.port) { $0.limits.verificationDelay = .seconds(3600) }
+            )
             let group = ServiceGroup(services: [client], logger: Self.quiet)
             async let running: Void = group.run()
             async let outcomes: [DeliveryOutcome] = withTaskGroup { tasks in

@@ -44,7 +44,7 @@ struct PushClientServiceTests {
     @Test func `a requested checkpoint is made without its delay`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
-                $0.limits.proofDelay = .seconds(3600)
+                $0.limits.verificationDelay = .seconds(3600)
             }
             try await PushClient.withClient(configuration) { client in
                 let notification = try Sending.notification(0)
@@ -132,7 +132,7 @@ struct PushClientServiceTests {
         }
         let client = try PushClient(
             PushClientLifeTests.service(port: gateway.port) {
-                $0.limits.proofDelay = .seconds(3600)
+                $0.limits.verificationDelay = .seconds(3600)
                 $0.limits.outageDurationMax = .milliseconds(300)
             }
         )
@@ -161,7 +161,7 @@ struct PushClientServiceTests {
         }) { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
                 $0.limits.invalidTokenRunCountMax = 50
-                $0.limits.proofIntervalMin = .milliseconds(1)
+                $0.limits.verificationIntervalMin = .milliseconds(1)
             }
             try await PushClient.withClient(configuration) { client in
                 var rejectedCount = 0

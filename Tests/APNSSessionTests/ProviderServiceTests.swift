@@ -11,7 +11,7 @@ import Testing
 @Suite struct ProviderServiceTests {
     private static let failure = ConnectionFailure(.refused, "connection refused")
 
-    @Test func `what is written is verified within the proof delay, even if there is always more`() {
+    @Test func `what is written is verified within the delay, even if there is always more`() {
         var session = ProviderSession(written: 3, limits: .service)
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .zero) == .write(1, numbers: 3..<100_000, firstIdentifier: 4))
@@ -32,7 +32,7 @@ import Testing
 
     @Test func `after a burst of checkpoints, there is one in each interval`() {
         var limits = ProviderLimits.service
-        limits.proofBurstCount = 3
+        limits.verificationBurstCount = 3
         var session = ProviderSession(written: 1, limits: limits)
         session.supply(.waiting)
         var now = Duration.zero
@@ -64,7 +64,7 @@ import Testing
 
     @Test func `a requested checkpoint is made when there is nothing more to write, whatever the interval`() {
         var limits = ProviderLimits.service
-        limits.proofDelay = .seconds(3600)
+        limits.verificationDelay = .seconds(3600)
         var session = ProviderSession(written: 3, limits: limits)
         session.checkpoint()
         #expect(session.step(now: .zero) == .connect(2))

@@ -114,7 +114,7 @@ import Testing
 
     // MARK: Rule 3
 
-    @Test func `what was written is verified after the proof delay, and again after the proof interval`() {
+    @Test func `what was written is verified after the delay, and again after the interval`() {
         var session = ProviderSession(written: 3)
         session.supply(.waiting)
         #expect(session.step(now: .zero) == .wait(until: .seconds(1)))

@@ -26,7 +26,7 @@ struct ProviderWalk {
     /// More rounds than any walk needs; a walk with more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, life: ProviderLife = .batch, rules: ProofRules = .standard) {
+    init(seed: UInt64, life: ProviderLife = .batch, rules: VerificationRules = .standard) {
         var random = SplitMix64(seed: seed)
         var limits = life == .batch ? ProviderLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce

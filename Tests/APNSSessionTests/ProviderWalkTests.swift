@@ -57,16 +57,16 @@ import Testing
 /// Plausible but wrong rules, each in place of the right one.
 struct WrongRule: CustomTestStringConvertible, Sendable {
     var testDescription: String
-    var rules: ProofRules
+    var rules: VerificationRules
 
     private init(
         _ name: String,
-        end: ConnectionProof = .unknown,
-        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> ConnectionProof? = { _, _, _ in nil }
+        end: VerificationResult = .unknown,
+        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> VerificationResult? = { _, _, _ in nil }
     ) {
         self.testDescription = name
-        self.rules = ProofRules(
-            interpret: { interpret($0, $1, $2) ?? ProofRules.standard.interpret($0, $1, $2) },
+        self.rules = VerificationRules(
+            interpret: { interpret($0, $1, $2) ?? VerificationRules.standard.interpret($0, $1, $2) },
             end: end
         )
     }

@@ -114,8 +114,8 @@ struct BenchSend: AsyncParsableCommand {
     private func sendAndWait(_ configuration: ProviderConfiguration) async throws -> UInt64 {
         var configuration = configuration
         configuration.limits.life = .service
-        configuration.limits.proofDelay = .milliseconds(5)
-        configuration.limits.proofIntervalMin = .zero
+        configuration.limits.verificationDelay = .milliseconds(5)
+        configuration.limits.verificationIntervalMin = .zero
         let notification = try CountingSource.notification()
         let (count, inFlight) = (self.count, UInt64(self.inFlight))
         return try await PushClient.withClient(.binary(configuration)) { client in

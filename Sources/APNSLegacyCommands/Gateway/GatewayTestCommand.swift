@@ -178,7 +178,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         configuration.limits.fruitlessConnectionCountMax = 1
         configuration.limits.refusedConnectionCountMax = 1
         configuration.limits.silentAttemptCountMax = 1
-        configuration.limits.proofDelay = .milliseconds(10)
+        configuration.limits.verificationDelay = .milliseconds(10)
         configuration.limits.answerDelayMax = Self.answerDurationMax
         return configuration
     }

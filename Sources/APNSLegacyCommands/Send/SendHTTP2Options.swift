@@ -47,7 +47,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         }
     }
 
-    /// What signs provider tokens; `nil` where a certificate is the proof.
+    /// What signs provider tokens; `nil` where a certificate identifies the sender.
     func providerToken(_ endpoint: EndpointOptions) throws -> ProviderTokenKey? {
         guard let p8Key, let keyId, let teamId else { return nil }
         let passphrase = try endpoint.passphrase()

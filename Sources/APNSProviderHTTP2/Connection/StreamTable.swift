@@ -52,7 +52,7 @@ struct StreamTable<Element> {
     /// The client's own limit.
     private let ownMax: Int
     /// Whether a request was accepted; with a provider token, only one stream at a time is opened until then.
-    private var isProved: Bool
+    private var hasSucceeded: Bool
     private(set) var isGoingAway = false
 
     /// - Parameters:
@@ -60,13 +60,13 @@ struct StreamTable<Element> {
     ///   - startsWithOne: whether only one stream at a time is opened until a request was accepted.
     init(countMax: Int, startsWithOne: Bool) {
         self.ownMax = countMax
-        self.isProved = !startsWithOne
+        self.hasSucceeded = !startsWithOne
     }
 
     /// The maximum number of open streams now.
     var limit: Int {
         guard let announcedMax = self.announcedMax, !self.isGoingAway else { return 0 }
-        return min(announcedMax, self.isProved ? self.ownMax : min(1, self.ownMax))
+        return min(announcedMax, self.hasSucceeded ? self.ownMax : min(1, self.ownMax))
     }
 
     /// The number of streams that may be opened now.
@@ -102,7 +102,7 @@ struct StreamTable<Element> {
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
         if !self.begun.isEmpty { self.begun.remove(number) }
-        if isSuccess { self.isProved = true }
+        if isSuccess { self.hasSucceeded = true }
         return element
     }
 

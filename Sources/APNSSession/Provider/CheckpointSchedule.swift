@@ -2,9 +2,9 @@
 
 /// Determines when a session may make a checkpoint to verify what it has written.
 ///
-/// Each checkpoint costs a connection. Checkpoints because of ``ProviderLimits/proofDelay`` keep a minimum interval on
-/// average, except for a burst after an idle time. Required checkpoints, because the window is full or the caller
-/// requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
+/// Each checkpoint costs a connection. Checkpoints because of ``ProviderLimits/verificationDelay`` keep a minimum
+/// interval on average, except for a burst after an idle time. Required checkpoints, because the window is full or the
+/// caller requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
 struct CheckpointSchedule: Sendable {
     /// The reason for a checkpoint.
     enum Cause {
@@ -28,19 +28,20 @@ struct CheckpointSchedule: Sendable {
         let earliest = self.last.map { $0 + self.limits.checkpointIntervalMin } ?? .zero
         return switch cause {
         case .demand: earliest
-        case .delay(let since): max(earliest, self.paced, since + self.limits.proofDelay)
+        case .delay(let since): max(earliest, self.paced, since + self.limits.verificationDelay)
         case .caution: max(earliest, self.paced)
         }
     }
 
     private var paced: Duration {
-        self.scheduledUntil.map { $0 - self.limits.proofIntervalMin * (self.limits.proofBurstCount - 1) } ?? .zero
+        self.scheduledUntil.map { $0 - self.limits.verificationIntervalMin * (self.limits.verificationBurstCount - 1) }
+            ?? .zero
     }
 
     /// Records a checkpoint.
     mutating func made(for cause: Cause, now: Duration) {
         self.last = now
         if case .demand = cause { return }
-        self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.proofIntervalMin
+        self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.verificationIntervalMin
     }
 }

@@ -43,15 +43,15 @@ public struct ProviderLimits: Hashable, Sendable {
 
     /// The time after the first unverified notification was written until a checkpoint, if there is nothing to write
     /// or, for a service, even if there is; 1 s by default, 100 ms for a service.
-    public var proofDelay: Duration = .seconds(1)
+    public var verificationDelay: Duration = .seconds(1)
 
-    /// The minimum time between two checkpoints due to ``proofDelay``, on average; 60 s by default, 1 s for a service,
-    /// so that occasional notifications do not cause a connection storm.
-    public var proofIntervalMin: Duration = .seconds(60)
+    /// The minimum time between two checkpoints due to ``verificationDelay``, on average; 60 s by default, 1 s for a
+    /// service, so that occasional notifications do not cause a connection storm.
+    public var verificationIntervalMin: Duration = .seconds(60)
 
     /// The maximum number of such checkpoints without that interval, after an idle time; 1 by default, 10 for a
     /// service.
-    public var proofBurstCount = 1
+    public var verificationBurstCount = 1
 
     /// The maximum time to wait for the answer to a probe, and for the end of an abandoned connection; 60 s by default.
     ///
@@ -93,9 +93,9 @@ public struct ProviderLimits: Hashable, Sendable {
     public static var service: ProviderLimits {
         var limits = ProviderLimits()
         limits.life = .service
-        limits.proofDelay = .milliseconds(100)
-        limits.proofIntervalMin = .seconds(1)
-        limits.proofBurstCount = 10
+        limits.verificationDelay = .milliseconds(100)
+        limits.verificationIntervalMin = .seconds(1)
+        limits.verificationBurstCount = 10
         // Notifications sent at the end of an outage should be accepted, so there is an attempt within a third of the
         // time that they may wait in a client.
         limits.backoff.max = .seconds(10)

@@ -39,7 +39,7 @@ public struct ProviderSession: Sendable {
     /// The ends of the ranges that earlier connections wrote, ascending, as far as they are not settled.
     private var attemptEnds: [UInt64] = []
 
-    let rules: ProofRules
+    let rules: VerificationRules
     var supply = ProviderSupply.available
     var link = Link.none
     var standby = StandbyConnection.none
@@ -56,7 +56,7 @@ public struct ProviderSession: Sendable {
     package private(set) var failures: ConnectFailureCounter
     private var silentCount = 0
     private var givenUpRunCount = 0
-    private var hasProof = false
+    private var hasVerified = false
     /// Whether the gateway has announced a shutdown.
     private var hasAnswered = false
     /// Whether no connection can be opened any more, so that only the current one remains.
@@ -91,7 +91,7 @@ public struct ProviderSession: Sendable {
         self.init(limits: limits, rules: .standard)
     }
 
-    init(limits: ProviderLimits, rules: ProofRules) {
+    init(limits: ProviderLimits, rules: VerificationRules) {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.rules = rules
@@ -132,7 +132,7 @@ extension ProviderSession {
 
     /// Whether the gateway closed at least so many connections as settle one notification, and never answered.
     package var isUnanswered: Bool {
-        !self.hasProof && !self.hasAnswered && self.silentCount >= self.limits.silentAttemptCountMax
+        !self.hasVerified && !self.hasAnswered && self.silentCount >= self.limits.silentAttemptCountMax
     }
 
     /// Updates whether more notifications are available.
@@ -403,7 +403,7 @@ extension ProviderSession {
 extension ProviderSession {
     /// Handles the end of a connection, with or without an answer.
     private mutating func handleEnd(
-        _ meaning: ConnectionProof,
+        _ meaning: VerificationResult,
         _ status: ErrorResponse.Status?,
         on open: Open,
         now: Duration,
@@ -505,7 +505,7 @@ extension ProviderSession {
             return self.countFruitless(now: now, jitter: jitter)
         }
         self.countFruitless(now: now, jitter: jitter)
-        if self.limits.life == .batch, !self.hasProof, !self.hasAnswered,
+        if self.limits.life == .batch, !self.hasVerified, !self.hasAnswered,
             self.silentCount >= self.limits.refusedConnectionCountMax
         {
             self.stop(.refused)
@@ -520,7 +520,7 @@ extension ProviderSession {
         self.failures.succeeded()
         guard self.limits.life == .batch else { return }
         self.givenUpRunCount += 1
-        if !self.hasProof, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
+        if !self.hasVerified, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
             return self.stop(.refused)
         }
         if self.givenUpRunCount >= ProviderSession.givenUpRunCountMax { self.stop(.unavailable) }
@@ -556,7 +556,7 @@ extension ProviderSession {
 
     /// Records an answer that identifies a notification: the service works.
     private mutating func recordProgress() {
-        self.hasProof = true
+        self.hasVerified = true
         self.failures.succeeded()
         self.lastFailure = nil
         self.heldSince = nil

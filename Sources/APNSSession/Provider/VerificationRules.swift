@@ -3,7 +3,7 @@
 import APNSWire
 
 /// What the end of a connection shows about the notifications that were written to it.
-enum ConnectionProof: Equatable, Sendable {
+enum VerificationResult: Equatable, Sendable {
     /// All of them were accepted.
     case allAccepted
     /// The first `count` were accepted, the others discarded.
@@ -20,19 +20,19 @@ enum ConnectionProof: Equatable, Sendable {
 ///
 /// The rules are a value so that tests can replace them with wrong ones and check that these are detected.
 /// docs/accounting.md describes rules that look right but are wrong.
-struct ProofRules: Sendable {
+struct VerificationRules: Sendable {
     /// Interprets an answer on a connection to which `count` notifications were written with the identifiers 1 to
     /// `count`, followed by a probe if `isProbed` is set.
-    var interpret: @Sendable (_ response: ErrorResponse, _ count: UInt64, _ isProbed: Bool) -> ConnectionProof
+    var interpret: @Sendable (_ response: ErrorResponse, _ count: UInt64, _ isProbed: Bool) -> VerificationResult
 
     /// The meaning of a connection that ends without an answer.
-    var end: ConnectionProof
+    var end: VerificationResult
 
     /// The rules of the protocol.
-    static let standard = ProofRules(interpret: ProofRules.interpret, end: .unknown)
+    static let standard = VerificationRules(interpret: VerificationRules.interpret, end: .unknown)
 
     @Sendable
-    private static func interpret(_ response: ErrorResponse, count: UInt64, isProbed: Bool) -> ConnectionProof {
+    private static func interpret(_ response: ErrorResponse, count: UInt64, isProbed: Bool) -> VerificationResult {
         let identifier = UInt64(response.identifier)
         let isNamed = identifier >= 1 && identifier <= count
         if response.status == .shutdown { return isNamed ? .accepted(count: identifier) : .unknown }

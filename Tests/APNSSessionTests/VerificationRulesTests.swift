@@ -8,14 +8,14 @@ import Testing
 /// Goal: an answer means what it verifies, and no more.
 ///
 /// Method: a table with one line per clause of the rules.
-@Suite struct ProofRulesTests {
+@Suite struct VerificationRulesTests {
     struct Line: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var status: ErrorResponse.Status
         var identifier: UInt32
         var count: UInt64
         var isProbed: Bool
-        var meaning: ConnectionProof
+        var meaning: VerificationResult
 
         init(
             _ text: String,
@@ -23,7 +23,7 @@ import Testing
             _ identifier: UInt32,
             of count: UInt64,
             probed isProbed: Bool = false,
-            is meaning: ConnectionProof
+            is meaning: VerificationResult
         ) {
             self.testDescription = text
             self.status = status
@@ -87,10 +87,10 @@ import Testing
     @Test(arguments: named + probes + shutdowns + unknown)
     func `an answer is interpreted by the rules`(line: Line) {
         let response = ErrorResponse(status: line.status, identifier: line.identifier)
-        #expect(ProofRules.standard.interpret(response, line.count, line.isProbed) == line.meaning)
+        #expect(VerificationRules.standard.interpret(response, line.count, line.isProbed) == line.meaning)
     }
 
     @Test func `an end without an answer means nothing`() {
-        #expect(ProofRules.standard.end == .unknown)
+        #expect(VerificationRules.standard.end == .unknown)
     }
 }
