@@ -427,8 +427,8 @@ package final class Gateway: Sendable {
     /// Ends clients that are no longer used: immediately if a new client replaces the old one; if the provider was
     /// removed, after its connections have ended and their notifications are completed.
     ///
-    /// It returns when connections of removed providers accept nothing more: from the message "configuration reloaded"
-    /// on, only the new configuration applies.
+    /// It returns when connections of removed providers accept nothing more, so that the message "configuration
+    /// reloaded" comes after that.
     private func finish(
         _ old: [(name: String, client: RequestClient)],
         behind configuration: ResolvedConfiguration

@@ -80,7 +80,8 @@ extension TLSErrorNames.OtherKind {
     fileprivate init?(_ certificate: TLSCertificate) {
         if !certificate.isForClients {
             self = .server
-        } else if certificate.isAuthority, certificate.subjectField("UID") == nil {
+        } else if certificate.isAuthority, !certificate.isForSignatures {
+            // A self-issued certificate from `openssl req -x509` is an authority too, but may be a provider's.
             self = .authority
         } else {
             return nil

@@ -98,7 +98,8 @@ public struct AdmissionRule: Sendable {
     }
 
     /// What admits a certificate of another authority.
-    static let advice = "use a certificate that gateway init wrote, or add its fingerprint under clients.pins"
+    static let advice =
+        "use a certificate of the authority under clients.authority, or add this one's fingerprint under clients.pins"
 
     private func topicFinding(_ identity: ProviderIdentity) -> Finding {
         guard let topic = self.topic ?? identity.topic else {

@@ -199,6 +199,7 @@ struct CommandLineScan {
 
     /// Finds the first option that the command does not have, or a value that an option does not accept.
     private func optionProblem(in words: ArraySlice<String>) -> String? {
+        let all = words
         var words = words
         var (operandCount, areOptionsOver) = (0, false)
         let operands = self.command.options.filter { $0.kind == .positional }
@@ -210,7 +211,7 @@ struct CommandLineScan {
             }
             guard !areOptionsOver, word.hasPrefix("-"), word != "-" else {
                 operandCount += 1
-                if operandCount > operandCountMax { return self.unexpected(word) }
+                if operandCount > operandCountMax { return self.unexpected(word, in: all) }
                 continue
             }
             let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
@@ -253,14 +254,16 @@ struct CommandLineScan {
         return word.dropFirst().allSatisfy { self.command.option("-\($0)")?.kind == .flag }
     }
 
-    private func unexpected(_ word: String) -> String {
+    private func unexpected(_ word: String, in words: ArraySlice<String>) -> String {
         // The hyphens of an option may be missing.
         if self.command.option("--\(word)") != nil {
             return "unexpected argument \(UsageError.quoted(word)); did you mean \"--\(word)\"?"
         }
         // The name of the only required file needs its option.
         let files = self.command.options.filter { $0.kind == .option && !$0.isOptional && $0.isFile }
-        if files.count == 1, let option = files[0].spellings.last {
+        if files.count == 1, let option = files[0].spellings.last,
+            !words.contains(where: { $0 == option || $0.hasPrefix(option + "=") })
+        {
             return "unexpected argument \(UsageError.quoted(word)); did you mean \"\(option) FILE\"?"
         }
         return "unexpected argument \(UsageError.quoted(word)); see \"\(self.help)\""

@@ -73,8 +73,8 @@ struct IdentityFiles {
         }
         if content.isKey {
             if self.areFromFolder {
-                return "\(certificateOption) is a private key without a certificate; put its certificate into this "
-                    + "folder, as NAME.pem for NAME.key.pem, or move it out"
+                return "\(certificateOption) is a private key without a certificate; name it NAME.key.pem, beside its "
+                    + "certificate NAME.pem, or remove it from the folder"
             }
             guard self.certificate.hasSuffix(".p8") else {
                 return "\(certificateOption) is a private key without a certificate; give the certificate's file, and "
@@ -101,7 +101,8 @@ struct IdentityFiles {
             case .passphraseMissing: "add --passphrase-file FILE, with the passphrase in the file's first line"
             case .keyMissing where content == .certificateWithoutPEM && keyOption == nil:
                 "export both together from Keychain Access as .p12, or add --key FILE"
-            case .keyMissing where self.areFromFolder: "add the key to it, or put it beside it as NAME.key.pem"
+            case .keyMissing where self.areFromFolder:
+                "append the key to the file, or put it beside the file as NAME.key.pem"
             case .keyMissing: "add --key FILE, or give a .p12 file with certificate and key"
             case .identityMalformed: "export it again"
             default: error.advice(names)

@@ -33,12 +33,12 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
     var topicColumn: String?
 
     func validate() throws {
-        if let database = self.database, database.contains("://") {
+        if let scheme = self.database?.prefixMatch(of: /[A-Za-z][A-Za-z0-9+.\-]{0,31}:\/\//)?.output {
             // The rest may contain a password.
-            let scheme = UsageError.quoted(String(database.prefix { $0 != ":" }) + "://")
-            throw ValidationError(
-                "--database: \(scheme) begins a URL, expected an SQLite file; for another database, use --sql or --exec"
-            )
+            let advice =
+                scheme.lowercased().hasPrefix("sqlite")
+                ? "give the path of the file" : "for another database, use --sql or --exec"
+            throw ValidationError("--database must be an SQLite file, not a URL (\(scheme)...); \(advice)")
         }
         let named = [self.registeredColumn, self.createdColumn].compactMap { $0 }.count
         guard named + (self.ignoreRegistration ? 1 : 0) <= 1 else {

@@ -15,22 +15,22 @@ extension SendRun {
     ///   - summary: the outcomes.
     ///   - source: the batch, of which everything that was taken has its outcome.
     ///   - failure: why not everything was tried; `nil` if everything was.
-    ///   - pastCount: the number of outcomes that earlier runs found.
+    ///   - past: the outcomes that earlier runs found.
     /// - Returns: the exit code.
     func report(
         _ summary: SendSummary,
         _ source: SendSource,
         _ failure: CommandFailure?,
-        pastCount: UInt64
+        past: OutcomeCounts
     ) -> ExitStatus {
         let counts = summary.outcomeCounts
-        let hasOutcome = counts.total > pastCount
-        let isUnsent = counts.total - counts[.unsent] <= pastCount && counts.possibleDuplicateCount == 0
+        let hasOutcome = counts.total > past.total
+        let isUnsent = counts.total - counts[.unsent] <= past.total && counts.possibleDuplicateCount == 0
         if let failure {
             self.console.say("apns-legacy send: \(self.text(of: failure))")
             self.environment.summary.set("error", failure.description)
             // The same would happen again, and the error says what to do about it.
-            let isComplete = source.progress.hasReadAll || counts.total == pastCount
+            let isComplete = source.progress.hasReadAll || counts.total == past.total
             if isUnsent, isComplete, summary.readyCount ?? 0 == 0, Self.permanent.contains(failure.status) {
                 return failure.status
             }
@@ -41,8 +41,12 @@ extension SendRun {
             return .success
         }
         if self.command.delivery.dryRun { return self.reportDryRun(summary, source, failure) }
-        let isNothingVerified = counts[.indeterminate] > 0 && counts[.indeterminate] + pastCount == counts.total
-        if failure == nil, isNothingVerified, self.environment.stops.count == 0 { self.sayNothingVerified() }
+        // Without a sent one, the indeterminate notifications are of an earlier run.
+        if failure == nil, counts.addsOnlyIndeterminate(to: past), source.progress.sentCount > 0,
+            self.command.http2.transport == .binary, self.environment.stops.count == 0
+        {
+            self.sayNothingVerified()
+        }
         if failure == nil || hasOutcome { self.say(summary.text) }
         self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
@@ -62,8 +66,8 @@ extension SendRun {
     private func sayNothingVerified() {
         let names = self.command.endpoint.certificate.map { "certificate \($0)" } ?? "the certificate"
         self.console.say(
-            "apns-legacy send: every connection ended before an outcome came; check that the port is for sending, not "
-                + "feedback, and that \(names) is for the app and environment of the gateway"
+            "apns-legacy send: every connection ended before any outcome was known; check that the port is for "
+                + "sending, not feedback, and that \(names) is for this app and environment"
         )
     }
 

@@ -97,7 +97,7 @@ struct SendRun {
         self.onSummary(summary)
         self.environment.summary.set(object: summary.json)
         if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
-        let status = self.report(summary, source, failure ?? ending, pastCount: past.outcomeCounts.total)
+        let status = self.report(summary, source, failure ?? ending, past: past.outcomeCounts)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt

@@ -51,8 +51,8 @@ struct StreamTable<Element> {
     private var announcedMax: Int?
     /// The client's own limit.
     private let ownMax: Int
-    /// Whether a request was accepted; with a provider token, only one stream at a time is opened until then.
-    private var hasSucceeded: Bool
+    /// Whether more than one stream at a time may be opened: with a provider token, once a request was accepted.
+    private var isUnrestricted: Bool
     private(set) var isGoingAway = false
 
     /// - Parameters:
@@ -60,13 +60,13 @@ struct StreamTable<Element> {
     ///   - startsWithOne: whether only one stream at a time is opened until a request was accepted.
     init(countMax: Int, startsWithOne: Bool) {
         self.ownMax = countMax
-        self.hasSucceeded = !startsWithOne
+        self.isUnrestricted = !startsWithOne
     }
 
     /// The maximum number of open streams now.
     var limit: Int {
         guard let announcedMax = self.announcedMax, !self.isGoingAway else { return 0 }
-        return min(announcedMax, self.hasSucceeded ? self.ownMax : min(1, self.ownMax))
+        return min(announcedMax, self.isUnrestricted ? self.ownMax : min(1, self.ownMax))
     }
 
     /// The number of streams that may be opened now.
@@ -102,7 +102,7 @@ struct StreamTable<Element> {
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
         if !self.begun.isEmpty { self.begun.remove(number) }
-        if isSuccess { self.hasSucceeded = true }
+        if isSuccess { self.isUnrestricted = true }
         return element
     }
 

@@ -131,6 +131,10 @@ package struct PurgeImport {
             )
         }
         guard !self.lacksTimes else {
+            let tellsFailure = self.columns.contains { $0.map(Self.tellsFailure) ?? false }
+            guard tellsFailure || !self.columns.contains(.payload) else {
+                throw BatchFileError(.badData, "\(name), line \(lineNumber): \(BatchProblem.Kind.notification)")
+            }
             throw BatchFileError(
                 .unsuitable,
                 "\(name): no time of failure; add --failed-at with now, a time, or an age such as 1d (devices that "
@@ -307,7 +311,7 @@ package struct PurgeImport {
             case .number where Self.numericColumns.contains(column):
                 try scanner.skipNumber()
                 fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
-            case .null:
+            case .null where column != .payload:
                 try scanner.skipLiteral()
             case _ where column == .payload:
                 try scanner.skipValue(enclosedBy: 1)
@@ -315,6 +319,7 @@ package struct PurgeImport {
             // Other programs may use these names with other meanings.
             case _ where [.outcome, .status].contains(column):
                 try scanner.skipValue(enclosedBy: 1)
+                fields[column] = ""
             case let kind:
                 let expected: JSONKinds = Self.numericColumns.contains(column) ? [.number, .string] : .string
                 return .failure(.wrongKind(column.rawValue, found: kind, expected: expected))
@@ -324,8 +329,10 @@ package struct PurgeImport {
         return .success(fields)
     }
 
-    /// The columns that say that a token failed, or when.
-    private static let failureColumns: [PurgeColumn] = [.failedAt, .timestamp, .reason, .outcome]
+    /// Whether a column says that a token failed, or when.
+    private static func tellsFailure(_ column: PurgeColumn) -> Bool {
+        [.failedAt, .timestamp, .reason, .outcome, .status].contains(column)
+    }
 
     /// The columns whose values may be JSON numbers.
     private static let numericColumns: Set<PurgeColumn> = [.failedAt, .firstSeen, .timestamp, .status]
@@ -344,7 +351,8 @@ package struct PurgeImport {
     private func outcome(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Outcome {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
         // A batch by mistake, with --failed-at for all lines, would list tokens that are alive.
-        guard fields[.payload] == nil || Self.failureColumns.contains(where: { fields[$0] != nil }) else {
+        let hasPayload = fields[.payload] != nil || self.columns.contains(.payload)
+        guard !hasPayload || fields.keys.contains(where: Self.tellsFailure) else {
             throw .notification
         }
         guard let text = fields[.token] else { throw .missingToken }

@@ -17,7 +17,7 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
         switch self {
         case .jsonLines: "JSON lines"
         case .csv: "CSV"
-        case .tokens: "one device token per line"
+        case .tokens: "a list of device tokens"
         }
     }
 

@@ -206,7 +206,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .invalidTime(let name): "invalid \(name): expected seconds since 1970 or ISO 8601, before the year 10000"
         case .futureTime(let name): "\(name) is in the future; check the clock, and that it is in seconds"
         case .notification:
-            "this is a notification to send: it has a payload, but no reason, outcome or time of failure"
+            "a notification to send, with a payload and without a reason, outcome or time of failure; if the token is "
+                + "dead, name the column with the time: --column failedAt=NAME"
         case .unfit(let reason): reason
         }
     }

@@ -177,7 +177,9 @@ enum UnexpectedContent: Hashable {
         }
         let found = unsafe BatchFormat(firstLine: line) { unsafe BatchColumn($0) != nil }
         switch (expected, found) {
-        case (.jsonLines, .csv), (.jsonLines, .tokens): guard unsafe Self.isBatch(line) else { return nil }
+        case (.jsonLines, .csv), (.jsonLines, .tokens):
+            // A list of dead tokens may begin with a comment.
+            guard unsafe line.first != UInt8(ascii: "#") && Self.isBatch(line) else { return nil }
         case (.csv, .jsonLines):
             guard unsafe isWhole && line.first == UInt8(ascii: "{") && Self.isObject(line[...]) else { return nil }
         default: return nil
@@ -234,7 +236,7 @@ enum UnexpectedContent: Hashable {
         case .oldLineEnds: "text with CR at the ends of lines, expected LF; \(Self.convert(name, "tr '\\r' '\\n' <"))"
         case .tar: "a tar archive, expected \(expectation.noun); unpack it"
         case .otherFormat(let found, let expected):
-            "\(found.noun), expected \(expected.noun); add --format \(found.rawValue)"
+            "\(found.noun), expected \(expected.noun); use --format \(found.rawValue)"
         case .csvInsteadOfPayload:
             "a batch of CSV or tokens, expected \(expectation.noun) in JSON; to check a batch, use: send --dry-run"
         case .csvInsteadOfTokens(let extraction?):

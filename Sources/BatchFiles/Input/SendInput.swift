@@ -13,6 +13,8 @@ package final class SendInput: Sendable {
     package let name: String
     /// The size of the file as it is stored; `nil` for a stream.
     package let byteCountTotal: UInt64?
+    /// When the content was last changed before it was opened.
+    private let modified: timespec
     private let descriptor: CInt
     private let isOwned: Bool
     private let isStream: Bool
@@ -48,6 +50,7 @@ package final class SendInput: Sendable {
         }
         self.isStream = status.st_mode & S_IFMT != S_IFREG
         self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
+        self.modified = status.st_mtim
     }
 
     deinit {
@@ -218,26 +221,38 @@ package final class SendInput: Sendable {
     /// Copies the next bytes to memory, and waits for them if necessary.
     ///
     /// - Returns: the number of bytes; 0 at the end.
-    /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch, or if the file became
-    ///   shorter.
+    /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch, or if the file
+    ///   changed since it was opened.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         let expectation = self.expectation.withLockedValue { $0 }
         let count = try self.explaining { try unsafe self.decoder.read(into: memory, expecting: expectation) }
         self.readCounter.withLockedValue { $0 = self.decoder.rawByteCount }
-        if count == 0 { try self.checkByteCount() }
+        if count == 0 { try self.checkChanges() }
         return count
     }
 
-    /// Checks that a file did not become shorter while it was read: its missing lines would look like its end.
-    private func checkByteCount() throws {
+    /// Checks that a file did not change while it was read: missing lines would look like its end, and others like
+    /// those of its earlier version.
+    private func checkChanges() throws {
         guard let byteCountTotal = self.byteCountTotal else { return }
-        let byteCount = try self.status().st_size
-        guard byteCount < byteCountTotal else { return }
+        let status = try self.status()
+        let byteCount = UInt64(max(0, status.st_size))
+        if byteCount < byteCountTotal, self.decoder.rawByteCount < byteCountTotal {
+            throw BatchFileError(
+                .unreadable,
+                "cannot read the rest of \(self.name): the file was shortened from \(byteCountTotal) to \(byteCount) "
+                    + "bytes while it was read"
+            )
+        }
+        guard byteCount != byteCountTotal || !Self.isSame(status.st_mtim, self.modified) else { return }
         throw BatchFileError(
             .unreadable,
-            "cannot read the rest of \(self.name): the file was shortened from \(byteCountTotal) to \(byteCount) bytes "
-                + "while it was read"
+            "\(self.name) was changed while it was read; some of its lines may be missing, or be of its earlier version"
         )
+    }
+
+    private static func isSame(_ time: timespec, _ other: timespec) -> Bool {
+        time.tv_sec == other.tv_sec && time.tv_nsec == other.tv_nsec
     }
 
     private func status() throws -> stat {

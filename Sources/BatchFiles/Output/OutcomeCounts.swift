@@ -27,6 +27,11 @@ package struct OutcomeCounts: Equatable, Sendable {
 
     package subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }
 
+    /// Whether notifications have an outcome that earlier counts do not include, and all of those are indeterminate.
+    package func addsOnlyIndeterminate(to past: OutcomeCounts) -> Bool {
+        self.total > past.total && past.total + self[.indeterminate] == self.total + past[.indeterminate]
+    }
+
     /// The number of notifications that have an outcome.
     package var total: UInt64 { self.counts.values.reduce(0, +) }
 }

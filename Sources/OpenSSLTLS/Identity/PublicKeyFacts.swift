@@ -68,6 +68,11 @@ extension TLSCertificate {
     /// Whether it may be a client's, or does not restrict its use.
     package var isForClients: Bool { self.isFor(XKU_SSL_CLIENT) }
 
+    /// Whether its key may sign a handshake, or its use is not restricted.
+    package var isForSignatures: Bool {
+        unsafe self.withObject { unsafe X509_get_key_usage($0) & UInt32(KU_DIGITAL_SIGNATURE) != 0 } ?? false
+    }
+
     private func isFor(_ purpose: Int32) -> Bool {
         unsafe self.withObject { unsafe X509_get_extended_key_usage($0) & UInt32(purpose) != 0 } ?? false
     }

@@ -32,6 +32,25 @@ import Testing
         ]
     }
 
+    @Test(
+        arguments: [
+            (3, [DeliveryOutcome.Kind.accepted], false), (0, [.indeterminate], true), (3, [.indeterminate], true),
+            (0, [.indeterminate, .accepted], false), (1, [.indeterminate, .rejected], false), (2, [], false),
+        ] as [(UInt64, [DeliveryOutcome.Kind], Bool)]
+    )
+    func `only the outcomes of this run decide whether nothing was verified`(
+        _ earlierCount: UInt64,
+        _ outcomes: [DeliveryOutcome.Kind],
+        _ isOnlyIndeterminate: Bool
+    ) {
+        var past = OutcomeCounts()
+        past.add(.indeterminate, count: earlierCount)
+        past.add(.accepted, count: 5)
+        var counts = past
+        for outcome in outcomes { counts.add(outcome, count: 3) }
+        #expect(counts.addsOnlyIndeterminate(to: past) == isOnlyIndeterminate)
+    }
+
     @Test(arguments: Ending.all) func `the exit code follows from the counts`(_ ending: Ending) {
         var summary = SendSummary(outcomeCounts: Self.outcomeCounts(ending.counts), seconds: 1)
         summary.isInterrupted = ending.isInterrupted

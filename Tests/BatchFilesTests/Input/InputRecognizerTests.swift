@@ -150,13 +150,14 @@ import Testing
 
     @Test(
         arguments: [
-            ("token,payload\nab,{}\n", BatchFormat.jsonLines, "CSV, expected JSON lines; add --format csv"),
-            ("\"Payload\";token\n", .jsonLines, "CSV, expected JSON lines; add --format csv"),
+            ("token,payload\nab,{}\n", BatchFormat.jsonLines, "CSV, expected JSON lines; use --format csv"),
+            ("\"Payload\";token\n", .jsonLines, "CSV, expected JSON lines; use --format csv"),
             (
                 "\(String.token(1))\n", .jsonLines,
-                "one device token per line, expected JSON lines; add --format tokens"
+                "a list of device tokens, expected JSON lines; use --format tokens"
             ),
-            ("{\"token\":\"ab\"}\n", .csv, "JSON lines, expected CSV; add --format jsonl"),
+            ("{\"token\":\"ab\"}\n", .csv, "JSON lines, expected CSV; use --format jsonl"),
+            ("# id, token\n{}\n", .jsonLines, nil),
             ("{\"token\":\"ab\"}\n", .jsonLines, nil), ("token,payload\n", .csv, nil), ("hello\n", .jsonLines, nil),
             ("{a},token\n", .csv, nil), ("device_token\n", .jsonLines, nil),
         ] as [(String, BatchFormat, String?)]

@@ -57,6 +57,18 @@ import Testing
             ("send -x b.jsonl", #"apns-legacy send: unknown option "-x"; see "apns-legacy send --help""#),
             ("gateway --conf a", #"apns-legacy gateway run: unknown option "--conf"; did you mean "--config"?"#),
             (
+                "gateway check g.yaml",
+                #"apns-legacy gateway check: unexpected argument "g.yaml"; did you mean "--config FILE"?"#
+            ),
+            (
+                "gateway check h.yaml --config g.yaml",
+                #"apns-legacy gateway check: unexpected argument "h.yaml"; see "apns-legacy gateway check --help""#
+            ),
+            (
+                "purge import --purge-list=d a.csv b.csv",
+                #"apns-legacy purge import: unexpected argument "b.csv"; see "apns-legacy purge import --help""#
+            ),
+            (
                 "send b.jsonl host",
                 #"apns-legacy send: unexpected argument "host"; did you mean "--host"?"#
             ),

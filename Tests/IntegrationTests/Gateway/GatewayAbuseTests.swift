@@ -67,7 +67,7 @@ import Testing
             identity: { _ in
                 try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
             },
-            reason: "certificate or its authority; use a certificate that gateway init wrote, or add its fingerprint"
+            reason: "certificate or its authority; use a certificate of the authority under clients.authority, or"
         ),
         UntrustedClient(
             testDescription: "of another authority with the name of the right one",
