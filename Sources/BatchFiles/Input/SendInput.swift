@@ -247,7 +247,8 @@ package final class SendInput: Sendable {
         guard byteCount != byteCountTotal || !Self.isSame(status.st_mtim, self.modified) else { return }
         throw BatchFileError(
             .unreadable,
-            "\(self.name) was changed while it was read; some of its lines may be missing, or be of its earlier version"
+            "\(self.name) was changed while it was read; some of its lines may be missing, or be of its earlier "
+                + "version: compare it with the results, because a continued run does not find those lines"
         )
     }
 
