@@ -38,14 +38,16 @@ enum GatewayFixture {
         _ status: ErrorResponse.Status?,
         _ identifier: UInt32 = 0,
         at number: UInt64,
-        drains: Bool = true,
-        untold: ErrorResponse.Status? = nil
+        closing: GatewayEnding.Closing? = nil,
+        untold: ErrorResponse.Status? = nil,
+        isStop: Bool = false
     ) -> GatewayEnding {
         GatewayEnding(
             response: status.map { ErrorResponse(status: $0, identifier: identifier) },
             number: number,
-            drains: drains,
-            status: status == .shutdown ? nil : status ?? untold
+            closing: closing ?? (status == nil ? .orderly : status == .shutdown ? .hold : .drain),
+            status: status == .shutdown ? nil : status ?? untold,
+            isStop: isStop
         )
     }
 }
@@ -236,7 +238,74 @@ enum GatewayFixture {
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
         var first = try Self.session(inFlight: 1)
-        #expect(first.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(first.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
+    }
+
+    @Test func `where nothing was accepted, status 10 has an identifier that no message had`() throws {
+        for (identifiers, unused) in [([0, 1, 2], UInt32.max), ([7], 6), ([1, 0], nil), ([0, 1 << 24], .max)]
+            as [([UInt32], UInt32?)]
+        {
+            var session = GatewaySession()
+            for (index, identifier) in identifiers.enumerated() {
+                #expect(session.receive(try Fixture.message(identifier)) == .handOn(UInt64(index + 1)))
+            }
+            let ending = Fixture.ending(unused.map { _ in .shutdown }, unused ?? 0, at: 1)
+            #expect(session.settle(1, .unsent(nil)) == .finish(ending), "\(identifiers)")
+        }
+    }
+
+    @Test func `status 10 has no identifier that could mean another message`() throws {
+        let received: [[UInt32?]] = [
+            // The last accepted one was repeated later, or before; or it has none.
+            [1, 2, 9, 2], [2, 2, 9], [1, nil, 9], [.max - 1, 5, 9, 5],
+        ]
+        for identifiers in received {
+            var session = GatewaySession()
+            for (index, identifier) in identifiers.enumerated() {
+                let command = identifier == nil ? Command.simple : .enhanced
+                let message = try Fixture.message(identifier, command: command)
+                #expect(session.receive(message) == .handOn(UInt64(index + 1)))
+            }
+            #expect(session.settle(3, .unsent(nil)) == .awaitEarlier)
+            #expect(session.settle(1, .accepted) == .none)
+            #expect(session.settle(2, .accepted) == .finish(Fixture.ending(nil, at: 3)), "\(identifiers)")
+        }
+        // The repeated one was discarded without being processed.
+        var session = try Self.session(inFlight: 2)
+        session.discarded(identifier: 101)
+        #expect(session.settle(2, .unsent(nil)) == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2)))
+    }
+
+    @Test func `a stop where nothing was discarded is not reported`() throws {
+        var session = try Self.session(inFlight: 1)
+        #expect(session.shutDown(isAnnounced: true) == .awaitEarlier)
+        let ending = Fixture.ending(.shutdown, 101, at: 2, isStop: true)
+        #expect(session.settle(1, .accepted) == .finish(ending))
+        #expect(ending.carriedOut(hasDiscarded: true) == ending)
+        #expect(ending.carriedOut(hasDiscarded: false) == Fixture.ending(nil, at: 2, isStop: true))
+        let rejected = Fixture.ending(.invalidToken, 1, at: 1)
+        #expect(rejected.carriedOut(hasDiscarded: false) == rejected)
+    }
+
+    @Test func `a provider that never reads gets a reset instead of status 10, without waiting`() throws {
+        let reset = Fixture.ending(nil, at: 2, closing: .reset)
+        for outcome in [.unsent(nil), .unsent(.notPermitted(ConnectionFailure(.identity, "")))] as [DeliveryOutcome] {
+            var session = Self.ignoring()
+            for number in 1...3 as ClosedRange<UInt32> { _ = session.receive(try Fixture.message(number)) }
+            #expect(session.settle(2, outcome) == .finish(reset))
+            #expect(session.settle(1, .accepted) == .none)
+        }
+        var stopped = Self.ignoring()
+        _ = stopped.receive(try Fixture.message(1))
+        #expect(
+            stopped.shutDown(isAnnounced: true) == .finish(Fixture.ending(nil, at: 2, closing: .reset, isStop: true))
+        )
+        var unknown = Self.ignoring()
+        _ = unknown.receive(try Fixture.message(1))
+        #expect(unknown.settle(1, .indeterminate(nil)) == .none)
+        #expect(unknown.acceptedCount == 1)
+        #expect(unknown.receive(.unknownCommand(9), command: nil) == .finish(reset))
     }
 
     @Test func `a service that permits nobody is a shutdown after accepted messages, otherwise a silent close`() throws
@@ -248,7 +317,7 @@ enum GatewayFixture {
         #expect(first.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(
             first.settle(1, .unsent(.notPermitted(ConnectionFailure(.identity, ""))))
-                == .finish(GatewayEnding(response: nil, number: 1, drains: true))
+                == .finish(Fixture.ending(nil, at: 1))
         )
     }
 
@@ -291,7 +360,7 @@ enum GatewayFixture {
         #expect(session.inputClosed() == .awaitEarlier)
         #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .awaitEarlier)
         #expect(
-            session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2, drains: false))
+            session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2, closing: .orderly))
         )
         #expect(session.inputClosed() == .none)
         var idle = GatewaySession()
@@ -299,14 +368,14 @@ enum GatewayFixture {
         #expect(idle.inputClosed() == .none)
         var taken = try Self.session(inFlight: 1)
         #expect(taken.inputClosed() == .awaitEarlier)
-        #expect(taken.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, drains: false)))
+        #expect(taken.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .orderly)))
     }
 
     @Test func `a provider that closes while the end is pending gets the end`() throws {
         var session = try Self.session(inFlight: 1)
         #expect(session.receive(try Fixture.message(102, payload: "")) == .awaitEarlier)
         #expect(session.inputClosed() == .awaitEarlier)
-        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.missingPayload, 102, at: 2, drains: false)))
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.missingPayload, 102, at: 2, closing: .orderly)))
     }
 
     @Test func `a shutdown waits for messages in flight`() throws {
@@ -315,7 +384,7 @@ enum GatewayFixture {
         #expect(announced.receive(try Fixture.message(103)) == .discard)
         #expect(announced.shutDown(isAnnounced: true) == .none)
         #expect(announced.settle(1, .accepted) == .none)
-        #expect(announced.settle(2, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
+        #expect(announced.settle(2, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3, isStop: true)))
         var silent = try Self.session(inFlight: 0)
         #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
         var rejected = try Self.session(inFlight: 1)
@@ -339,10 +408,10 @@ enum GatewayFixture {
         #expect(bytes.discarded(byteCount: 1) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
         var time = try Self.session(inFlight: 1)
-        #expect(time.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(time.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
         #expect(time.drainDeadlinePassed() == .close)
         var provider = try Self.session(inFlight: 1)
-        #expect(provider.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(provider.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
         #expect(provider.inputClosed() == .close)
     }
 

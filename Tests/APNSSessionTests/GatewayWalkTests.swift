@@ -22,10 +22,11 @@ import Testing
         /// Whether it is the last accepted message.
         var isLast = false
 
-        init(number: UInt32, failurePerThousand: Int, random: inout SplitMix64) {
+        init(number: UInt32, numbering: Numbering, failurePerThousand: Int, random: inout SplitMix64) {
             self.command = Command.allCases.randomElement(using: &random) ?? .enhanced
+            if !numbering.hasOtherCommands { self.command = .enhanced }
             let hasIdentifier = self.command == .enhanced || self.command == .items && random.chance(9, of: 10)
-            self.identifier = hasIdentifier ? number &* 7 : nil
+            self.identifier = hasIdentifier ? numbering.identifier(number, &random) : nil
             self.kind = .good
             self.outcome =
                 random.chance(1, of: 5) ? [.rejected(.unregistered(at: 9)), .suppressed][random.below(2)] : .accepted
@@ -52,6 +53,27 @@ import Testing
         }
     }
 
+    /// How a provider numbers its messages.
+    enum Numbering: CaseIterable {
+        case fromZero, fromOne, withGaps, wrapping, lowByteFirst, constant, repeating, random
+
+        var hasOtherCommands: Bool { self == .withGaps || self == .wrapping || self == .repeating }
+
+        /// - Parameter number: the number of the message, from 1.
+        func identifier(_ number: UInt32, _ random: inout SplitMix64) -> UInt32 {
+            switch self {
+            case .fromZero: number - 1
+            case .fromOne: number
+            case .withGaps: number &* 7
+            case .wrapping: number &- 5
+            case .lowByteFirst: (number - 1).byteSwapped
+            case .constant: 1234
+            case .repeating: number % 20
+            case .random: UInt32.random(in: 0...200, using: &random)
+            }
+        }
+    }
+
     /// The expected result for a list of messages.
     struct Contract {
         var response: ErrorResponse?
@@ -59,10 +81,29 @@ import Testing
 
         /// - Parameters:
         ///   - steps: everything that was received before the connection was ended from outside.
+        ///   - discarded: the identifiers of messages that were discarded after these.
         ///   - isAnnounced: whether that end is reported.
-        init(_ steps: [Step], isAnnounced: Bool) {
-            var last: UInt32 = 0
+        init(_ steps: [Step], discarded: [UInt32], isAnnounced: Bool) {
+            // A message that was not a message has no known identifier.
+            let identifiers =
+                steps.filter { $0.kind != .broken && $0.kind != .unknown }.compactMap(\.identifier) + discarded
+            var last: UInt32?
             self.number = 1
+            func shutdown(after last: UInt32?, _ accepted: UInt64) -> ErrorResponse? {
+                let identifier: UInt32?
+                if accepted == 0 {
+                    let isSwapped =
+                        identifiers.count > 1 && identifiers[1] == (identifiers[0].byteSwapped &+ 1).byteSwapped
+                        && identifiers[1] != identifiers[0] &+ 1
+                    let unused = identifiers.first.map {
+                        isSwapped ? ($0.byteSwapped &- 1).byteSwapped : $0 &- 1
+                    }
+                    identifier = unused.flatMap { identifiers.contains($0) ? nil : $0 }
+                } else {
+                    identifier = last.flatMap { last in identifiers.count { $0 == last } == 1 ? last : nil }
+                }
+                return identifier.map { ErrorResponse(status: .shutdown, identifier: $0) }
+            }
             for step in steps {
                 let isSilent = step.command == .simple
                 func told(_ status: ErrorResponse.Status) -> ErrorResponse? {
@@ -75,20 +116,20 @@ import Testing
                 case (.unknown, _): self.response = nil
                 case (.good, .rejected(.binary(let status))): self.response = told(status)
                 case (.good, .unsent(.notPermitted)):
-                    self.response = self.number > 1 ? ErrorResponse(status: .shutdown, identifier: last) : nil
-                case (.good, .unsent): self.response = ErrorResponse(status: .shutdown, identifier: last)
+                    self.response = self.number > 1 ? shutdown(after: last, self.number - 1) : nil
+                case (.good, .unsent): self.response = shutdown(after: last, self.number - 1)
                 case (.good, .indeterminate): self.response = nil
                 case (.good, _) where step.isLast:
                     self.number += 1
-                    self.response = ErrorResponse(status: .shutdown, identifier: step.identifier ?? 0)
+                    self.response = shutdown(after: step.identifier, self.number - 1)
                 case (.good, _):
-                    last = step.identifier ?? 0
+                    last = step.identifier
                     self.number += 1
                     continue
                 }
                 return
             }
-            self.response = isAnnounced ? ErrorResponse(status: .shutdown, identifier: last) : nil
+            self.response = isAnnounced ? shutdown(after: last, self.number - 1) : nil
         }
     }
 
@@ -98,6 +139,8 @@ import Testing
         var random: SplitMix64
         let inFlightCountMax: Int
         var received: [Step] = []
+        /// The identifiers of messages that were discarded.
+        var discarded: [UInt32] = []
         var waiting: [UInt64] = []
         var handedOn: [UInt64] = []
         var knownFailure: UInt64 = .max
@@ -115,7 +158,11 @@ import Testing
 
         mutating func receive(_ step: Step) throws {
             guard self.isReading else { return }
-            if !self.isDiscarding { self.received.append(step) }
+            if !self.isDiscarding {
+                self.received.append(step)
+            } else if let identifier = step.identifier, step.kind != .broken, step.kind != .unknown {
+                self.discarded.append(identifier)
+            }
             let action: GatewaySession.OnMessage
             switch step.kind {
             case .good, .probe, .empty: action = self.session.receive(try GatewayFixture.layout(step.frame))
@@ -174,13 +221,19 @@ import Testing
     private static func walk(seed: UInt64) throws {
         var walk = Walk(seed: seed)
         let failurePerThousand = [0, 5, 50, 300].randomElement(using: &walk.random) ?? 5
+        let numbering = Numbering.allCases.randomElement(using: &walk.random) ?? .fromOne
         let count = Int.random(in: 1...120, using: &walk.random)
         for number in 1...count where !walk.isEnded {
             if walk.random.chance(1, of: 3) { walk.settleAny() }
             while !walk.isReading, !walk.isEnded { walk.settleAny() }
             guard !walk.isEnded else { break }
             try walk.receive(
-                Step(number: UInt32(number), failurePerThousand: failurePerThousand, random: &walk.random)
+                Step(
+                    number: UInt32(number),
+                    numbering: numbering,
+                    failurePerThousand: failurePerThousand,
+                    random: &walk.random
+                )
             )
         }
         let isAnnounced = walk.random.chance(1, of: 2)
@@ -191,7 +244,7 @@ import Testing
             }
         }
         while !walk.waiting.isEmpty { walk.settleAny() }
-        let contract = Contract(walk.received, isAnnounced: isAnnounced)
+        let contract = Contract(walk.received, discarded: walk.discarded, isAnnounced: isAnnounced)
         let ending = try #require(walk.endings.first, "seed \(seed)")
         #expect(walk.endings.count == 1, "seed \(seed)")
         #expect(ending.response == contract.response, "seed \(seed)")
@@ -216,7 +269,7 @@ import Testing
         var random = SplitMix64(seed: seed)
         var stream = ByteBuffer()
         for number in 1...20 {
-            let step = Step(number: UInt32(number), failurePerThousand: 60, random: &random)
+            let step = Step(number: UInt32(number), numbering: .withGaps, failurePerThousand: 60, random: &random)
             switch step.kind {
             case .unknown: stream.writeInteger(99 as UInt8)
             case .broken: stream.writeBytes([2, 0, 0, 0, 2, 1, 0])

@@ -32,6 +32,15 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         case closed
     }
 
+    /// How many bytes are read after a request to stop: more than a receive buffer of the gateway holds, so everything
+    /// that had arrived.
+    static let stopByteCountMax = 512 * 1024
+    /// How long a connection is read after a request to stop if its provider is told what to send again.
+    private static let stopDuration = TimeAmount.seconds(1)
+    /// How long, and how many bytes, a connection is read for the log before it is reset.
+    private static let restDuration = TimeAmount.milliseconds(100)
+    private static let restByteCountMax = 1024 * 1024
+
     private let connection: Listener.Connection
     private let configuration: BinaryListenerConfiguration
     private let backend: any DeliveryBackend
@@ -53,6 +62,11 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var drainTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
     private var outcomeTimer: Scheduled<Void>?
+    /// How many more bytes are read after a request to stop; `nil` before one.
+    private var stopByteCountLeft: Int?
+    private var stopTimer: Scheduled<Void>?
+    /// How many more bytes are read to count them before the connection is reset; `nil` while it is not.
+    private var restByteCountLeft: Int?
     /// The message known to have waited longest for its outcome, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
     /// Whether the error response names the message at fault; for command 0, only the log does.
@@ -95,7 +109,9 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        let timers = [self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.outcomeTimer]
+        let timers = [
+            self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.outcomeTimer, self.stopTimer,
+        ]
         for timer in timers { timer?.cancel() }
         self.outcomes.deliver(to: nil)
         self.dispatcher.session.connectionLost()
@@ -179,14 +195,20 @@ extension BinaryConnectionHandler {
         switch self.phase {
         case .taking(let delivery):
             self.dispatcher.append(bytes)
+            if let left = self.stopByteCountLeft { self.stopByteCountLeft = left - byteCount }
             if !self.isReadingStopped { self.take(for: delivery, context: context) }
             self.reportAccepted(byteCount: byteCount)
+            self.continueStop(context)
         case .ending(let delivery):
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
         case .draining(let delivery):
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
+            if let left = self.restByteCountLeft {
+                self.restByteCountLeft = left - byteCount
+                return self.resetAfterRest(context)
+            }
             self.watchDrain()
             self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it kept sending", context)
         case .handshaking, .closed: break
@@ -369,6 +391,7 @@ extension BinaryConnectionHandler {
             }
         }
         self.reportAccepted(byteCount: 0)
+        self.continueStop(context)
     }
 
     /// Periodically checks whether the oldest message has waited too long for its outcome.
@@ -438,7 +461,12 @@ extension BinaryConnectionHandler {
             self.note(isAnnounced ? "listener shutting down" : "idle timeout")
             if isAnnounced { self.giveUpInTime() }
             // A provider that has closed its side cannot resend the rest, so it is processed while there is time.
-            guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
+            guard self.isInputClosed else {
+                guard isAnnounced, self.delayTimer == nil else {
+                    return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context)
+                }
+                return self.beginStop(context)
+            }
             // There is no time left for the delay.
             if let delayTimer = self.delayTimer {
                 delayTimer.cancel()
@@ -451,6 +479,32 @@ extension BinaryConnectionHandler {
             if isAnnounced { self.giveUpInTime() }
         case .draining, .closed: break
         }
+    }
+
+    /// Reads what has arrived, so that as little as possible has to be sent again, and nothing of a provider that never
+    /// reads is lost.
+    private func beginStop(_ context: ChannelHandlerContext) {
+        guard self.stopByteCountLeft == nil else { return }
+        self.stopByteCountLeft = Self.stopByteCountMax
+        if self.dispatcher.session.rejectionPolicy == .report {
+            self.stopTimer = self.after(Self.stopDuration) { handler, context in
+                guard case .taking(let delivery) = handler.phase else { return }
+                handler.takeNoMore(for: delivery, isAnnounced: true, context)
+            }
+        }
+        self.continueStop(context)
+    }
+
+    private func continueStop(_ context: ChannelHandlerContext) {
+        guard case .taking(let delivery) = self.phase, let byteCountLeft = self.stopByteCountLeft else { return }
+        if byteCountLeft > 0 {
+            guard !self.isReadingStopped, !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0
+            else { return }
+            // The next write of a provider that never reads fails after the reset, whatever is in flight.
+            let waits = self.dispatcher.session.rejectionPolicy == .report
+            guard !waits || self.dispatcher.session.inFlightCount == 0 else { return }
+        }
+        self.takeNoMore(for: delivery, isAnnounced: true, context)
     }
 
     private func readmit(_ context: ChannelHandlerContext) {
@@ -488,6 +542,8 @@ extension BinaryConnectionHandler {
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
         guard !self.tls.isTruncated else { return }
+        let hasDiscarded = self.dispatcher.hasDiscarded || UnreadBytes.count(of: context.channel) > 0
+        let ending = ending.carriedOut(hasDiscarded: hasDiscarded)
         self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop
         delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] response in
@@ -533,19 +589,51 @@ extension BinaryConnectionHandler {
             self.note("status \(status)\(response == nil ? ", not sent" : "")")
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
-        self.carryOut(response, drains: ending.drains && !self.isInputClosed, context: context)
+        self.carryOut(response, ending.closing, context: context)
     }
 
-    /// Sends the response, closes this side, and keeps reading within limits if the provider may still be sending.
-    private func carryOut(_ response: ErrorResponse?, drains: Bool, context: ChannelHandlerContext) {
+    /// Sends the response, and closes the connection.
+    private func carryOut(_ response: ErrorResponse?, _ closing: GatewayEnding.Closing, context: ChannelHandlerContext)
+    {
         if case .ending(let delivery) = self.phase { self.phase = .draining(delivery) }
         self.metrics.ended(response)
         if let response { self.write(response, context: context) }
-        guard drains else { return context.close(promise: nil) }
-        self.startDraining()
-        context.close(mode: .output, promise: nil)
+        guard !self.isInputClosed else { return context.close(promise: nil) }
+        switch closing {
+        case .reset:
+            self.note("reset, so that the next write of the provider fails")
+            context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+        case _ where response == nil: context.close(promise: nil)
+        case .hold:
+            self.endTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
+                handler.readRest(context)
+            }
+            context.close(mode: .output, promise: nil)
+        case .orderly, .drain:
+            self.startDraining()
+            context.close(mode: .output, promise: nil)
+            self.isReadingStopped = false
+            self.releaseRead(context)
+        }
+    }
+
+    /// Reads what the provider wrote before it could notice the response, for the log, and resets the connection.
+    private func readRest(_ context: ChannelHandlerContext) {
+        self.restByteCountLeft = Self.restByteCountMax
+        self.endTimer = self.after(Self.restDuration) { handler, context in
+            handler.restByteCountLeft = 0
+            handler.resetAfterRest(context)
+        }
         self.isReadingStopped = false
         self.releaseRead(context)
+        self.resetAfterRest(context)
+    }
+
+    private func resetAfterRest(_ context: ChannelHandlerContext) {
+        guard let left = self.restByteCountLeft, left <= 0 || UnreadBytes.count(of: context.channel) == 0 else {
+            return
+        }
+        self.run(self.dispatcher.session.drainDeadlinePassed(), "it did not close the connection", context)
     }
 
     private func write(_ response: ErrorResponse, context: ChannelHandlerContext) {

@@ -21,6 +21,8 @@ struct FrameBytes {
         self.begin.readableBytes > 0 ? (self.begin, 1) : (self.newest, .max)
     }
 
+    var isEmpty: Bool { self.begin.readableBytes == 0 && self.newest.readableBytes == 0 }
+
     mutating func append(_ bytes: consuming ByteBuffer) {
         if self.newest.readableBytes == 0 {
             self.newest = bytes

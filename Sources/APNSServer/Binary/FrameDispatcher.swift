@@ -222,14 +222,38 @@ struct FrameDispatcher: ~Copyable {
     /// - Returns: the number of messages in it, excluding the one at fault.
     mutating func discard() -> Int {
         let before = self.discardedCount
-        self.bytes.takeAll { bytes in
+        var unparsed = FrameBytes()
+        swap(&unparsed, &self.bytes)
+        unparsed.takeAll { bytes in
             unsafe bytes.withUnsafeReadableBytes { bytes in
                 // The rest of a skipped message was counted with its beginning.
                 let skipped = self.skipper.isAtFrameStart ? 0 : unsafe self.skipper.skip(bytes)
-                unsafe self.discarded.count(UnsafeRawBufferPointer(rebasing: bytes[skipped...]))
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[skipped...])
+                if self.discarded.isAtFrameStart { unsafe self.noteIdentifiers(in: rest) }
+                unsafe self.discarded.count(rest)
             }
         }
         return self.discardedCount - before
+    }
+
+    /// Reports the identifiers of discarded messages to the session, up to the first incomplete message.
+    private mutating func noteIdentifiers(in bytes: UnsafeRawBufferPointer) {
+        var layout = FrameLayout(command: .simple)
+        var offset = 0
+        while true {
+            let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            guard (try? unsafe layout.read(rest, limits: self.limits)) == true else { return }
+            if let identifier = layout.identifier { self.session.discarded(identifier: identifier) }
+            offset += layout.byteCount
+        }
+    }
+
+    /// Whether a part of a message has arrived, or messages wait for room.
+    var hasUnparsed: Bool { !self.skipper.isAtFrameStart || !self.bytes.isEmpty }
+
+    /// Whether any byte was discarded.
+    var hasDiscarded: Bool {
+        self.discarded.frameCount > 0 || self.discarded.unparsedByteCount > 0 || !self.discarded.isAtFrameStart
     }
 
     private mutating func noteFault(_ layout: FrameLayout) {

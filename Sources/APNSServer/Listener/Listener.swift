@@ -186,7 +186,13 @@ public final class Listener: Sendable {
     }
 
     private func bootstrap(_ first: TLSContext) -> ServerBootstrap {
-        ServerBootstrap(group: self.group)
+        var bootstrap = ServerBootstrap(group: self.group)
+        if let byteCount = self.configuration.receiveBufferByteCount {
+            // Accepted sockets inherit it, before the window of TCP is announced.
+            bootstrap = bootstrap.serverChannelOption(.socketOption(.so_rcvbuf), value: byteCount)
+        }
+        return
+            bootstrap
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: self.parts.allowsHalfClosure)

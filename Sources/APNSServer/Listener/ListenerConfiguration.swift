@@ -53,6 +53,11 @@ public struct ListenerConfiguration: Sendable {
     /// The time limit of a handshake; by default 10 seconds.
     public var handshakeTimeout = Duration.seconds(10)
 
+    /// The size of the receive buffer of each connection, in bytes; the system may double it.
+    ///
+    /// It limits what a connection holds that the listener has not read. `nil`, the default, for the system's choice.
+    public var receiveBufferByteCount: Int?
+
     /// The time limit of a graceful shutdown; by default 30 seconds, and 10 for HTTP/2.
     ///
     /// Then connections are cut.

@@ -4,33 +4,75 @@ public import APNSWire
 
 /// How a provider's connection ends, after all messages before the end are settled.
 ///
-/// The caller writes the response, if there is one, in one piece; closes its side; if the connection drains, reads and
-/// discards within the limits of time and bytes; and closes.
+/// The caller writes the response, if there is one, in one piece, and closes the connection as ``closing`` says.
 public struct GatewayEnding: Hashable, Sendable {
+    /// How a connection closes.
+    @frozen
+    public enum Closing: Hashable, Sendable {
+        /// With close_notify and the end of the stream, and at once.
+        case orderly
+        /// This side closes; the rest is read and discarded within the limits of time and bytes, so that a reset does
+        /// not destroy the response; then the connection is reset.
+        case drain
+        /// This side closes, and nothing is read while the provider has time to notice the response: it has to send
+        /// everything that is read now again. Then the connection is reset.
+        case hold
+        /// With a reset and at once, so that the next write of a provider fails that never reads.
+        case reset
+
+        /// Whether the connection stays open until the provider closes it or time passes.
+        public var readsOn: Bool { self == .drain || self == .hold }
+    }
+
     /// The error response to the provider; `nil` to close the connection without one.
     public var response: ErrorResponse?
 
     /// The number of the first message that was not accepted, counted from 1 on this connection.
     public var number: UInt64
 
-    /// Whether the provider may still be sending, so that an immediate close could destroy the response in transit.
-    public var drains: Bool
+    /// How the connection closes.
+    public var closing: Closing
 
     /// What is wrong with the faulty message, even if it is not reported to the provider, as with command 0; `nil` if
     /// no message is at fault.
     public var status: ErrorResponse.Status?
+
+    /// Whether the gateway stops, and everything that it took was accepted.
+    public var isStop: Bool
 
     /// Creates an ending.
     ///
     /// - Parameters:
     ///   - response: the error response to the provider.
     ///   - number: the number of the first message that was not accepted, from 1.
-    ///   - drains: whether the provider may still be sending.
+    ///   - closing: how the connection closes.
     ///   - status: what is wrong with the faulty message; `nil` if none is.
-    public init(response: ErrorResponse?, number: UInt64, drains: Bool, status: ErrorResponse.Status? = nil) {
+    ///   - isStop: whether the gateway stops, and everything that it took was accepted.
+    public init(
+        response: ErrorResponse?,
+        number: UInt64,
+        closing: Closing,
+        status: ErrorResponse.Status? = nil,
+        isStop: Bool = false
+    ) {
         self.response = response
         self.number = number
-        self.drains = drains
+        self.closing = closing
         self.status = status
+        self.isStop = isStop
+    }
+
+    /// The ending to carry out, given what the provider wrote after the messages that were taken.
+    ///
+    /// A stop is no error to a provider that waits for nothing, and some take status 10 for the success of everything
+    /// that they wrote. So the response is sent only if something has to be sent again.
+    ///
+    /// - Parameter hasDiscarded: whether anything was read and discarded, or has arrived and was not read.
+    /// - Returns: the ending.
+    public func carriedOut(hasDiscarded: Bool) -> GatewayEnding {
+        guard self.isStop, self.closing == .hold, !hasDiscarded else { return self }
+        var ending = self
+        (ending.response, ending.closing) = (nil, .orderly)
+        return ending
     }
 }

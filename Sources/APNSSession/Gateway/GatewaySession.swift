@@ -25,10 +25,12 @@ public struct GatewaySession: ~Copyable {
     private enum Cause {
         /// A message is faulty; it is reported to the provider unless it was in command 0.
         case fault(ErrorResponse, isReported: Bool)
-        /// The service shuts down.
+        /// A message was not accepted, or nothing after it is; reported as a shutdown after the last accepted message.
         case shutdown
-        /// The service does not permit the gateway; reported as a shutdown after the last accepted message.
+        /// The service does not permit the gateway; reported in the same way if anything was accepted.
         case notPermitted
+        /// The gateway stops; reported in the same way if anything was discarded.
+        case stop
         /// Nothing is reported.
         case silence
     }
@@ -61,6 +63,7 @@ public struct GatewaySession: ~Copyable {
     private let inFlightCountMax: Int
     private let drainByteCountMax: Int
     private var window = GatewayWindow()
+    private var identifiers = ReceivedIdentifiers()
     private var state: State = .open(isReading: true)
     /// The number of messages in flight below which reading resumes.
     private var resumeCount = 0
@@ -116,6 +119,7 @@ extension GatewaySession {
     /// - Returns: what to do with it.
     /// - Precondition: reading is not stopped.
     public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
+        if let identifier = message.identifier { self.identifiers.insert(identifier) }
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be received while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
@@ -126,7 +130,7 @@ extension GatewaySession {
         }
         let isSimple = message.command == .simple
         return .handOn(
-            self.window.append(GatewayWindow.Message(identifier: message.identifier ?? 0, isSimple: isSimple))
+            self.window.append(GatewayWindow.Message(identifier: message.identifier, isSimple: isSimple))
         )
     }
 
@@ -164,24 +168,45 @@ extension GatewaySession {
 
     /// Ends the connection now, or after all messages in flight are settled.
     private mutating func conclude(_ end: End) -> GatewayEnding? {
-        guard !self.window.isEmpty else { return self.finish(end) }
+        guard !self.window.isEmpty, !self.isImmediate(end.cause) else { return self.finish(end) }
         self.state = .ending(end)
         return nil
     }
 
     private mutating func finish(_ end: End) -> GatewayEnding {
-        let response: ErrorResponse? =
-            switch end.cause {
-            case .fault(let response, let isReported): isReported ? response : nil
-            case .notPermitted where self.acceptedCount == 0: nil
-            case .shutdown, .notPermitted:
-                ErrorResponse(status: .shutdown, identifier: self.window.lastAcceptedIdentifier)
-            case .silence: nil
+        var ending = GatewayEnding(response: nil, number: end.number, closing: .orderly)
+        switch end.cause {
+        case .fault(let response, let isReported):
+            ending.status = response.status
+            if isReported { (ending.response, ending.closing) = (response, .drain) }
+        case .shutdown, .notPermitted, .stop:
+            if case .stop = end.cause { ending.isStop = true }
+            if self.rejectionPolicy == .ignore {
+                ending.closing = .reset
+            } else if let response = self.shutdownResponse(end.cause) {
+                (ending.response, ending.closing) = (response, .hold)
             }
-        self.state = end.isInputClosed ? .closed : .draining(byteCountLeft: self.drainByteCountMax)
-        var ending = GatewayEnding(response: response, number: end.number, drains: !end.isInputClosed)
-        if case .fault(let fault, _) = end.cause { ending.status = fault.status }
+        case .silence: if self.rejectionPolicy == .ignore { ending.closing = .reset }
+        }
+        if end.isInputClosed { ending.closing = .orderly }
+        self.state = ending.closing.readsOn ? .draining(byteCountLeft: self.drainByteCountMax) : .closed
         return ending
+    }
+
+    /// The response that names the last accepted message.
+    ///
+    /// A provider takes everything up to the named message for accepted, so there is no response if the identifier
+    /// could also mean another message. If nothing was accepted, an identifier that no message had means that to
+    /// providers that search for it; 0 would be an accepted message to providers that number from 0.
+    private func shutdownResponse(_ cause: Cause) -> ErrorResponse? {
+        guard self.acceptedCount > 0 else {
+            if case .notPermitted = cause { return nil }
+            return self.identifiers.unusedBeforeFirst.map { ErrorResponse(status: .shutdown, identifier: $0) }
+        }
+        guard let identifier = self.window.lastAcceptedIdentifier, self.identifiers.hasOne(identifier) else {
+            return nil
+        }
+        return ErrorResponse(status: .shutdown, identifier: identifier)
     }
 }
 
@@ -241,6 +266,9 @@ extension GatewaySession {
     /// | unsent, since the gateway is not permitted  | the same if earlier messages were accepted, otherwise nothing |
     /// | indeterminate                               | nothing; the connection closes, so the rest is uncertain      |
     ///
+    /// With ``RejectionPolicy/ignore``, the connection is reset immediately if a message is unsent, and an
+    /// indeterminate one counts as settled.
+    ///
     /// A second outcome of the same message is ignored.
     ///
     /// - Parameters:
@@ -271,7 +299,9 @@ extension GatewaySession {
             return self.refuse(number, Rejection.http2(reason.rejection).errorResponseStatus, message, isLast: isLast)
         case .unsent(.notPermitted): return self.end(at: number, .notPermitted)
         case .unsent: return self.end(at: number, .shutdown)
-        case .indeterminate: return self.end(at: number, .silence)
+        case .indeterminate:
+            if self.rejectionPolicy == .ignore { return self.accept(number, isLast: isLast) }
+            return self.end(at: number, .silence)
         }
     }
 
@@ -292,7 +322,7 @@ extension GatewaySession {
         guard let status, self.rejectionPolicy == .report || Self.isAboutTopic(status) else {
             return self.accept(number, isLast: isLast)
         }
-        let response = ErrorResponse(status: status, identifier: message.identifier)
+        let response = ErrorResponse(status: status, identifier: message.identifier ?? 0)
         return self.end(at: number, .fault(response, isReported: !message.isSimple))
     }
 
@@ -309,6 +339,16 @@ extension GatewaySession {
         var end = End(cause: cause, number: number, isInputClosed: false)
         if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
+    }
+
+    /// Whether the end does not wait for the messages before it.
+    ///
+    /// A provider that never reads an error response writes into a connection until a write fails, so the connection
+    /// is reset at once; the messages that were forwarded stay with their backend.
+    private func isImmediate(_ cause: Cause) -> Bool {
+        guard self.rejectionPolicy == .ignore else { return false }
+        if case .fault = cause { return false }
+        return true
     }
 
     private mutating func advance() -> OnOutcome {
@@ -374,12 +414,12 @@ extension GatewaySession {
 
     /// Requests the end of the connection after all messages in flight are settled.
     ///
-    /// - Parameter isAnnounced: whether to report the shutdown to the provider, with status 10 and the identifier of
-    ///   the last accepted message, 0 if there is none.
+    /// - Parameter isAnnounced: whether to report the stop to the provider, with status 10 and the identifier of the
+    ///   last accepted message, if anything was discarded; see ``GatewayEnding/carriedOut(hasDiscarded:)``.
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }
-        let cause: Cause = isAnnounced ? .shutdown : .silence
+        let cause: Cause = isAnnounced ? .stop : .silence
         let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
@@ -392,6 +432,11 @@ extension GatewaySession {
         /// Close; the time for the provider is over.
         case close
     }
+
+    /// Records the identifier of a message that is discarded without being passed to ``receive(_:isPayloadObject:)``.
+    ///
+    /// The provider may take it for the identifier in a response.
+    public mutating func discarded(identifier: UInt32) { self.identifiers.insert(identifier) }
 
     /// Records discarded bytes.
     ///

@@ -9,8 +9,8 @@ import DequeModule
 struct GatewayWindow {
     /// What an error response needs to know about a message.
     struct Message: Hashable {
-        /// 0 if it has none.
-        var identifier: UInt32
+        /// `nil` if it has none.
+        var identifier: UInt32?
         /// Whether it was in command 0, which gets no response.
         var isSimple: Bool
         var isAccepted = false
@@ -19,11 +19,11 @@ struct GatewayWindow {
     /// The number of the first unsettled message, counted from 1.
     private(set) var firstNumber: UInt64 = 1
     private(set) var count = 0
-    /// The identifier of the last settled message, 0 before the first.
-    private(set) var lastAcceptedIdentifier: UInt32 = 0
+    /// The identifier of the last settled message; `nil` before the first, and if it has none.
+    private(set) var lastAcceptedIdentifier: UInt32?
 
     /// The message with the first number, if there is one.
-    private var first = Message(identifier: 0, isSimple: false)
+    private var first = Message(identifier: nil, isSimple: false)
     /// The messages after it.
     private var others: Deque<Message> = []
 

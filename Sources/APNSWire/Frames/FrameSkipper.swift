@@ -101,6 +101,9 @@ public struct DiscardedFrameCounter: Hashable, Sendable {
     /// Bytes after one that is not a command, which cannot be split into frames.
     public private(set) var unparsedByteCount = 0
 
+    /// Whether the next byte begins a frame.
+    public var isAtFrameStart: Bool { self.skipper.isAtFrameStart }
+
     /// Creates a counter at the start of a frame.
     public init() {}
 
