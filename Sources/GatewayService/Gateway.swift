@@ -58,6 +58,7 @@ package final class Gateway: Sendable {
         var reloadable: [String: ReloadableUpstream] = [:]
         var clients: [RequestClient] = []
         var isEnding = false
+        var unreportedCountBeforeEnd: UInt64 = 0
     }
 
     private let reread: @Sendable () throws -> ResolvedConfiguration
@@ -227,7 +228,8 @@ package final class Gateway: Sendable {
     /// - Parameters:
     ///   - requests: the commands.
     ///   - onChange: receives changes of state, from any thread.
-    /// - Returns: the number of notifications whose outcome is unknown.
+    /// - Returns: the number of notifications whose outcome is unknown, or that were not accepted without their
+    ///   provider being told.
     /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` if an address cannot be listened on.
     package func run(
         requests: some AsyncSequence<Request, Never> & Sendable,
@@ -249,7 +251,8 @@ package final class Gateway: Sendable {
             group.cancelAll()
             return failure
         }
-        let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
+        let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
+        let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
         await self.store.flush()
         await self.resends.flush()
         if let failure { throw failure }
@@ -339,7 +342,11 @@ package final class Gateway: Sendable {
 
     private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
         self.logger.notice("stopping: delivering what was accepted; a second signal stops at once")
-        self.upstreams.withLockedValue { $0.isEnding = true }
+        let unreportedCount = self.backend.unreportedCount
+        self.upstreams.withLockedValue { upstreams in
+            upstreams.isEnding = true
+            upstreams.unreportedCountBeforeEnd = unreportedCount
+        }
         self.feedbackListener.stop()
         self.listener.stop()
         let shutdown = self.file.limits.shutdown

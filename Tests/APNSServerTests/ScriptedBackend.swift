@@ -26,16 +26,19 @@ final class ScriptedBackend: DeliveryBackend {
 
     let requiresOrder: Bool
     let observesRefusals: Bool
+    let rejectionPolicy: RejectionPolicy
     private let state = ObservedValue(State())
     private let outcome: @Sendable (UInt32?) -> DeliveryOutcome?
 
     init(
         requiresOrder: Bool = false,
         observesRefusals: Bool = false,
+        rejectionPolicy: RejectionPolicy = .report,
         outcome: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
     ) {
         self.requiresOrder = requiresOrder
         self.observesRefusals = observesRefusals
+        self.rejectionPolicy = rejectionPolicy
         self.outcome = outcome
     }
 
@@ -75,6 +78,8 @@ final class ScriptedBackend: DeliveryBackend {
         }
 
         var observesRefusals: Bool { self.backend.observesRefusals }
+
+        var rejectionPolicy: RejectionPolicy { self.backend.rejectionPolicy }
 
         func refused(_ message: RefusedMessage) { self.backend.note { $0.refused.append(message) } }
 

@@ -45,7 +45,7 @@ enum GatewayFixture {
         GatewayEnding(
             response: status.map { ErrorResponse(status: $0, identifier: identifier) },
             number: number,
-            closing: closing ?? (status == nil ? .orderly : status == .shutdown ? .hold : .drain),
+            closing: closing ?? (status == nil ? .reset : status == .shutdown ? .hold : .drain),
             status: status == .shutdown ? nil : status ?? untold,
             isStop: isStop
         )
@@ -238,20 +238,53 @@ enum GatewayFixture {
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
         var first = try Self.session(inFlight: 1)
-        #expect(first.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
+        #expect(first.settle(1, .unsent(nil)) == .finish(Self.retry(101, at: 1)))
     }
 
-    @Test func `where nothing was accepted, status 10 has an identifier that no message had`() throws {
-        for (identifiers, unused) in [([0, 1, 2], UInt32.max), ([7], 6), ([1, 0], nil), ([0, 1 << 24], .max)]
-            as [([UInt32], UInt32?)]
-        {
+    @Test func `where nothing was accepted, status 1 names the first message`() throws {
+        for identifiers in [[0, 1, 2], [7], [.max - 1, .max, 0]] as [[UInt32]] {
             var session = GatewaySession()
             for (index, identifier) in identifiers.enumerated() {
                 #expect(session.receive(try Fixture.message(identifier)) == .handOn(UInt64(index + 1)))
             }
-            let ending = Fixture.ending(unused.map { _ in .shutdown }, unused ?? 0, at: 1)
-            #expect(session.settle(1, .unsent(nil)) == .finish(ending), "\(identifiers)")
+            let first = Self.retry(identifiers[0], at: 1)
+            #expect(session.settle(1, .unsent(nil)) == .finish(first), "\(identifiers)")
         }
+        var constant = GatewaySession()
+        for number in 1...2 as ClosedRange<UInt64> {
+            #expect(constant.receive(try Fixture.message(9)) == .handOn(number))
+        }
+        #expect(constant.settle(1, .unsent(nil)) == .finish(Fixture.ending(nil, at: 1)))
+    }
+
+    @Test func `a provider that began to count again is not named a message from before`() throws {
+        // The identifiers of several batches on one connection: numbers that wrapped around look the same.
+        for identifiers in [[1, 2, 3, 1, 2], [0, 1, 2, 0, 1], [7, 8, .max, 0, 1]] as [[UInt32]] {
+            for accepted in 3...4 as ClosedRange<UInt64> {
+                var session = GatewaySession()
+                for (index, identifier) in identifiers.enumerated() {
+                    #expect(session.receive(try Fixture.message(identifier)) == .handOn(UInt64(index + 1)))
+                }
+                #expect(session.settle(accepted + 1, .unsent(nil)) == .awaitEarlier)
+                for number in 1..<accepted { #expect(session.settle(number, .accepted) == .none) }
+                // In the second case the last accepted one has an identifier of the first batch, except after a wrap.
+                let isUnique = identifiers.count { $0 == identifiers[Int(accepted) - 1] } == 1
+                let ending =
+                    accepted == 4 && isUnique
+                    ? Fixture.ending(.shutdown, identifiers[3], at: 5)
+                    : Self.retry(identifiers[Int(accepted)], at: accepted + 1)
+                #expect(session.settle(accepted, .accepted) == .finish(ending), "\(identifiers) \(accepted)")
+            }
+        }
+    }
+
+    /// The end where the provider has to send everything again except the named message.
+    private static func retry(_ identifier: UInt32, at number: UInt64) -> GatewayEnding {
+        GatewayEnding(
+            response: ErrorResponse(status: .processingError, identifier: identifier),
+            number: number,
+            closing: .hold
+        )
     }
 
     @Test func `status 10 has no identifier that could mean another message`() throws {
@@ -268,13 +301,13 @@ enum GatewayFixture {
             }
             #expect(session.settle(3, .unsent(nil)) == .awaitEarlier)
             #expect(session.settle(1, .accepted) == .none)
-            #expect(session.settle(2, .accepted) == .finish(Fixture.ending(nil, at: 3)), "\(identifiers)")
+            #expect(session.settle(2, .accepted) == .finish(Self.retry(9, at: 3)), "\(identifiers)")
         }
         // The repeated one was discarded without being processed.
         var session = try Self.session(inFlight: 2)
         session.discarded(identifier: 101)
         #expect(session.settle(2, .unsent(nil)) == .awaitEarlier)
-        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2)))
+        #expect(session.settle(1, .accepted) == .finish(Self.retry(102, at: 2)))
     }
 
     @Test func `a stop where nothing was discarded is not reported`() throws {
@@ -283,7 +316,8 @@ enum GatewayFixture {
         let ending = Fixture.ending(.shutdown, 101, at: 2, isStop: true)
         #expect(session.settle(1, .accepted) == .finish(ending))
         #expect(ending.carriedOut(hasDiscarded: true) == ending)
-        #expect(ending.carriedOut(hasDiscarded: false) == Fixture.ending(nil, at: 2, isStop: true))
+        let silent = Fixture.ending(nil, at: 2, closing: .orderly, isStop: true)
+        #expect(ending.carriedOut(hasDiscarded: false) == silent)
         let rejected = Fixture.ending(.invalidToken, 1, at: 1)
         #expect(rejected.carriedOut(hasDiscarded: false) == rejected)
     }
@@ -299,7 +333,7 @@ enum GatewayFixture {
         var stopped = Self.ignoring()
         _ = stopped.receive(try Fixture.message(1))
         #expect(
-            stopped.shutDown(isAnnounced: true) == .finish(Fixture.ending(nil, at: 2, closing: .reset, isStop: true))
+            stopped.shutDown(isAnnounced: true) == .finish(reset)
         )
         var unknown = Self.ignoring()
         _ = unknown.receive(try Fixture.message(1))
@@ -308,8 +342,7 @@ enum GatewayFixture {
         #expect(unknown.receive(.unknownCommand(9), command: nil) == .finish(reset))
     }
 
-    @Test func `a service that permits nobody is a shutdown after accepted messages, otherwise a silent close`() throws
-    {
+    @Test func `a service that permits nobody ends the connection like one that is unreachable`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
@@ -317,7 +350,7 @@ enum GatewayFixture {
         #expect(first.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(
             first.settle(1, .unsent(.notPermitted(ConnectionFailure(.identity, ""))))
-                == .finish(Fixture.ending(nil, at: 1))
+                == .finish(Self.retry(101, at: 1))
         )
     }
 
@@ -386,7 +419,7 @@ enum GatewayFixture {
         #expect(announced.settle(1, .accepted) == .none)
         #expect(announced.settle(2, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3, isStop: true)))
         var silent = try Self.session(inFlight: 0)
-        #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
+        #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1, closing: .orderly)))
         var rejected = try Self.session(inFlight: 1)
         #expect(rejected.shutDown(isAnnounced: true) == .awaitEarlier)
         #expect(
@@ -408,10 +441,10 @@ enum GatewayFixture {
         #expect(bytes.discarded(byteCount: 1) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
         var time = try Self.session(inFlight: 1)
-        #expect(time.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
+        #expect(time.settle(1, .unsent(nil)) == .finish(Self.retry(101, at: 1)))
         #expect(time.drainDeadlinePassed() == .close)
         var provider = try Self.session(inFlight: 1)
-        #expect(provider.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 100, at: 1)))
+        #expect(provider.settle(1, .unsent(nil)) == .finish(Self.retry(101, at: 1)))
         #expect(provider.inputClosed() == .close)
     }
 

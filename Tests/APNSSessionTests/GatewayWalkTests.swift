@@ -84,25 +84,26 @@ import Testing
         ///   - discarded: the identifiers of messages that were discarded after these.
         ///   - isAnnounced: whether that end is reported.
         init(_ steps: [Step], discarded: [UInt32], isAnnounced: Bool) {
-            // A message that was not a message has no known identifier.
-            let identifiers =
-                steps.filter { $0.kind != .broken && $0.kind != .unknown }.compactMap(\.identifier) + discarded
+            // A message that was not a message has no known identifier. Those of discarded ones come last.
+            let known = steps.map { $0.kind == .broken || $0.kind == .unknown ? nil : $0.identifier } + discarded
+            let isSwapped = Self.isSwapped(known.compactMap { $0 })
+            let numbers = known.map { $0.map { isSwapped ? $0.byteSwapped : $0 } }
+            var (runStart, previous) = (0, UInt32?.none)
+            for (index, number) in numbers.enumerated() {
+                guard let number else { continue }
+                if let before = previous, number <= 1, number < before { runStart = index }
+                previous = number
+            }
             var last: UInt32?
             self.number = 1
-            func shutdown(after last: UInt32?, _ accepted: UInt64) -> ErrorResponse? {
-                let identifier: UInt32?
-                if accepted == 0 {
-                    let isSwapped =
-                        identifiers.count > 1 && identifiers[1] == (identifiers[0].byteSwapped &+ 1).byteSwapped
-                        && identifiers[1] != identifiers[0] &+ 1
-                    let unused = identifiers.first.map {
-                        isSwapped ? ($0.byteSwapped &- 1).byteSwapped : $0 &- 1
-                    }
-                    identifier = unused.flatMap { identifiers.contains($0) ? nil : $0 }
-                } else {
-                    identifier = last.flatMap { last in identifiers.count { $0 == last } == 1 ? last : nil }
+            func shutdown(accepted: Int, last: UInt32?, next: UInt32?) -> ErrorResponse? {
+                if accepted > runStart, let last, known.count(where: { $0 == last }) == 1 {
+                    return ErrorResponse(status: .shutdown, identifier: last)
                 }
-                return identifier.map { ErrorResponse(status: .shutdown, identifier: $0) }
+                guard accepted >= runStart, let next, known[runStart...].count(where: { $0 == next }) == 1 else {
+                    return nil
+                }
+                return ErrorResponse(status: .processingError, identifier: next)
             }
             for step in steps {
                 let isSilent = step.command == .simple
@@ -115,13 +116,12 @@ import Testing
                 case (.broken, _): self.response = told(.protocolError)
                 case (.unknown, _): self.response = nil
                 case (.good, .rejected(.binary(let status))): self.response = told(status)
-                case (.good, .unsent(.notPermitted)):
-                    self.response = self.number > 1 ? shutdown(after: last, self.number - 1) : nil
-                case (.good, .unsent): self.response = shutdown(after: last, self.number - 1)
+                case (.good, .unsent):
+                    self.response = shutdown(accepted: Int(self.number) - 1, last: last, next: step.identifier)
                 case (.good, .indeterminate): self.response = nil
                 case (.good, _) where step.isLast:
                     self.number += 1
-                    self.response = shutdown(after: step.identifier, self.number - 1)
+                    self.response = shutdown(accepted: Int(self.number) - 1, last: step.identifier, next: nil)
                 case (.good, _):
                     last = step.identifier
                     self.number += 1
@@ -129,7 +129,14 @@ import Testing
                 }
                 return
             }
-            self.response = isAnnounced ? shutdown(after: last, self.number - 1) : nil
+            self.response = isAnnounced ? shutdown(accepted: Int(self.number) - 1, last: last, next: nil) : nil
+        }
+
+        /// Whether a provider counts in little-endian byte order, judged by its first two identifiers.
+        private static func isSwapped(_ identifiers: [UInt32]) -> Bool {
+            guard identifiers.count > 1 else { return false }
+            let (first, second) = (identifiers[0], identifiers[1])
+            return second != first &+ 1 && second.byteSwapped == first.byteSwapped &+ 1
         }
     }
 

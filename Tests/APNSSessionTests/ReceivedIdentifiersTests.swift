@@ -20,13 +20,12 @@ import Testing
             if random.chance(1, of: 8) { number = .max - number % 8 }
             for _ in 0..<random.below(30) {
                 let identifier = isSwapped ? number.byteSwapped : number
-                identifiers.insert(identifier)
+                _ = identifiers.insert(identifier)
                 counts[identifier, default: 0] += 1
                 number &+= random.chance(9, of: 10) ? 1 : 3
             }
         }
         for (identifier, count) in counts { #expect(identifiers.hasOne(identifier) == (count == 1), "seed \(seed)") }
-        if let unused = identifiers.unusedBeforeFirst { #expect(counts[unused] == nil, "seed \(seed)") }
     }
 
     @Test func `many scattered identifiers take bounded memory, and none is wrongly unique`() {
@@ -35,13 +34,13 @@ import Testing
         var counts: [UInt32: Int] = [:]
         for _ in 0..<3 * ReceivedIdentifiers.rangeCountMax {
             let identifier = UInt32.random(in: 0...200_000, using: &random)
-            identifiers.insert(identifier)
+            _ = identifiers.insert(identifier)
             counts[identifier, default: 0] += 1
         }
         for (identifier, count) in counts where count > 1 { #expect(!identifiers.hasOne(identifier)) }
         // Numbers that increase stay unique, whatever is between them.
         var increasing = ReceivedIdentifiers()
-        for number in 0..<UInt32(3 * ReceivedIdentifiers.rangeCountMax) { increasing.insert(number * 5) }
+        for number in 0..<UInt32(3 * ReceivedIdentifiers.rangeCountMax) { _ = increasing.insert(number * 5) }
         #expect(increasing.hasOne(UInt32(3 * ReceivedIdentifiers.rangeCountMax - 1) * 5))
     }
 }

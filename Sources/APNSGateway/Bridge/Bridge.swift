@@ -149,7 +149,8 @@ final class Bridge: Sendable {
                 cause,
                 of: sender.cooldownKey,
                 now: self.clock.now(),
-                jitter: 0
+                jitter: 0,
+                isReported: self.configuration.rejections == .report
             )
             return Self.after(&state)
         }
@@ -301,7 +302,16 @@ final class Bridge: Sendable {
         // Each random number costs a system call.
         let jitter = outcome.kind == .accepted ? 0 : self.clock.jitter()
         let (action, after) = self.state.withLockedValue { state in
-            let action = state.end(number, from: origin, outcome, cause, of: key, now: self.clock.now(), jitter: jitter)
+            let action = state.end(
+                number,
+                from: origin,
+                outcome,
+                cause,
+                of: key,
+                now: self.clock.now(),
+                jitter: jitter,
+                isReported: self.configuration.rejections == .report
+            )
             return (action, Self.after(&state))
         }
         self.carryOut(action, outcome, after)

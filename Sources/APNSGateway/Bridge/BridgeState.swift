@@ -45,6 +45,8 @@ struct BridgeState {
     private(set) var inFlightCount = 0
     /// The number of completed notifications.
     private(set) var settledCount: UInt64 = 0
+    /// The number of notifications that ended without being accepted, and that no provider was told of.
+    private(set) var unreportedCount: UInt64 = 0
     private var outcomeQueues: [UInt64: OutcomeQueue] = [:]
     /// Connections whose end waits for outcomes.
     private var endCompletions: [UInt64: EndCompletion] = [:]
@@ -88,6 +90,8 @@ struct BridgeState {
     }
 
     /// Records the outcome of a notification.
+    ///
+    /// - Parameter isReported: whether the provider learns that it was not accepted.
     mutating func end(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
@@ -95,10 +99,17 @@ struct BridgeState {
         _ cause: DeliveryCause,
         of key: ProviderCooldown.Key,
         now: Duration,
-        jitter: Double
+        jitter: Double,
+        isReported: Bool
     ) -> OnEnding {
         self.inFlightCount -= 1
         self.settledCount += 1
+        let action = self.action(delivery, from: origin, outcome, cause)
+        switch (outcome, action) {
+        case (.indeterminate, _), (.unsent, .drop): self.unreportedCount += 1
+        case (.unsent, .settle) where !isReported: self.unreportedCount += 1
+        case (.accepted, _), (.suppressed, _), (.rejected, _), (.invalid, _), (.unsent, _): break
+        }
         switch cause {
         case .accepted, .dead: self.cooldown.success(of: key)
         case .misconfigured, .credentialFault, .budgetSpent:
@@ -106,6 +117,15 @@ struct BridgeState {
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
         case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
+        return action
+    }
+
+    private mutating func action(
+        _ delivery: DeliveryNumber,
+        from origin: DeliveryOrigin,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause
+    ) -> OnEnding {
         switch self.tracker.end(delivery, from: origin, self.rules.tracked(outcome, cause)) {
         case .settle: return self.outcomeQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop

@@ -145,6 +145,11 @@ public final class HTTP2Backend: DeliveryBackend {
         ) { first, _ in first }
     }
 
+    /// The number of notifications that ended without being accepted, and that no provider was told of.
+    public var unreportedCount: UInt64 {
+        self.providers.withLockedValue(\.all).reduce(0) { $0 + $1.state.withLockedValue(\.unreportedCount) }
+    }
+
     /// Calls `body` once nothing is in flight, including notifications that wait for a retry.
     ///
     /// The caller ensures that no further notifications arrive.

@@ -498,8 +498,7 @@ extension BinaryConnectionHandler {
     private func continueStop(_ context: ChannelHandlerContext) {
         guard case .taking(let delivery) = self.phase, let byteCountLeft = self.stopByteCountLeft else { return }
         if byteCountLeft > 0 {
-            guard !self.isReadingStopped, !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0
-            else { return }
+            guard !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0 else { return }
             // The next write of a provider that never reads fails after the reset, whatever is in flight.
             let waits = self.dispatcher.session.rejectionPolicy == .report
             guard !waits || self.dispatcher.session.inFlightCount == 0 else { return }
@@ -599,17 +598,18 @@ extension BinaryConnectionHandler {
         self.metrics.ended(response)
         if let response { self.write(response, context: context) }
         guard !self.isInputClosed else { return context.close(promise: nil) }
-        switch closing {
+        // The backend may have withdrawn the response, or have one of its own.
+        switch response == nil && closing.readsOn ? .reset : response != nil && !closing.readsOn ? .drain : closing {
+        case .orderly: context.close(promise: nil)
         case .reset:
-            self.note("reset, so that the next write of the provider fails")
+            self.note("reset by the gateway")
             context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
-        case _ where response == nil: context.close(promise: nil)
         case .hold:
             self.endTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
                 handler.readRest(context)
             }
             context.close(mode: .output, promise: nil)
-        case .orderly, .drain:
+        case .drain:
             self.startDraining()
             context.close(mode: .output, promise: nil)
             self.isReadingStopped = false

@@ -17,7 +17,8 @@ public struct GatewayEnding: Hashable, Sendable {
         /// This side closes, and nothing is read while the provider has time to notice the response: it has to send
         /// everything that is read now again. Then the connection is reset.
         case hold
-        /// With a reset and at once, so that the next write of a provider fails that never reads.
+        /// With a reset and at once, so that the provider's next write fails: without a response, that is how it learns
+        /// of the end.
         case reset
 
         /// Whether the connection stays open until the provider closes it or time passes.
@@ -37,7 +38,7 @@ public struct GatewayEnding: Hashable, Sendable {
     /// no message is at fault.
     public var status: ErrorResponse.Status?
 
-    /// Whether the gateway stops, and everything that it took was accepted.
+    /// Whether the gateway stops, everything that it took was accepted, and the provider reads error responses.
     public var isStop: Bool
 
     /// Creates an ending.
@@ -47,7 +48,7 @@ public struct GatewayEnding: Hashable, Sendable {
     ///   - number: the number of the first message that was not accepted, from 1.
     ///   - closing: how the connection closes.
     ///   - status: what is wrong with the faulty message; `nil` if none is.
-    ///   - isStop: whether the gateway stops, and everything that it took was accepted.
+    ///   - isStop: whether the gateway stops, and everything that it took was accepted; by default `false`.
     public init(
         response: ErrorResponse?,
         number: UInt64,
@@ -70,7 +71,7 @@ public struct GatewayEnding: Hashable, Sendable {
     /// - Parameter hasDiscarded: whether anything was read and discarded, or has arrived and was not read.
     /// - Returns: the ending.
     public func carriedOut(hasDiscarded: Bool) -> GatewayEnding {
-        guard self.isStop, self.closing == .hold, !hasDiscarded else { return self }
+        guard self.isStop, !hasDiscarded else { return self }
         var ending = self
         (ending.response, ending.closing) = (nil, .orderly)
         return ending

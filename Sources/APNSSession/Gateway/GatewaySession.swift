@@ -27,10 +27,10 @@ public struct GatewaySession: ~Copyable {
         case fault(ErrorResponse, isReported: Bool)
         /// A message was not accepted, or nothing after it is; reported as a shutdown after the last accepted message.
         case shutdown
-        /// The service does not permit the gateway; reported in the same way if anything was accepted.
-        case notPermitted
         /// The gateway stops; reported in the same way if anything was discarded.
         case stop
+        /// The connection was idle for too long.
+        case idle
         /// Nothing is reported.
         case silence
     }
@@ -40,6 +40,8 @@ public struct GatewaySession: ~Copyable {
         var cause: Cause
         /// The first message that is not accepted.
         var number: UInt64
+        /// Its identifier, if it was received and has one.
+        var identifier: UInt32?
         var isInputClosed: Bool
     }
 
@@ -64,6 +66,8 @@ public struct GatewaySession: ~Copyable {
     private let drainByteCountMax: Int
     private var window = GatewayWindow()
     private var identifiers = ReceivedIdentifiers()
+    /// The number of the first message since the provider last began to count its identifiers.
+    private var runNumber: UInt64 = 1
     private var state: State = .open(isReading: true)
     /// The number of messages in flight below which reading resumes.
     private var resumeCount = 0
@@ -119,7 +123,7 @@ extension GatewaySession {
     /// - Returns: what to do with it.
     /// - Precondition: reading is not stopped.
     public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
-        if let identifier = message.identifier { self.identifiers.insert(identifier) }
+        if let identifier = message.identifier { self.discarded(identifier: identifier) }
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be received while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
@@ -174,39 +178,40 @@ extension GatewaySession {
     }
 
     private mutating func finish(_ end: End) -> GatewayEnding {
-        var ending = GatewayEnding(response: nil, number: end.number, closing: .orderly)
+        var ending = GatewayEnding(response: nil, number: end.number, closing: .reset)
         switch end.cause {
         case .fault(let response, let isReported):
             ending.status = response.status
             if isReported { (ending.response, ending.closing) = (response, .drain) }
-        case .shutdown, .notPermitted, .stop:
+        case .shutdown, .stop:
+            guard self.rejectionPolicy == .report else { break }
             if case .stop = end.cause { ending.isStop = true }
-            if self.rejectionPolicy == .ignore {
-                ending.closing = .reset
-            } else if let response = self.shutdownResponse(end.cause) {
-                (ending.response, ending.closing) = (response, .hold)
-            }
-        case .silence: if self.rejectionPolicy == .ignore { ending.closing = .reset }
+            if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
+        case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
+        case .silence: break
         }
         if end.isInputClosed { ending.closing = .orderly }
         self.state = ending.closing.readsOn ? .draining(byteCountLeft: self.drainByteCountMax) : .closed
         return ending
     }
 
-    /// The response that names the last accepted message.
+    /// The response after which the provider sends everything again from the first message that was not accepted.
     ///
-    /// A provider takes everything up to the named message for accepted, so there is no response if the identifier
-    /// could also mean another message. If nothing was accepted, an identifier that no message had means that to
-    /// providers that search for it; 0 would be an accepted message to providers that number from 0.
-    private func shutdownResponse(_ cause: Cause) -> ErrorResponse? {
-        guard self.acceptedCount > 0 else {
-            if case .notPermitted = cause { return nil }
-            return self.identifiers.unusedBeforeFirst.map { ErrorResponse(status: .shutdown, identifier: $0) }
+    /// That is status 10 with the last accepted message. A provider takes everything up to the named message for
+    /// accepted, so there is none if its identifier could also mean another message, or is one that the provider has
+    /// forgotten. Then, and if nothing was accepted, the first message that was not accepted is named with status 1: it
+    /// counts as failed, and the rest is sent again. With status 10 there is no identifier that all providers
+    /// understand: 0 is an accepted message for those that number from 0, and one that no message had makes some take
+    /// everything for accepted.
+    private func shutdownResponse(_ end: End) -> ErrorResponse? {
+        if self.acceptedCount >= self.runNumber, let identifier = self.window.lastAcceptedIdentifier,
+            self.identifiers.hasOne(identifier)
+        {
+            return ErrorResponse(status: .shutdown, identifier: identifier)
         }
-        guard let identifier = self.window.lastAcceptedIdentifier, self.identifiers.hasOne(identifier) else {
-            return nil
-        }
-        return ErrorResponse(status: .shutdown, identifier: identifier)
+        guard end.number >= self.runNumber, let identifier = end.identifier, self.identifiers.hasOneInRun(identifier)
+        else { return nil }
+        return ErrorResponse(status: .processingError, identifier: identifier)
     }
 }
 
@@ -262,8 +267,7 @@ extension GatewaySession {
     /// | accepted, suppressed                        | nothing                                                       |
     /// | rejected, since the app was removed         | nothing; the feedback service reports it                      |
     /// | any other rejection, or invalid             | the status, unless ``rejectionPolicy`` ignores it             |
-    /// | unsent                                      | that the service shuts down                                   |
-    /// | unsent, since the gateway is not permitted  | the same if earlier messages were accepted, otherwise nothing |
+    /// | unsent                                      | that the service shuts down; status 1 if nothing was accepted |
     /// | indeterminate                               | nothing; the connection closes, so the rest is uncertain      |
     ///
     /// With ``RejectionPolicy/ignore``, the connection is reset immediately if a message is unsent, and an
@@ -297,7 +301,6 @@ extension GatewaySession {
             return self.refuse(number, rejection.errorResponseStatus, message, isLast: isLast)
         case .invalid(let reason):
             return self.refuse(number, Rejection.http2(reason.rejection).errorResponseStatus, message, isLast: isLast)
-        case .unsent(.notPermitted): return self.end(at: number, .notPermitted)
         case .unsent: return self.end(at: number, .shutdown)
         case .indeterminate:
             if self.rejectionPolicy == .ignore { return self.accept(number, isLast: isLast) }
@@ -335,8 +338,9 @@ extension GatewaySession {
 
     /// Schedules the end before a message whose number is lower than that of the current end, if there is one.
     private mutating func end(at number: UInt64, _ cause: Cause) -> OnOutcome {
+        let identifier = self.window[number]?.identifier
         self.window.truncate(from: number)
-        var end = End(cause: cause, number: number, isInputClosed: false)
+        var end = End(cause: cause, number: number, identifier: identifier, isInputClosed: false)
         if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
@@ -419,7 +423,7 @@ extension GatewaySession {
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }
-        let cause: Cause = isAnnounced ? .stop : .silence
+        let cause: Cause = isAnnounced ? .stop : .idle
         let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
@@ -436,7 +440,9 @@ extension GatewaySession {
     /// Records the identifier of a message that is discarded without being passed to ``receive(_:isPayloadObject:)``.
     ///
     /// The provider may take it for the identifier in a response.
-    public mutating func discarded(identifier: UInt32) { self.identifiers.insert(identifier) }
+    public mutating func discarded(identifier: UInt32) {
+        if self.identifiers.insert(identifier) { self.runNumber = self.window.nextNumber }
+    }
 
     /// Records discarded bytes.
     ///

@@ -82,44 +82,55 @@ struct ReceivedIdentifiers {
         }
     }
 
-    private var received = Ranges()
-    private var repeated = Ranges()
-    private var first: UInt32?
+    /// Which numbers occurred, and which more than once.
+    private struct Occurrences {
+        private var received = Ranges()
+        private var repeated = Ranges()
+
+        @inline(__always)
+        mutating func insert(_ number: UInt32) {
+            if !self.received.insert(number) { _ = self.repeated.insert(number) }
+        }
+
+        func hasOne(_ number: UInt32) -> Bool { self.received.contains(number) && !self.repeated.contains(number) }
+    }
+
+    private var all = Occurrences()
+    private var run = Occurrences()
+    private var previous: UInt32?
     /// Whether the provider counts in little-endian byte order, as a C program without `htonl` does; `nil` until two
     /// identifiers are known.
     private var isSwapped: Bool?
 
     /// Adds the identifier of a message.
+    ///
+    /// - Returns: whether the provider begins to count again, from 0 or 1, and so may have forgotten the messages
+    ///   before.
     @inline(__always)
-    mutating func insert(_ identifier: UInt32) {
+    mutating func insert(_ identifier: UInt32) -> Bool {
         if self.isSwapped == nil { self.chooseByteOrder(identifier) }
         let number = self.number(identifier)
-        if !self.received.insert(number) { _ = self.repeated.insert(number) }
+        let isNewRun = number <= 1 && self.previous.map { number < $0 } ?? false
+        if isNewRun { self.run = Occurrences() }
+        self.previous = number
+        self.all.insert(number)
+        self.run.insert(number)
+        return isNewRun
     }
 
     /// Whether exactly one message had this identifier.
-    func hasOne(_ identifier: UInt32) -> Bool {
-        let number = self.number(identifier)
-        return self.received.contains(number) && !self.repeated.contains(number)
-    }
+    func hasOne(_ identifier: UInt32) -> Bool { self.all.hasOne(self.number(identifier)) }
 
-    /// The number before the first identifier, as its provider counts, if no message had it.
-    var unusedBeforeFirst: UInt32? {
-        guard let first = self.first else { return nil }
-        let number = self.number(first) &- 1
-        return self.received.contains(number) ? nil : self.number(number)
-    }
+    /// Whether exactly one message had this identifier since the provider last began to count.
+    func hasOneInRun(_ identifier: UInt32) -> Bool { self.run.hasOne(self.number(identifier)) }
 
     private func number(_ identifier: UInt32) -> UInt32 { self.isSwapped == true ? identifier.byteSwapped : identifier }
 
     private mutating func chooseByteOrder(_ identifier: UInt32) {
-        guard let first = self.first else {
-            self.first = identifier
-            return
-        }
+        guard let first = self.previous else { return }
         self.isSwapped = identifier != first &+ 1 && identifier.byteSwapped == first.byteSwapped &+ 1
         guard self.isSwapped == true else { return }
-        self.received = Ranges()
-        _ = self.received.insert(first.byteSwapped)
+        (self.all, self.run, self.previous) = (Occurrences(), Occurrences(), nil)
+        _ = self.insert(first)
     }
 }

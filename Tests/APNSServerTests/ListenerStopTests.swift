@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSSession
+import APNSTestKit
+import APNSWire
+import ListenerFixtures
+import NIOCore
+import TestSupport
+import Testing
+
+/// What becomes of what a provider has written when its connection ends for another reason than a rejection.
+@Suite(.timeLimit(.minutes(2)))
+struct ListenerStopTests {
+    typealias Fixture = ListenerFixture
+
+    @Test func `at a stop, everything that had arrived from a provider that never reads is passed on`() async throws {
+        let backend = ScriptedBackend(rejectionPolicy: .ignore) { _ in nil }
+        try await Fixture.withListener(backend) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                // The kernel of the listener has them when the writes return.
+                for _ in 0..<10 { try await provider.send(try Fixture.frames(1...100)) }
+                listener.stop()
+                let ending = try await provider.end()
+                #expect(ending.bytes == [])
+                #expect(!ending.hasCloseNotify)
+                #expect(backend.current.taken.count == 1000)
+                await #expect(throws: (any Error).self) { try await provider.send(try Fixture.frames(1...1)) }
+            }
+        }
+    }
+
+    @Test func `at a stop, what had arrived is delivered, and a provider that waits for nothing gets no status`()
+        async throws
+    {
+        let backend = ScriptedBackend()
+        try await Fixture.withListener(backend) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                for _ in 0..<10 { try await provider.send(try Fixture.frames(1...100)) }
+                listener.stop()
+                let ending = try await provider.end()
+                #expect(ending.bytes == [])
+                #expect(ending.hasCloseNotify)
+                #expect(backend.current.taken.count == 1000)
+            }
+        }
+    }
+
+    @Test func `a provider that does not stop writing gets status 10 at a stop, and sends the rest again`() async throws
+    {
+        let backend = ScriptedBackend()
+        var configuration = try Fixture.configuration { $0.drainIdleDuration = .milliseconds(50) }
+        configuration.listener.receiveBufferByteCount = 64 * 1024
+        try await Fixture.withListener(backend, configuration) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                var next: UInt32 = 1
+                while provider.bytes.isEmpty, next < 2_000_000 {
+                    do { try await provider.send(try Fixture.frames(next...next + 99)) } catch { break }
+                    next += 100
+                    if next == 1001 { listener.stop() }
+                }
+                let ending = try await provider.end()
+                let taken = backend.current.taken.count
+                #expect(ending.bytes == Fixture.response(.shutdown, UInt32(taken)))
+                #expect(backend.identifiers == (1...UInt32(taken)).map { $0 })
+                // What is read after the response is only counted.
+                #expect(taken + backend.current.discardedCount <= Int(next))
+            }
+        }
+    }
+
+    @Test func `a provider that never reads is reset as soon as one notification is not accepted`() async throws {
+        let backend = ScriptedBackend(rejectionPolicy: .ignore) { $0 == 2 ? .unsent(.deadline) : nil }
+        try await Fixture.withListener(backend) { _, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...3))
+                let ending = try await provider.end()
+                #expect(ending.bytes == [])
+                #expect(!ending.hasCloseNotify)
+                await #expect(throws: (any Error).self) { try await provider.send(try Fixture.frames(4...4)) }
+            }
+        }
+    }
+
+    @Test func `where nothing was accepted, a provider that numbers from 0 is not told that 0 was`() async throws {
+        let backend = ScriptedBackend { _ in .unsent(.deadline) }
+        try await Fixture.withListener(backend) { _, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(0...3))
+                #expect(try await provider.end().bytes == Fixture.response(.processingError, 0))
+            }
+        }
+    }
+}
