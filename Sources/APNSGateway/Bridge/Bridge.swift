@@ -349,7 +349,8 @@ final class Bridge: Sendable {
         then body: @escaping BridgeState.EndCompletion
     ) {
         let end = self.state.withLockedValue { state in
-            state.end(connection, at: ending.number, told: response.identifier, then: body)
+            let fault = ending.status == nil ? nil : response.identifier
+            return state.end(connection, at: ending.number, fault: fault, then: body)
         }
         if let end { self.remember(end) }
     }

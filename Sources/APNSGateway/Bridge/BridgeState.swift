@@ -154,18 +154,18 @@ struct BridgeState {
     /// - Parameters:
     ///   - connection: the connection.
     ///   - number: the first message that was not accepted.
-    ///   - identifier: the identifier in the error response.
+    ///   - identifier: the identifier of the notification at fault, if one is.
     ///   - body: completes the end.
     /// - Returns: the end, or `nil` if it has to wait.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
-        told identifier: UInt32,
+        fault identifier: UInt32?,
         then body: @escaping EndCompletion
     ) -> InFlightTracker.ConnectionEnd? {
         self.outcomeQueues[connection] = nil
         self.endCompletions[connection] = body
-        return self.tracker.end(connection, at: number, told: identifier)
+        return self.tracker.end(connection, at: number, fault: identifier)
     }
 
     /// Whether there is room for this many more expected resends.

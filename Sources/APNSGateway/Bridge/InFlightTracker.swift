@@ -74,8 +74,10 @@ struct InFlightTracker {
     private struct Rows {
         private var firstNumber: UInt64 = 1
         private var rows: Deque<Row> = []
-        /// The planned error response; `nil` until the connection ends.
-        private var told: UInt32?
+        /// Whether an error response is planned.
+        private var isEnding = false
+        /// The identifier of the notification at fault in the planned error response, if one is at fault.
+        private var fault: UInt32?
         /// The number of outcomes that the end of the connection waits for.
         private var awaitedCount = 0
 
@@ -102,7 +104,7 @@ struct InFlightTracker {
             guard let index = self.index(of: delivery, origin, waiting: true) else { return .drop }
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .ended(ending)
-            guard self.told == nil else {
+            guard !self.isEnding else {
                 guard isAwaited else { return .drop }
                 self.awaitedCount -= 1
                 return self.end(of: origin.connection, rules).map { .finish($0) } ?? .drop
@@ -126,7 +128,7 @@ struct InFlightTracker {
         /// Whether its provider can resend it: it has an identifier other than that of the notification at fault.
         private func isResendable(_ row: Row) -> Bool {
             guard let identifier = row.identifier else { return false }
-            return identifier != self.told
+            return identifier != self.fault
         }
 
         /// - Returns: the end of the connection, if it waited only for this notification.
@@ -137,14 +139,14 @@ struct InFlightTracker {
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .waiting(delivery)
             self.rows[index].content.compact()
-            guard self.told != nil, isAwaited else { return nil }
+            guard self.isEnding, isAwaited else { return nil }
             self.awaitedCount -= 1
             return self.end(of: origin.connection, rules)
         }
 
         mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
             guard let index = self.index(of: delivery, origin, waiting: true) else { return .send }
-            if self.told != nil, case .waiting = self.rows[index].state, self.isResendable(self.rows[index]) {
+            if self.isEnding, case .waiting = self.rows[index].state, self.isResendable(self.rows[index]) {
                 return .wait
             }
             self.rows[index].state = .sent(delivery)
@@ -152,13 +154,13 @@ struct InFlightTracker {
         }
 
         /// - Returns: whether the message that the error response would name was delivered.
-        mutating func end(at number: UInt64, told identifier: UInt32) -> Bool {
+        mutating func end(at number: UInt64, fault identifier: UInt32?) -> Bool {
             let isContradicted = self.firstNumber > number
             while self.firstNumber < number, !self.rows.isEmpty {
                 self.rows.removeFirst()
                 self.firstNumber += 1
             }
-            self.told = identifier
+            (self.isEnding, self.fault) = (true, identifier)
             self.awaitedCount = self.rows.count { self.isAwaited($0) }
             return isContradicted
         }
@@ -237,12 +239,12 @@ struct InFlightTracker {
     /// - Parameters:
     ///   - connection: the connection.
     ///   - number: the first message that was not accepted.
-    ///   - identifier: the identifier in the error response. Notifications with the same identifier cannot be told from
-    ///     the one at fault, so they are not resent.
+    ///   - identifier: the identifier of the notification at fault, which is not resent, nor are others with the same
+    ///     identifier; `nil` if none is at fault, so that its provider may resend every one.
     /// - Returns: the end, or `nil` if it has to wait for outcomes.
-    mutating func end(_ connection: UInt64, at number: UInt64, told identifier: UInt32) -> ConnectionEnd? {
+    mutating func end(_ connection: UInt64, at number: UInt64, fault identifier: UInt32?) -> ConnectionEnd? {
         let cut = self.rules.cut(number)
-        guard let isContradicted = self.connections[connection]?.end(at: cut, told: identifier) else {
+        guard let isContradicted = self.connections[connection]?.end(at: cut, fault: identifier) else {
             return ConnectionEnd(connection: connection, delivered: [])
         }
         var end = self.connections[connection]?.end(of: connection, self.rules)

@@ -37,6 +37,9 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     static let stopByteCountMax = 512 * 1024
     /// How long a connection is read after a request to stop if its provider is told what to send again.
     private static let stopDuration = TimeAmount.seconds(1)
+    /// How long nothing must have arrived until a provider that reads error responses counts as having written
+    /// everything.
+    private static let quietDuration = TimeAmount.milliseconds(100)
     /// How long, and how many bytes, a connection is read for the log before it is reset.
     private static let restDuration = TimeAmount.milliseconds(100)
     private static let restByteCountMax = 1024 * 1024
@@ -65,6 +68,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     /// How many more bytes are read after a request to stop; `nil` before one.
     private var stopByteCountLeft: Int?
     private var stopTimer: Scheduled<Void>?
+    private var quietTimer: Scheduled<Void>?
     /// How many more bytes are read to count them before the connection is reset; `nil` while it is not.
     private var restByteCountLeft: Int?
     /// The message known to have waited longest for its outcome, and since when.
@@ -111,6 +115,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func channelInactive(context: ChannelHandlerContext) {
         let timers = [
             self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.outcomeTimer, self.stopTimer,
+            self.quietTimer,
         ]
         for timer in timers { timer?.cancel() }
         self.outcomes.deliver(to: nil)
@@ -500,10 +505,20 @@ extension BinaryConnectionHandler {
         if byteCountLeft > 0 {
             guard !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0 else { return }
             // The next write of a provider that never reads fails after the reset, whatever is in flight.
-            let waits = self.dispatcher.session.rejectionPolicy == .report
-            guard !waits || self.dispatcher.session.inFlightCount == 0 else { return }
+            if self.dispatcher.session.rejectionPolicy == .report {
+                guard self.dispatcher.session.inFlightCount == 0 else { return }
+                guard self.isQuiet else { return self.continueStopWhenQuiet() }
+            }
         }
         self.takeNoMore(for: delivery, isAnnounced: true, context)
+    }
+
+    private var isQuiet: Bool { self.lastReadAt + Self.quietDuration <= self.connection.eventLoop.now }
+
+    private func continueStopWhenQuiet() {
+        self.quietTimer?.cancel()
+        let delay = self.lastReadAt + Self.quietDuration - self.connection.eventLoop.now
+        self.quietTimer = self.after(delay) { handler, context in handler.continueStop(context) }
     }
 
     private func readmit(_ context: ChannelHandlerContext) {
@@ -541,7 +556,9 @@ extension BinaryConnectionHandler {
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
         guard !self.tls.isTruncated else { return }
-        let hasDiscarded = self.dispatcher.hasDiscarded || UnreadBytes.count(of: context.channel) > 0
+        // A provider that has just written is probably still writing.
+        let hasDiscarded =
+            self.dispatcher.hasDiscarded || !self.isQuiet || UnreadBytes.count(of: context.channel) > 0
         let ending = ending.carriedOut(hasDiscarded: hasDiscarded)
         self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop

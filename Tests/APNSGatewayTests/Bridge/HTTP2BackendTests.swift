@@ -362,9 +362,11 @@ import Testing
     }
 
     @Test(arguments: [0, 2])
-    func `credentials that the service refuses are a shutdown after the accepted notifications, if any`(
-        takenCount: Int
-    ) async throws {
+    func
+        `credentials that the service refuses are a shutdown after the accepted notifications, or an error of the first`(
+            takenCount: Int
+        ) async throws
+    {
         let upstream = ScriptedUpstream {
             let isTaken = ScriptedUpstream.number($0.token) <= takenCount
             let refused = DeliveryOutcome.answered(status: 403, reason: "BadCertificate", timestamp: nil)
@@ -374,7 +376,8 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...5))
                 let ending = try await $0.end()
-                #expect(ending.bytes == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
+                let first = Fixture.response(.processingError, 1)
+                #expect(ending.bytes == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : first))
                 #expect(ending.hasCloseNotify)
             }
             // A provider that reconnects immediately is delayed, and receives the same response.
@@ -382,7 +385,7 @@ import Testing
                 try await $0.send(try Fixture.frames(5...5))
                 return try await $0.end().bytes
             }
-            #expect(bytes == [])
+            #expect(bytes == Fixture.response(.processingError, 5))
         }
     }
 
