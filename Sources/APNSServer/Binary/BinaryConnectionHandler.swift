@@ -44,20 +44,20 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private static let restDuration = TimeAmount.milliseconds(100)
     private static let restByteCountMax = 1024 * 1024
 
-    private let connection: Listener.Connection
+    let connection: Listener.Connection
     private let configuration: BinaryListenerConfiguration
     private let backend: any DeliveryBackend
     private let outcomes: OutcomeQueue
     /// The connection's logger, with the name of its provider.
-    private var logger: Logger
+    private(set) var logger: Logger
 
     private(set) var context: ChannelHandlerContext?
     private var phase = Phase.handshaking
-    private var dispatcher: FrameDispatcher
+    var dispatcher: FrameDispatcher
     private var isReadingStopped = false
     private var isReadHeld = false
     private var isInputClosed = false
-    private var remoteAddress = "?"
+    private(set) var remoteAddress = "?"
     private var acceptedCountReported: UInt64 = 0
     private var lastReadAt: NIODeadline
     private var idleTimer: Scheduled<Void>?
@@ -74,12 +74,14 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     /// The message known to have waited longest for its outcome, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
     /// Whether the error response names the message at fault; for command 0, only the log does.
-    private var isFaultReported = false
+    private(set) var isFaultReported = false
     /// Why notifications are discarded, for the log.
-    private var discardReason = "the connection closed before they were accepted"
+    private(set) var discardReason = "the connection closed before they were accepted"
     /// Why the connection ends, for the log.
-    private var closeReason: String?
-    private var admittedAt: NIODeadline
+    private(set) var closeReason: String?
+    private(set) var admittedAt: NIODeadline
+    /// Whether the provider did not close the connection after the error response.
+    private(set) var isReset = false
 
     init(
         _ connection: Listener.Connection,
@@ -96,9 +98,9 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.dispatcher = FrameDispatcher(configuration, requiresOrder: backend.requiresOrder)
     }
 
-    private var admission: ConnectionAdmission { self.connection.admission }
+    var admission: ConnectionAdmission { self.connection.admission }
 
-    private var metrics: ListenerMetrics { self.connection.admission.metrics }
+    var metrics: ListenerMetrics { self.connection.admission.metrics }
 
     private var tls: any TLSFacts { self.connection.tls }
 
@@ -141,7 +143,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         if !(error is TLSError) { context.close(promise: nil) }
     }
 
-    private var delivery: (any DeliveryConnection)? {
+    var delivery: (any DeliveryConnection)? {
         switch self.phase {
         case .handshaking, .closed: nil
         case .taking(let delivery), .ending(let delivery), .draining(let delivery): delivery
@@ -259,34 +261,10 @@ extension BinaryConnectionHandler {
         }
     }
 
-    private func logFault(_ context: ChannelHandlerContext) {
-        if let fault = self.dispatcher.fault { self.logCut("bytes refused", "\(fault)", context) }
-    }
-
-    private func logCut(_ message: Logger.Message, _ reason: String, _ context: ChannelHandlerContext) {
-        self.admission.refusals.log(
-            message,
-            [
-                LogKey.connection: "\(self.connection.number)", LogKey.refusalReason: "\(reason)",
-                LogKey.remoteAddress: "\(ConnectionAdmission.address(of: context.channel))",
-            ]
-        )
-    }
-
     private func reportAccepted(byteCount: Int) {
         let count = self.dispatcher.session.acceptedCount
         self.metrics.received(byteCount: byteCount, acceptedCount: Int(count - self.acceptedCountReported))
         self.acceptedCountReported = count
-    }
-
-    private func logSkipped(_ delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
-        guard let skipped = self.dispatcher.takeSkipped() else { return }
-        self.metrics.discarded(messageCount: skipped.count)
-        delivery.discarded(messageCount: skipped.count)
-        var metadata = self.discardMetadata
-        metadata[LogKey.dropped] = "\(skipped.count)"
-        metadata[LogKey.errorStatus] = "\(skipped.status)"
-        self.admission.refusals.log("notifications rejected, no error response sent", metadata)
     }
 
     /// Discards and counts what was not accepted.
@@ -297,52 +275,8 @@ extension BinaryConnectionHandler {
         delivery.discarded(messageCount: count)
     }
 
-    /// Logs how much was discarded.
-    private func logDiscarded() {
-        if !self.isFaultReported, let delivery = self.delivery {
-            let count = self.dispatcher.discardFault()
-            if count > 0 {
-                self.metrics.discarded(messageCount: count)
-                delivery.discarded(messageCount: count)
-            }
-        }
-        let (count, byteCount) = (self.dispatcher.discardedCount, self.dispatcher.unparsedByteCount)
-        guard count > 0 || byteCount > 0 else { return }
-        var metadata = self.discardMetadata
-        metadata[LogKey.dropped] = "\(count)"
-        metadata[LogKey.refusalReason] = "\(self.discardReason)"
-        if byteCount > 0 { metadata[LogKey.unparsed] = "\(byteCount)" }
-        self.admission.refusals.log("notifications discarded", metadata)
-    }
-
     /// Records why the connection ends, unless a reason is known.
     private func note(_ reason: String) { self.closeReason = self.closeReason ?? reason }
-
-    /// Logs how the connection ended, and its counts.
-    private func logClosed() {
-        let (counts, discardedCount) = (self.dispatcher.counts, self.dispatcher.discardedCount)
-        // It counts as discarded if the end does not name it. A probe is not a notification.
-        let faultCount: UInt64 = self.dispatcher.faultNumber == nil || self.dispatcher.isFaultProbe ? 0 : 1
-        let duration = Duration(self.connection.eventLoop.now - self.admittedAt)
-        var metadata: Logger.Metadata = [
-            LogKey.remoteAddress: "\(self.remoteAddress)",
-            LogKey.closeReason: "\(self.closeReason ?? "closed by the gateway")",
-            LogKey.connectionDuration: "\(duration)",
-            LogKey.received: "\(counts.taken + faultCount + UInt64(discardedCount))",
-            LogKey.delivered: "\(counts.delivered)", LogKey.rejected: "\(counts.rejected + faultCount)",
-            LogKey.listed: "\(counts.listed)", LogKey.dropped: "\(discardedCount)",
-        ]
-        if counts.unsettled > 0 { metadata[LogKey.unsettled] = "\(counts.unsettled)" }
-        self.logger.info("connection closed", metadata: metadata)
-    }
-
-    private var discardMetadata: Logger.Metadata {
-        var metadata: Logger.Metadata = [
-            LogKey.connection: "\(self.connection.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
-        ]
-        if let name = self.delivery?.providerName { metadata[LogKey.provider] = "\(name)" }
-        return metadata
-    }
 
     /// Handles the end of input.
     ///
@@ -571,17 +505,6 @@ extension BinaryConnectionHandler {
         }
     }
 
-    private static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
-        switch (response?.status ?? ending.status, response) {
-        case (.shutdown?, _): "an error response asked the provider to resend them (status 10)"
-        case (let status?, _?):
-            "they followed message \(ending.number), which was rejected with status \(status)"
-        case (let status?, nil):
-            "they followed message \(ending.number), which was rejected with status \(status) (not sent)"
-        case (nil, _): "the connection closed before they were accepted"
-        }
-    }
-
     /// Closes the connection without an error response if the backend takes longer for the end than for an outcome.
     private func watchEnd(for delivery: any DeliveryConnection) {
         guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
@@ -689,6 +612,7 @@ extension BinaryConnectionHandler {
             "connection reset",
             metadata: [LogKey.refusalReason: "after its end, \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
         )
+        self.isReset = true
         // A reset makes the next write of a provider fail that does not read.
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
     }
