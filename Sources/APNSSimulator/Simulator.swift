@@ -272,8 +272,8 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Restores the initial state of devices, feedback, faults, counters, limits, revoked certificates and the record
-    /// of notifications; connections stay open.
+    /// Restores the initial state of devices, feedback, faults, counters, limits, renewal times of provider tokens,
+    /// revoked certificates and the record of notifications; connections stay open.
     ///
     /// The numbers of notifications and devices continue, so that a notification on its way to an old device does not
     /// reach a new one.

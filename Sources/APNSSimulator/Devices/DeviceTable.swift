@@ -542,6 +542,20 @@ struct DeviceTable {
     }
 }
 
+extension DeviceTable.TokenStatus: CustomStringConvertible {
+    /// What the status means for a notification.
+    var description: String {
+        switch self {
+        case .alive: "the app is on the device"
+        case .dead: "the app was removed from the device"
+        case .replaced: "a newer device token replaced this one"
+        case .otherTopic: "the device token belongs to another topic"
+        case .otherEnvironment: "the device token is of the other environment"
+        case .unknown: "no device has this device token"
+        }
+    }
+}
+
 extension SimulatedApp {
     /// The feedback entry; `nil` while the app is installed.
     fileprivate var feedback: FeedbackTuple? {
