@@ -44,6 +44,14 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the documentation says.")
     var strictPayloadLimit = false
 
+    @Option(
+        help: .value(
+            "count",
+            "After how many failed notifications for a deleted app feedback lists its token, from 1 to 1000."
+        )
+    )
+    var feedbackAfter = 1
+
     @Flag(help: "Refuse priorities other than 5 and 10 with status 255, as the documentation has no others.")
     var strictPriority = false
 
@@ -109,6 +117,9 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         guard self.connectionLimit != nil || self.connectionBlock.duration == .zero else {
             throw ValidationError("--connection-block needs --connection-limit")
         }
+        guard (1...1000).contains(self.feedbackAfter) else {
+            throw ValidationError("--feedback-after must be from 1 to 1000")
+        }
         guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout must be above 0") }
     }
 
@@ -118,6 +129,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
             configuration.listener.rules.payloadByteCountMaxEnhanced = Self.strictPayloadByteCountMax
         }
         if self.strictPriority { configuration.listener.rules.priorityStatus = .unknown }
+        configuration.feedbackFailureCountMin = self.feedbackAfter
         configuration.zeroIdentifierCount = self.zeroIdentifier.count
         configuration.connectionRateLimit = self.connectionLimit?.limit
         configuration.connectionRateLimit?.blockDuration = self.connectionBlock.duration

@@ -33,7 +33,8 @@ final class SimulatorConnection: DeliveryConnection {
             token: message.token,
             connection: self.provider.number,
             number: message.number,
-            overall: self.backend.devices.countMessage()
+            overall: self.backend.devices.countMessage(),
+            content: FaultContent(topic: self.provider.identity.topic, payload: message.payload)
         )
         switch fault?.effect {
         case .reject(let rejection):

@@ -11,12 +11,14 @@ struct SimulatorPushService: PushService {
     let policy: ServicePolicy
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
+        let (topic, payload, headers) = (request.topic, request.payload, request.headers)
         let fault = self.schedule.fault(
             at: .http2,
             token: request.token,
             connection: request.connectionNumber,
             number: request.number,
-            overall: self.devices.countMessage()
+            overall: self.devices.countMessage(),
+            content: FaultContent(topic: topic, payload: payload, header: { headers[$0] })
         )
         guard let fault else { return self.answer(request) }
         switch fault.effect {
