@@ -107,6 +107,19 @@ import Testing
         #expect(schedule.faults[6].warning == nil)
     }
 
+    @Test func `a change of a warning is reported`() throws {
+        let changes = ObservedValue<[SimulatorChange]>([])
+        let faults = [Fault(at: .always, .ignore), Fault(at: .notification(1), .closeAfter)]
+        let schedule = try FaultSchedule(
+            faults.map { PlannedFault($0) },
+            onChange: { change in changes.change { $0.append(change) } }
+        )
+        let precluded = schedule.faults[1]
+        #expect(schedule.remove(1))
+        #expect(precluded.warning != nil && schedule.faults.map(\.warning) == [nil])
+        #expect(changes.current == [.faultRemoved(identifier: 1), .fault(schedule.faults[0])])
+    }
+
     @Test func `a fault matches the topic, payload and headers of both protocols`() async throws {
         let conditions = FaultConditions(topic: Fixture.topic, text: "Hello")
         let header = FaultConditions(header: FaultConditions.Header("apns-push-type", "alert"))

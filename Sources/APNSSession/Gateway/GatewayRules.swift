@@ -66,7 +66,8 @@ public struct GatewayRules: Hashable, Sendable {
             "the device token has \(message.tokenByteCount) bytes, expected \(self.tokenByteCounts.lowerBound) to "
                 + "\(self.tokenByteCounts.upperBound)"
         case .payloadLength:
-            "the payload has \(message.payloadByteCount) bytes, the limit is \(self.payloadByteCountMax(message.command))"
+            "the payload has \(message.payloadByteCount) bytes, the limit is "
+                + "\(self.payloadByteCountMax(message.command))"
         case .payloadSyntax: "the payload is not a JSON object"
         case .priority: "the priority is \(message.priority ?? 0), expected 5 or 10"
         }

@@ -262,7 +262,7 @@ struct DeviceTable {
         return [DeliveryChange(number: stored.number, delivery: delivery)]
     }
 
-    /// Ends the notification stored for a removed app, which can no longer be delivered, so that feedback lists the app.
+    /// Ends the notification stored for a removed app, which can no longer be delivered; feedback then lists the app.
     private mutating func failStored(_ key: Key, now: UInt64) -> [DeliveryChange] {
         guard let stored = self.stored[key] else { return [] }
         guard !stored.expiry.isOver(now) else { return self.removeStored(key, .expired) }

@@ -42,8 +42,8 @@ extension Fault: Codable {
     }
 }
 
-/// The file format of a trigger: an object with one condition, or several of token, topic, text, header and count, or an
-/// empty one for always.
+/// The file format of a trigger: an object with one condition, or several of token, topic, text, header and count, or
+/// an empty one for always.
 extension Fault.Trigger: Codable {
     private enum Key: String, CodingKey, CaseIterable {
         case notification, notificationOverall, connection, token, topic, text, header, count, probability, seed

@@ -104,7 +104,11 @@ final class FaultSchedule: Sendable {
         }
 
         /// Groups the faults by stage and listener, and finds those that never occur.
-        mutating func arrange() {
+        ///
+        /// - Returns: the faults whose warning has changed.
+        @discardableResult
+        mutating func arrange() -> [ScheduledFault] {
+            let warnings = self.faults.map(\.warning)
             self.tables = [:]
             /// The enabled faults that may preclude later ones.
             var unlimited: [(fault: ScheduledFault, listeners: Set<SimulatorListener>)] = []
@@ -125,6 +129,7 @@ final class FaultSchedule: Sendable {
                 }
                 if each.fault.occurrenceCountMax == nil { unlimited.append((each, Set(listeners))) }
             }
+            return zip(self.faults, warnings).lazy.filter { $0.warning != $1 }.map(\.0)
         }
 
         /// The faults whose conditions a notification meets; counts it for each of them.
@@ -224,27 +229,30 @@ final class FaultSchedule: Sendable {
     }
 
     func setEnabled(_ isEnabled: Bool, _ identifier: Int) -> ScheduledFault? {
-        let changed = self.state.withLockedValue { state -> ScheduledFault? in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
+        let (changed, others) = self.state.withLockedValue { state -> (ScheduledFault?, [ScheduledFault]) in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return (nil, []) }
             state.faults[index].isEnabled = isEnabled
-            state.arrange()
+            let others = state.arrange()
             self.revision.advance()
-            return state.faults[index]
+            return (state.faults[index], others)
         }
         if let changed { self.onChange?(.fault(changed)) }
+        for fault in others where fault.identifier != identifier { self.onChange?(.fault(fault)) }
         return changed
     }
 
     func remove(_ identifier: Int) -> Bool {
-        let isRemoved = self.state.withLockedValue { state in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return false }
+        let others = self.state.withLockedValue { state -> [ScheduledFault]? in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
             state.faults.remove(at: index)
-            state.arrange()
+            let others = state.arrange()
             self.revision.advance()
-            return true
+            return others
         }
-        if isRemoved { self.onChange?(.faultRemoved(identifier: identifier)) }
-        return isRemoved
+        guard let others else { return false }
+        self.onChange?(.faultRemoved(identifier: identifier))
+        for fault in others { self.onChange?(.fault(fault)) }
+        return true
     }
 
     /// Restores the initial faults, and removes the recorded occurrences.

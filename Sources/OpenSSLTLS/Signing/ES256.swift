@@ -3,6 +3,7 @@
 import COpenSSL
 
 /// How the two integers of an ES256 signature are encoded.
+@frozen
 public enum ES256SignatureFormat: String, Hashable, Sendable, CaseIterable {
     /// 64 bytes: both integers, 32 bytes each, as RFC 7518 requires.
     case raw
