@@ -251,7 +251,8 @@ public struct Simulator: Sendable {
     /// - on the binary protocol, nothing: the gateway accepts notifications for it, with
     ///   ``ReceivedNotification/isDead``;
     /// - at the feedback service, a tuple with the time in seconds, after the next notification for it on the binary
-    ///   protocol, and until a provider has read it.
+    ///   protocol (or after ``SimulatorConfiguration/feedbackFailureCountMin``), and until a provider has read it. A
+    ///   notification that was stored for the app, because the device is offline, counts at once.
     ///
     /// - Parameters:
     ///   - token: the token of the app in the simulator's environment.
@@ -272,8 +273,8 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Restores the initial state of devices, feedback, faults, counters, limits, revoked certificates and the record
-    /// of notifications; connections stay open.
+    /// Restores the initial state of devices, feedback, faults, counters, limits, renewal times of provider tokens,
+    /// revoked certificates and the record of notifications; connections stay open.
     ///
     /// The numbers of notifications and devices continue, so that a notification on its way to an old device does not
     /// reach a new one.

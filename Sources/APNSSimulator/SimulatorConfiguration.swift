@@ -83,6 +83,11 @@ public struct SimulatorConfiguration: Sendable {
     /// Further requests are rejected with TooManyRequests.
     public var deviceRateLimit: RateLimit?
 
+    /// How many notifications for a removed app must fail before feedback lists its token; by default 1.
+    ///
+    /// Apple's service lists a token after repeated failures, and documents no number.
+    public var feedbackFailureCountMin = 1
+
     /// How many error responses contain the identifier 0, as those of Apple's service sometimes did; by default none,
     /// and `Int.max` for all.
     public var zeroIdentifierCount = 0

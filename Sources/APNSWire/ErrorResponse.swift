@@ -154,6 +154,27 @@ extension ErrorResponse.Status {
     }
 }
 
+extension ErrorResponse.Status {
+    /// What the code says about a notification, for logs that have no better explanation.
+    package var meaning: String {
+        switch self {
+        case .noErrors: "nothing is wrong"
+        case .processingError: "the notification could not be processed"
+        case .missingDeviceToken: "the notification has no device token"
+        case .missingTopic: "the topic is missing or not permitted"
+        case .missingPayload: "the notification has no payload"
+        case .invalidTokenSize: "the device token has an invalid length"
+        case .invalidTopicSize: "the topic has an invalid length"
+        case .invalidPayloadSize: "the payload is too long"
+        case .invalidToken: "the device token is not valid for this app and environment"
+        case .shutdown: "the listener shuts down, or the service is not available"
+        case .protocolError: "the message could not be parsed"
+        case .unknown: "the service gave no reason"
+        default: "undocumented status"
+        }
+    }
+}
+
 extension ErrorResponse.Status: CustomStringConvertible {
     /// The code and its name.
     public var description: String { "\(self.rawValue) (\(self.name ?? "undocumented"))" }

@@ -53,6 +53,8 @@ package enum LogKey {
     package static let errorStatus = "push.error.status"
     package static let refusalDuration = "push.refusal.duration"
     package static let refusalReason = "push.refusal.reason"
+    /// The explanation of a reason.
+    package static let refusalDetail = "push.refusal.detail"
     /// What to do about a refusal.
     package static let remedy = "push.refusal.remedy"
     package static let refusalsLeftOut = "push.refusal.leftout"

@@ -18,7 +18,14 @@ import Testing
     }
 
     @Test func `of two members with the same name the last one counts`() throws {
-        #expect(try #require(self.fields(#"{"a":"1","\u0061":"2"}"#)).string("a") == "2")
+        let fields = try #require(self.fields(#"{"b":[],"a":"1","\u0061":"2"}"#))
+        #expect(fields.string("a") == "2" && fields.repeatedName == "a")
+        #expect(try #require(self.fields(#"{"a":"1","b":{"a":1}}"#)).repeatedName == nil)
+    }
+
+    @Test func `a member of any kind is contained`() throws {
+        let fields = try #require(self.fields(#"{"a":null,"b":1}"#))
+        #expect(fields.contains("a") && fields.contains("b") && !fields.contains("c"))
     }
 
     @Test(arguments: [("-1", nil), ("1.5", nil), ("1e3", 1000), ("5.0", 5), ("99999999999999999999", nil)])

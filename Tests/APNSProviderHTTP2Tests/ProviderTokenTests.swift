@@ -168,11 +168,15 @@ struct ProviderTokenTests {
         #expect(try problem(signer, key: "UNKNOWN123", team: team) == .invalidProviderToken)
     }
 
-    @Test func `a connection permits only one key and one team`() throws {
+    @Test func `a connection permits only related keys and one team`() throws {
         let other = try PushFixture.otherSigner.get()
         let validator = try self.validator { configuration in
             guard let key = try? other.publicKey else { return }
-            configuration.tokenKeys["SECONDKEY1"] = .init(key: key, teamIdentifier: PushFixture.teamIdentifier)
+            configuration.tokenKeys["SECONDKEY1"] = .init(
+                key: key,
+                teamIdentifier: PushFixture.teamIdentifier,
+                topics: ["com.example.other"]
+            )
             configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamIdentifier: "OTHER12345")
         }
         var memory = ProviderTokenValidator.Memory()
@@ -316,5 +320,11 @@ struct ProviderTokenTests {
             { await $0.send(request) }
         )
         #expect(outcome == .rejected(.http2(PushRejection(status: 403, reason: .invalidProviderToken))))
+    }
+}
+
+extension ProviderTokenValidator {
+    fileprivate func problem(_ authorization: String?, _ memory: inout Memory, now: Int64) -> PushReason? {
+        self.validate(authorization, &memory, now: now).refusal?.reason
     }
 }

@@ -20,8 +20,9 @@ struct PushRequestHeadTests {
     }
 
     private func reason(_ change: [String: String?], topics: [String] = []) -> PushReason? {
-        guard case .refused(_, let reason) = self.read(change, topics: topics) else { return nil }
-        return reason
+        guard case .refused(_, let refusal) = self.read(change, topics: topics) else { return nil }
+        #expect(!refusal.detail.isEmpty)
+        return refusal.reason
     }
 
     @Test func `valid headers are read`() {
@@ -113,10 +114,11 @@ struct PushRequestHeadTests {
 
     @Test func `a repeated header is rejected`() {
         let headers = HPACKHeaders(Self.good + [("apns-topic", "com.example.other")])
-        guard case .refused(_, .duplicateHeaders) = PushRequestHead.read(headers, certificateTopics: []) else {
+        guard case .refused(_, let refusal) = PushRequestHead.read(headers, certificateTopics: []) else {
             Issue.record("taken")
             return
         }
+        #expect(refusal == PushRefusal(.duplicateHeaders, "apns-topic occurs twice"))
     }
 
     @Test func `a certificate for one topic determines the topic, one for several does not`() {

@@ -45,6 +45,7 @@ struct RefusalObserverTests {
         #expect(refused.count == 1 && one.number == 2 && one.status == .processingError && one.command == command)
         #expect(one.identifier == (command == .simple ? nil : 7))
         #expect(one.token == token && one.payload == Self.payload && one.bytes == bytes)
+        #expect(one.reason == "the payload is not a JSON object")
         #expect(!"\(one)".contains(token.hexadecimal))
     }
 

@@ -122,6 +122,7 @@ enum GatewayFixture {
             isPayloadObject: false,
             status: .processingError
         ),
+        Check(testDescription: "priority 0", priority: 0, status: .unknown),
         Check(testDescription: "priority 1", priority: 1, status: .unknown),
         Check(testDescription: "priority 5", priority: 5, status: nil),
         Check(testDescription: "priority 10", priority: 10, status: nil),
@@ -132,6 +133,7 @@ enum GatewayFixture {
         rules.tokenByteCounts = 32...32
         rules.payloadByteCountMaxItems = 4
         rules.payloadByteCountMaxEnhanced = 2
+        rules.priorityStatus = .unknown
         var session = GatewaySession(rules: rules)
         let message = try Fixture.message(
             9,
@@ -148,10 +150,40 @@ enum GatewayFixture {
     @Test func `disabled checks accept messages`() throws {
         var rules = GatewayRules()
         rules.malformedPayloadStatus = nil
-        rules.priorityStatus = nil
         var session = GatewaySession(rules: rules)
         let message = try Fixture.message(1, command: .items, payload: "x", priority: 77)
         #expect(session.receive(message, isPayloadObject: false) == .handOn(1))
+    }
+
+    @Test(arguments: [0, 1, 2, 5, 7, 10, 255]) func `every priority is accepted by default`(_ priority: UInt8) throws {
+        var session = GatewaySession()
+        let message = try Fixture.message(1, command: .items, priority: priority)
+        #expect(session.receive(message) == .handOn(1))
+    }
+
+    @Test func `each failed check has a reason in words`() throws {
+        var rules = GatewayRules()
+        rules.tokenByteCounts = 32...32
+        rules.payloadByteCountMaxItems = 4
+        rules.priorityStatus = .unknown
+        func reason(_ count: Int, _ payload: String, _ priority: UInt8? = nil, isObject: Bool = true) throws -> String?
+        {
+            let message = try Fixture.message(
+                1,
+                command: .items,
+                tokenByteCount: count,
+                payload: payload,
+                priority: priority
+            )
+            return rules.reason(of: message, isPayloadObject: isObject)
+        }
+        #expect(try reason(32, "{}", 10) == nil)
+        #expect(try reason(0, "", 7) == "the notification has no device token")
+        #expect(try reason(32, "") == "the notification has no payload")
+        #expect(try reason(33, "{}") == "the device token has 33 bytes, expected 32 to 32")
+        #expect(try reason(32, "{   }") == "the payload has 5 bytes, the limit is 4")
+        #expect(try reason(32, "no", 7, isObject: false) == "the payload is not a JSON object")
+        #expect(try reason(32, "{}", 7) == "the priority is 7, expected 5 or 10")
     }
 
     @Test func `a faulty message is reported only when all before it are settled`() throws {

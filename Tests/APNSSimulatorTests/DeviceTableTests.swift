@@ -216,6 +216,38 @@ struct DeviceTableTests {
         #expect(self.table.status(of: new, topic: Self.topic) == .alive)
     }
 
+    @Test mutating func `feedback lists an app that was deleted while a notification was stored for it`() {
+        let tokens = ["phone", "tablet", "watch"].map { self.register(on: $0) }
+        for (number, token) in tokens.enumerated() {
+            _ = self.table.setOnline(["phone", "tablet", "watch"][number], false, now: 0)
+            _ = self.table.deliver(self.notification(UInt64(number + 1), token, PushExpiry(wireValue: 20)), now: 1)
+        }
+        let removed = self.table.remove(tokens[0], at: 5000)
+        #expect(removed.1 == [.init(number: 1, delivery: .appRemoved)])
+        _ = self.table.removeDevice("tablet", at: 6000)
+        // An expired notification is not attempted.
+        #expect(self.table.remove(tokens[2], at: 20_000).1 == [.init(number: 3, delivery: .expired)])
+        let listed = self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple)
+        #expect(
+            listed == [FeedbackTuple(token: tokens[0], failedAt: 5), FeedbackTuple(token: tokens[1], failedAt: 6)]
+        )
+    }
+
+    @Test mutating func `by option, feedback lists a token after repeated failures, and a registration resets them`() {
+        self.table = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], feedbackFailureCountMin: 3)
+        func isListed() -> Bool { !self.table.feedback(topic: nil, environment: .sandbox).isEmpty }
+        let token = self.register(on: "phone")
+        for round in 0..<2 {
+            _ = self.table.remove(token, at: 1000)
+            for number: UInt64 in 1...2 { _ = self.table.deliver(self.notification(number, token), now: 2000) }
+            #expect(!isListed(), "round \(round)")
+            guard round == 0 else { break }
+            #expect(self.register(on: "phone") == token)
+        }
+        _ = self.table.deliver(self.notification(3, token), now: 2000)
+        #expect(isListed())
+    }
+
     @Test mutating func `a stored notification survives the replacement of its token`() {
         let token = self.register(on: "phone")
         _ = self.table.setOnline("phone", false, now: 0)

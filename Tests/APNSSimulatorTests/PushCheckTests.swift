@@ -118,7 +118,7 @@ struct PushCheckTests {
             Defect(.missingProviderToken) { $0.client = .noToken },
             Defect(.invalidProviderToken) { $0.client = .token(key: "KEY0000001", age: 100, isForged: true) },
             Defect(.unrelatedKeyIdInToken) {
-                $0.client = .token(key: "KEY0000002", age: 100)
+                $0.client = .token(key: "KEY0000004", age: 100)
                 $0.before = Self.good
             },
             Defect(.badEnvironmentKeyIdInToken) {
@@ -144,13 +144,13 @@ struct PushCheckTests {
         configuration.push.tokenRenewalIntervalMin = .seconds(1200)
         configuration.push.clock = { Self.now }
         let (key, team) = (try Self.signer.get().publicKey, "TEAM000001")
-        for (identifier, environment) in [("KEY0000001", nil), ("KEY0000002", .sandbox), ("KEY0000003", .production)]
+        for (identifier, environment) in [("KEY0000001", nil), ("KEY0000003", .production), ("KEY0000004", .sandbox)]
             as [(String, Environment?)]
         {
             configuration.push.tokenKeys[identifier] = .init(
                 key: key,
                 teamIdentifier: team,
-                topics: [Fixture.topic],
+                topics: identifier == "KEY0000004" ? ["com.example.other"] : [Fixture.topic],
                 environment: environment
             )
         }

@@ -11,7 +11,7 @@ import Testing
         arguments: [
             ["--revoked", "ff"], ["--connection-limit", "20"], ["--connection-limit", "0/1m"],
             ["--device-limit", "1/x"], ["--connection-block", "5m"], ["--idle-timeout", "0"],
-            ["--zero-identifier", "twice"],
+            ["--zero-identifier", "twice"], ["--feedback-after", "0"],
         ]
     )
     func `invalid combinations are rejected`(_ options: [String]) async throws {
@@ -25,9 +25,11 @@ import Testing
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let arguments = [
-            "simulator", "--folder", folder, "--strict-payload-limit", "--device-limit", "1/1h", "--zero-identifier",
+            "simulator", "--folder", folder, "--strict-payload-limit", "--strict-priority", "--device-limit", "1/1h",
+            "--zero-identifier",
             "never", "--connection-limit", "1000/1m", "--connection-block", "1m", "--revoked",
             String(repeating: "AB:", count: 31) + "ab", "--limit-streams", "--require-alpn",
+            "--strict-token-signature", "--feedback-after", "2",
         ]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }

@@ -125,6 +125,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 try console.write(line + "\n")
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
+                for fault in simulator.faults {
+                    if let warning = fault.warning { console.say("warning: fault \(fault.identifier): \(warning)") }
+                }
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
@@ -180,17 +183,17 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let outcome =
             notification.isUnanswered
             ? "closed" : notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
-        logger.info(
-            notification.isAccepted ? "notification accepted" : "notification rejected",
-            metadata: [
-                LogKey.message: "\(notification.number)",
-                "push.listener": "\(notification.listener.rawValue)",
-                LogKey.topic: "\(notification.topic ?? "-")",
-                "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
-                "push.payload.bytes": "\(notification.payload.count)",
-                LogKey.outcome: "\(outcome)",
-            ]
-        )
+        var metadata: Logger.Metadata = [
+            LogKey.message: "\(notification.number)",
+            "push.listener": "\(notification.listener.rawValue)",
+            LogKey.topic: "\(notification.topic ?? "-")",
+            "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
+            "push.payload.bytes": "\(notification.payload.count)",
+            LogKey.outcome: "\(outcome)",
+        ]
+        if let detail = notification.reasonDetail { metadata[LogKey.refusalDetail] = "\(detail)" }
+        if let format = notification.tokenSignature { metadata["push.token.signature"] = "\(format.rawValue)" }
+        logger.info(notification.isAccepted ? "notification accepted" : "notification rejected", metadata: metadata)
     }
 
     /// Logs an applied fault.

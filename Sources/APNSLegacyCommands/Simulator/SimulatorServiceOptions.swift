@@ -44,6 +44,17 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the documentation says.")
     var strictPayloadLimit = false
 
+    @Option(
+        help: .value(
+            "count",
+            "After how many failed notifications for a deleted app feedback lists its token, from 1 to 1000."
+        )
+    )
+    var feedbackAfter = 1
+
+    @Flag(help: "Refuse priorities other than 5 and 10 with status 255, as the documentation has no others.")
+    var strictPriority = false
+
     @Option(help: .value("when", "Which error responses of the gateway have the identifier 0."))
     var zeroIdentifier = ZeroIdentifier.never
 
@@ -85,6 +96,9 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     )
     var tokenRenewalInterval: DurationArgument?
 
+    @Flag(help: "Refuse provider tokens with a DER signature; RFC 7518 requires 64 bytes.")
+    var strictTokenSignature = false
+
     @Flag(help: "Allow one HTTP/2 stream until a provider token succeeds, and after a rejection.")
     var limitStreams = false
 
@@ -103,6 +117,9 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         guard self.connectionLimit != nil || self.connectionBlock.duration == .zero else {
             throw ValidationError("--connection-block needs --connection-limit")
         }
+        guard (1...1000).contains(self.feedbackAfter) else {
+            throw ValidationError("--feedback-after must be from 1 to 1000")
+        }
         guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout must be above 0") }
     }
 
@@ -111,6 +128,8 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         if self.strictPayloadLimit {
             configuration.listener.rules.payloadByteCountMaxEnhanced = Self.strictPayloadByteCountMax
         }
+        if self.strictPriority { configuration.listener.rules.priorityStatus = .unknown }
+        configuration.feedbackFailureCountMin = self.feedbackAfter
         configuration.zeroIdentifierCount = self.zeroIdentifier.count
         configuration.connectionRateLimit = self.connectionLimit?.limit
         configuration.connectionRateLimit?.blockDuration = self.connectionBlock.duration
@@ -118,6 +137,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         configuration.revokedFingerprints = Set(self.revokedFingerprints)
         configuration.push.idleTimeout = self.idleTimeout.duration
         configuration.push.tokenRenewalIntervalMin = self.tokenRenewalInterval?.duration
+        configuration.push.requiresRawSignature = self.strictTokenSignature
         configuration.push.limitsStreamsUntilSuccess = self.limitStreams
         configuration.push.limitsStreamsAfterRejection = self.limitStreams
         configuration.push.requiresApplicationProtocol = self.requireAlpn

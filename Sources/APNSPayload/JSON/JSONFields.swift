@@ -2,8 +2,11 @@
 
 /// The strings and numbers of a small JSON object, such as an answer of the service; other values are ignored.
 ///
-/// If members have the same name, the last one counts.
+/// If members have the same name, the last one counts, and ``repeatedName`` tells.
 package struct JSONFields {
+    /// The first name that occurs twice; `nil` if none does.
+    package private(set) var repeatedName: String?
+    private var names: Set<String> = []
     private var strings: [String: String] = [:]
     private var numbers: [String: String] = [:]
 
@@ -24,6 +27,9 @@ package struct JSONFields {
         return Value(text) ?? Double(text).flatMap { Value(exactly: $0) }
     }
 
+    /// Whether there is a member, of any kind.
+    package func contains(_ name: String) -> Bool { self.names.contains(name) }
+
     private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(ScanFailure) {
         var scanner = unsafe JSONScanner(bytes)
         try scanner.begin()
@@ -34,6 +40,7 @@ package struct JSONFields {
             let kind = try scanner.kind()
             let offset = scanner.byteOffset
             let key = scanner.text(of: name)
+            if !self.names.insert(key).inserted, self.repeatedName == nil { self.repeatedName = key }
             if kind == .string {
                 self.strings[key] = scanner.text(of: try scanner.string())
             } else {

@@ -9,7 +9,8 @@ package import NIOCore
 /// |---------------------------------|-----------------------------------------------------------------------------|
 /// | expiry                          | `apns-expiration`, at most 30 days ahead; a past one is unchanged            |
 /// | no expiry                       | no header                                                                   |
-/// | priority, by default 10         | `apns-priority`; 5 for background pushes, which are refused with 10         |
+/// | priority 10, 5 or 1             | `apns-priority`; 5 for background pushes, which are refused with 10         |
+/// | no or another priority, as 0    | the same as 10                                                              |
 /// | the certificate's topic         | `apns-topic`                                                                |
 /// | nothing                         | `apns-push-type`, by the topic and the payload                              |
 public struct RequestRules: Hashable, Sendable {
@@ -61,7 +62,7 @@ public struct RequestRules: Hashable, Sendable {
     ///   - token: the recipient.
     ///   - payload: the payload, which is unchanged in the request.
     ///   - expiry: the provider's expiry; `nil` if there is none.
-    ///   - priority: the provider's priority; `nil` if there is none.
+    ///   - priority: the provider's priority; `nil` if there is none. An unknown one counts as none.
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: the request.
     package func request(
@@ -73,7 +74,8 @@ public struct RequestRules: Hashable, Sendable {
     ) -> PushRequest {
         let pushType = unsafe payload.withUnsafeReadableBytes { unsafe self.pushType(of: PayloadTraits($0)) }
         var request = PushRequest(token: token, payload: payload, topic: self.topic, pushType: pushType)
-        request.priority = pushType == .background ? 5 : self.priority ?? priority ?? 10
+        let known = self.priority ?? FrameLayout.knownPriority(priority)
+        request.priority = pushType == .background ? 5 : known ?? 10
         request.expiry = PushExpiry(wireValue: self.expiry(expiry, now: now))
         return request
     }

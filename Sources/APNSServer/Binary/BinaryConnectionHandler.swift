@@ -581,6 +581,7 @@ extension BinaryConnectionHandler {
             "error response sent",
             metadata: [
                 LogKey.errorStatus: "\(response.status)", LogKey.identifier: "\(response.identifier)",
+                LogKey.refusalReason: "\(self.isFaultReported ? self.dispatcher.faultReason : response.status.meaning)",
                 LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
                 LogKey.dropped: "\(self.dispatcher.discardedCount)", LogKey.remoteAddress: "\(self.remoteAddress)",
             ]

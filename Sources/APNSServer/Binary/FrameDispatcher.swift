@@ -28,6 +28,8 @@ struct FrameDispatcher: ~Copyable {
     private var bytes = FrameBytes()
     /// What is wrong with bytes that are not a message.
     private(set) var fault: WireError?
+    /// What is wrong with the last message that failed the checks, or with bytes that are not a message.
+    private(set) var faultReason = ""
     /// The number of skipped messages, and the status of the last one.
     private(set) var skipped: (count: Int, status: ErrorResponse.Status)?
     /// Skips a rejected message that causes no error response.
@@ -121,11 +123,13 @@ struct FrameDispatcher: ~Copyable {
                         if let outcome = self.settle(number, became, delivery) { return outcome }
                         continue
                     }
+                    self.faultReason = self.rules.reason(of: message.layout, isPayloadObject: isObject) ?? ""
                     if delivery.observesRefusals {
                         unsafe self.report(rest, message, isPayloadObject: isObject, to: delivery)
                     }
                 } catch {
                     self.fault = error
+                    self.faultReason = "\(error)"
                     if delivery.observesRefusals { unsafe self.report(rest, message, error, to: delivery) }
                     action = unsafe self.session.receive(
                         error,
@@ -176,6 +180,7 @@ struct FrameDispatcher: ~Copyable {
                 identifier: message.identifier,
                 byteCount: message.layout.byteCount,
                 receivedAt: message.receivedAt,
+                reason: self.faultReason,
                 rest: rest
             )
         )
@@ -195,6 +200,7 @@ struct FrameDispatcher: ~Copyable {
                 identifier: error.identifier,
                 byteCount: nil,
                 receivedAt: message.receivedAt,
+                reason: self.faultReason,
                 rest: rest
             )
         )

@@ -55,8 +55,8 @@ public struct InboundNotification: Sendable {
     /// The expiry in seconds since 1970 (UTC); 0 for no storage, `nil` if not specified.
     public var expiry: UInt32? { self.layout.expiry }
 
-    /// The priority, 10 or 5, or another value that the listener permits; `nil` if not specified, which means 10.
-    public var priority: UInt8? { self.layout.priority }
+    /// The priority: 10, 5 or 1; `nil` if not specified, 0 or unknown, which means 10.
+    public var priority: UInt8? { FrameLayout.knownPriority(self.layout.priority) }
 
     /// The number of bytes of the payload.
     public var payloadByteCount: Int { self.layout.payloadByteCount }

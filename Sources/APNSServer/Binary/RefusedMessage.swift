@@ -18,6 +18,9 @@ public struct RefusedMessage: Sendable {
     /// The provider receives no error response in command 0.
     public var status: ErrorResponse.Status?
 
+    /// What is wrong, as a sentence without private data.
+    public var reason: String
+
     /// The format; `nil` if the bytes do not begin with a command.
     public var command: Command?
 
@@ -45,6 +48,7 @@ public struct RefusedMessage: Sendable {
     ///   - identifier: the identifier in the error response.
     ///   - byteCount: the length of the whole message; `nil` if unknown.
     ///   - receivedAt: when the listener started to process its bytes.
+    ///   - reason: what is wrong, as a sentence.
     ///   - rest: the bytes from the start of the message.
     init(
         number: UInt64,
@@ -52,9 +56,11 @@ public struct RefusedMessage: Sendable {
         identifier: UInt32?,
         byteCount: Int?,
         receivedAt: NIODeadline,
+        reason: String,
         rest: UnsafeRawBufferPointer
     ) {
         self.receivedAt = receivedAt
+        self.reason = reason
         self.number = number
         self.status = status
         self.identifier = identifier

@@ -26,15 +26,21 @@ struct CertificateCredentials {
     /// Returns why the certificate does not permit a request.
     ///
     /// It is checked per request, since it may be revoked.
-    func problem(topic: String, pushType: PushType?, _ configuration: PushServerConfiguration) -> PushReason? {
-        // A certificate without topics is not a push certificate.
-        if self.topics.isEmpty { return .badCertificate }
-        if configuration.isRevoked(self.certificate, self.intermediates) { return .badCertificate }
-        if let environment = configuration.environment, !self.identity.allows(environment) {
-            return .badCertificateEnvironment
+    func problem(topic: String, pushType: PushType?, _ configuration: PushServerConfiguration) -> PushRefusal? {
+        if self.topics.isEmpty { return PushRefusal(.badCertificate, "the certificate names no topic") }
+        if configuration.isRevoked(self.certificate, self.intermediates) {
+            return PushRefusal(.badCertificate, "the certificate is revoked or fails verification")
         }
-        // Location requests require provider tokens.
-        if pushType == .location { return .forbidden }
-        return self.topics.contains(topic) ? nil : .topicDisallowed
+        if let environment = configuration.environment, !self.identity.allows(environment) {
+            return PushRefusal(.badCertificateEnvironment, "the certificate is for the other environment")
+        }
+        if pushType == .location { return PushRefusal(.forbidden, "push type location requires a provider token") }
+        guard self.topics.contains(topic) else {
+            return PushRefusal(.topicDisallowed, "the certificate is not for this topic")
+        }
+        guard PushServerConfiguration.has(topic, configuration.environment) else {
+            return PushRefusal(.badCertificateEnvironment, "passes exist only in production")
+        }
+        return nil
     }
 }

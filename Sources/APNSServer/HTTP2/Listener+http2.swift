@@ -16,8 +16,8 @@ extension Listener {
     /// 1. headers: `apns-id` (a UUID in either letter case), duplicates, method, topic, collapse identifier, priority,
     ///    expiration, push type, the constraints of the push type on priority, expiration and topic, path;
     /// 2. credentials: the certificate (revoked, for the other environment, push type not permitted), otherwise the
-    ///    provider token (signature and team, key of the connection, environment, age, renewal), and whether they
-    ///    permit the topic;
+    ///    provider token (key, signature and team, key of the connection, environment, times, renewal), and whether
+    ///    they permit the topic;
     /// 3. device token and payload: both are present; the device token has 1 to 100 bytes in hexadecimal digits; the
     /// payload
     ///    is not too long, and is a JSON object if ``PushServerConfiguration/payloadCheck`` is set;

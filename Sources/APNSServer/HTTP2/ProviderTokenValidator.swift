@@ -2,27 +2,45 @@
 
 import APNSPayload
 import APNSWire
-import NIOConcurrencyHelpers
 import OpenSSLTLS
 
 /// Validates the provider tokens of all connections of a server.
 ///
-/// - SeeAlso: "Establishing a token-based connection to APNs".
+/// - SeeAlso: "Establishing a token-based connection to APNs"; RFC 7515, 4; RFC 7519, 4.1.
 final class ProviderTokenValidator: Sendable {
     /// What a connection has used so far.
     struct Memory: Equatable {
         var keyIdentifier: String?
         var teamIdentifier: String?
-        /// The last valid header and its time, so that it is not verified each time.
+        /// The last valid header, its times and its signature, so that it is not verified each time.
         var passed: String?
+        var times = Times()
+        var signature: ES256SignatureFormat?
+    }
+
+    /// The times of a token, in seconds since 1970.
+    struct Times: Equatable {
         var issuedAt: Int64 = 0
+        /// `nbf`, the first second at which the token is valid.
+        var notBefore: Int64?
+        /// `exp`, the first second at which the token is no longer valid.
+        var expiresAt: Int64?
+    }
+
+    /// The result of a validation.
+    struct Verdict {
+        /// Why the token is refused; `nil` if it is valid.
+        var refusal: PushRefusal?
+        /// The format of the signature; `nil` if it was not verified.
+        var signature: ES256SignatureFormat?
     }
 
     /// The claims of a token with a valid signature.
     private struct Claims {
         var keyIdentifier: String
+        var key: PushServerConfiguration.TokenKey
         var teamIdentifier: String
-        var issuedAt: Int64
+        var times: Times
     }
 
     /// How far in the future, in seconds, a token may be issued, to allow for clock skew.
@@ -33,80 +51,151 @@ final class ProviderTokenValidator: Sendable {
 
     private let keys: [String: PushServerConfiguration.TokenKey]
     private let environment: Environment?
+    private let requiresRawSignature: Bool
     private let renewalIntervalMin: Int64?
-    /// The time of each key's newest token.
-    private let newest = NIOLockedValueBox<[String: Int64]>([:])
+    private let renewals: ProviderTokenRenewals
 
     init(_ configuration: PushServerConfiguration) {
         self.keys = configuration.tokenKeys
         self.environment = configuration.environment
+        self.requiresRawSignature = configuration.requiresRawSignature
         self.renewalIntervalMin = configuration.tokenRenewalIntervalMin?.components.seconds
+        self.renewals = configuration.tokenRenewals
     }
 
     /// Validates the value of an authorization header.
-    ///
-    /// - Returns: the error, or `nil`.
-    func problem(_ authorization: String?, _ memory: inout Memory, now: Int64) -> PushReason? {
-        guard let authorization else { return .missingProviderToken }
-        if memory.passed == authorization { return self.ageProblem(memory.issuedAt, now) }
+    func validate(_ authorization: String?, _ memory: inout Memory, now: Int64) -> Verdict {
+        if let authorization, memory.passed == authorization {
+            return Verdict(refusal: Self.refusal(of: memory.times, now), signature: memory.signature)
+        }
+        var verdict = Verdict()
+        do throws(PushRefusal) {
+            let claims = try self.verified(try Self.token(authorization), &verdict.signature)
+            try self.check(claims, memory, now: now)
+            memory = Memory(
+                keyIdentifier: claims.keyIdentifier,
+                teamIdentifier: claims.teamIdentifier,
+                passed: authorization,
+                times: claims.times,
+                signature: verdict.signature
+            )
+        } catch {
+            verdict.refusal = error
+        }
+        return verdict
+    }
+
+    /// Returns the token in a header.
+    private static func token(_ authorization: String?) throws(PushRefusal) -> Substring {
+        guard let authorization else { throw PushRefusal(.missingProviderToken, "there is no authorization header") }
         let words = authorization.split(separator: " ", maxSplits: 1)
-        guard words.count == 2, words[0].lowercased() == "bearer" else { return .missingProviderToken }
-        guard let claims = self.verified(words[1]) else { return .invalidProviderToken }
-        let (key, team) = (claims.keyIdentifier, claims.teamIdentifier)
-        guard self.keys[key]?.teamIdentifier == team else { return .invalidProviderToken }
-        // A connection is bound to one team, and to the first key that it uses.
-        guard memory.teamIdentifier ?? team == team else { return .invalidProviderToken }
-        guard memory.keyIdentifier ?? key == key else { return .unrelatedKeyIdInToken }
-        guard self.isAllowed(key) else { return .badEnvironmentKeyIdInToken }
-        if let problem = self.ageProblem(claims.issuedAt, now) { return problem }
-        if self.isRenewedTooSoon(key, issuedAt: claims.issuedAt, now) { return .tooManyProviderTokenUpdates }
-        memory = Memory(
-            keyIdentifier: key,
-            teamIdentifier: team,
-            passed: authorization,
-            issuedAt: claims.issuedAt
+        guard words.count == 2, words[0].lowercased() == "bearer" else {
+            throw PushRefusal(.missingProviderToken, "authorization is not the word bearer and a token")
+        }
+        return words[1]
+    }
+
+    /// Checks claims whose signature is valid.
+    private func check(_ claims: Claims, _ memory: Memory, now: Int64) throws(PushRefusal) {
+        guard claims.key.teamIdentifier == claims.teamIdentifier else {
+            throw PushRefusal(.invalidProviderToken, "iss: not the team of the key")
+        }
+        // A connection is bound to one team, and to keys that are related to its first one.
+        guard memory.teamIdentifier ?? claims.teamIdentifier == claims.teamIdentifier else {
+            throw PushRefusal(.invalidProviderToken, "iss: not the team of the connection's first token")
+        }
+        if let first = memory.keyIdentifier.flatMap({ self.keys[$0] }), !claims.key.isRelated(to: first) {
+            throw PushRefusal(.unrelatedKeyIdInToken, "kid: not related to the connection's first key")
+        }
+        if let environment, let own = claims.key.environment, own != environment {
+            throw PushRefusal(.badEnvironmentKeyIdInToken, "kid: the key is for the other environment")
+        }
+        if let refusal = Self.refusal(of: claims.times, now) { throw refusal }
+        let age = self.renewals.take(
+            claims.keyIdentifier,
+            issuedAt: claims.times.issuedAt,
+            interval: self.renewalIntervalMin,
+            now: now
         )
+        if let age, let renewalIntervalMin {
+            throw PushRefusal(
+                .tooManyProviderTokenUpdates,
+                "iat: the key's last token is \(age) s old, and may be renewed after \(renewalIntervalMin) s"
+            )
+        }
+    }
+
+    private static func refusal(of times: Times, _ now: Int64) -> PushRefusal? {
+        // The additions use the clock and not the token's own times, which may be any numbers and overflow.
+        let latest = now + Self.skewMax
+        for (name, time) in [("iat", times.issuedAt), ("nbf", times.notBefore)] as [(String, Int64?)] {
+            guard let time, time > latest else { continue }
+            return PushRefusal(.invalidProviderToken, "\(name): \(Self.seconds(from: now, to: time)) s in the future")
+        }
+        let oldest = now - Self.ageMax
+        if times.issuedAt < oldest {
+            let excess = Self.seconds(from: times.issuedAt, to: oldest)
+            return PushRefusal(.expiredProviderToken, "iat: too old by \(excess) s")
+        }
+        if let end = times.expiresAt, end <= now {
+            return PushRefusal(.expiredProviderToken, "exp: passed \(Self.seconds(from: end, to: now)) s ago")
+        }
         return nil
     }
 
-    /// Whether a key may be used in the configured environment.
-    private func isAllowed(_ key: String) -> Bool {
-        guard let environment = self.environment, let own = self.keys[key]?.environment else { return true }
-        return own == environment
+    private static func seconds(from start: Int64, to end: Int64) -> String {
+        let (difference, isOverflow) = end.subtractingReportingOverflow(start)
+        return isOverflow ? "more than \(Int64.max)" : "\(difference)"
     }
 
-    private func ageProblem(_ issuedAt: Int64, _ now: Int64) -> PushReason? {
-        // The addition uses the clock and not the token's own time, which may be any number and overflow.
-        if issuedAt > now + Self.skewMax { return .invalidProviderToken }
-        return issuedAt < now - Self.ageMax ? .expiredProviderToken : nil
-    }
-
-    /// Returns the claims of a token whose signature is valid; otherwise `nil`.
-    private func verified(_ token: Substring) -> Claims? {
+    /// Returns the claims of a token whose signature is valid.
+    private func verified(
+        _ token: Substring,
+        _ format: inout ES256SignatureFormat?
+    ) throws(PushRefusal) -> Claims {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let head = Self.fields(parts[0]), head.string("alg") == "ES256",
-            let keyIdentifier = head.string("kid"), let key = self.keys[keyIdentifier]?.key,
-            let body = Self.fields(parts[1]), let teamIdentifier = body.string("iss"),
-            let issuedAt: Int64 = body.integer("iat"), let signature = Base64.bytes(addressText: parts[2]),
-            key.verifies(signature, of: Array("\(parts[0]).\(parts[1])".utf8))
-        else { return nil }
-        return Claims(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
-    }
-
-    private static func fields(_ part: Substring) -> JSONFields? {
-        Base64.bytes(addressText: part).flatMap { JSONFields($0) }
-    }
-
-    /// Whether a key's token was renewed before the interval had passed; the previous token stays valid.
-    private func isRenewedTooSoon(_ key: String, issuedAt: Int64, _ now: Int64) -> Bool {
-        guard let interval = self.renewalIntervalMin else { return false }
-        return self.newest.withLockedValue { newest in
-            if let last = newest[key] {
-                guard issuedAt > last else { return false }
-                if now - last < interval { return true }
-            }
-            newest[key] = issuedAt
-            return false
+        guard parts.count == 3 else { throw Self.invalid("the token does not have three parts") }
+        let head = try Self.fields(parts[0], "header")
+        guard head.string("alg") == "ES256" else { throw Self.invalid("alg: not ES256") }
+        guard let keyIdentifier = head.string("kid") else { throw Self.invalid("kid: missing") }
+        guard let key = self.keys[keyIdentifier] else { throw Self.invalid("kid: unknown key") }
+        guard let signature = Base64.bytes(addressText: parts[2]) else {
+            throw Self.invalid("signature: not base64url without padding")
         }
+        format = key.key.format(of: signature, signing: Array("\(parts[0]).\(parts[1])".utf8))
+        switch format {
+        case nil: throw Self.invalid("signature: does not match the key and the text")
+        case .der? where self.requiresRawSignature: throw Self.invalid("signature: DER, expected 64 bytes")
+        case .raw?, .der?: break
+        }
+        let body = try Self.fields(parts[1], "claims")
+        guard let teamIdentifier = body.string("iss") else { throw Self.invalid("iss: missing or not a string") }
+        guard let issuedAt: Int64 = body.integer("iat") else { throw Self.invalid("iat: \(Self.notATime)") }
+        let times = Times(
+            issuedAt: issuedAt,
+            notBefore: try Self.time("nbf", body),
+            expiresAt: try Self.time("exp", body)
+        )
+        return Claims(keyIdentifier: keyIdentifier, key: key, teamIdentifier: teamIdentifier, times: times)
+    }
+
+    private static let notATime = "missing or not a whole number of seconds"
+
+    /// Returns an optional time; one of another kind is invalid, as RFC 7519 requires a number.
+    private static func time(_ name: String, _ body: JSONFields) throws(PushRefusal) -> Int64? {
+        guard body.contains(name) else { return nil }
+        guard let time: Int64 = body.integer(name) else { throw Self.invalid("\(name): not a whole number of seconds") }
+        return time
+    }
+
+    private static func invalid(_ detail: String) -> PushRefusal { PushRefusal(.invalidProviderToken, detail) }
+
+    private static func fields(_ part: Substring, _ name: String) throws(PushRefusal) -> JSONFields {
+        guard let bytes = Base64.bytes(addressText: part), let fields = JSONFields(bytes) else {
+            throw Self.invalid("\(name): not a JSON object in base64url without padding")
+        }
+        // RFC 7515, 4, and RFC 7519, 4: implementations differ in which of the two counts.
+        guard fields.repeatedName == nil else { throw Self.invalid("\(name): a key occurs twice") }
+        return fields
     }
 }

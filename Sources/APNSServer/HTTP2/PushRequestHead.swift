@@ -23,8 +23,8 @@ struct PushRequestHead: Equatable {
     /// The result of parsing.
     enum Result: Equatable {
         case head(PushRequestHead)
-        /// The identifier for the response, and the reason.
-        case refused(PushIdentifier, PushReason)
+        /// The identifier for the response, and why the request is rejected.
+        case refused(PushIdentifier, PushRefusal)
     }
 
     /// Parses headers, in the order of Apple's service.
@@ -39,51 +39,62 @@ struct PushRequestHead: Equatable {
         let known = text.flatMap { PushIdentifier($0) }
         var random = SystemRandomNumberGenerator()
         let identifier = known ?? PushIdentifier(using: &random)
-        if text != nil, known == nil { return .refused(identifier, .badMessageId) }
-        if values.hasDuplicates { return .refused(identifier, .duplicateHeaders) }
-        do throws(Refusal) {
+        if text != nil, known == nil {
+            return .refused(identifier, PushRefusal(.badMessageId, "apns-id is not a UUID"))
+        }
+        if let name = values.repeatedName {
+            return .refused(identifier, PushRefusal(.duplicateHeaders, "\(name) occurs twice"))
+        }
+        do throws(PushRefusal) {
             return .head(try self.head(values, identifier, certificateTopics))
         } catch {
-            return .refused(identifier, error.reason)
+            return .refused(identifier, error)
         }
-    }
-
-    private struct Refusal: Error {
-        var reason: PushReason
-
-        init(_ reason: PushReason) { self.reason = reason }
     }
 
     private static func head(
         _ values: Values,
         _ identifier: PushIdentifier,
         _ certificateTopics: [String]
-    ) throws(Refusal) -> Self {
-        guard values[":method"] == "POST" else { throw Refusal(.methodNotAllowed) }
+    ) throws(PushRefusal) -> Self {
+        guard values[":method"] == "POST" else { throw PushRefusal(.methodNotAllowed, "the method is not POST") }
         let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
-        guard let topic else { throw Refusal(.missingTopic) }
-        guard PushServerConfiguration.isTopic(topic) else { throw Refusal(.badTopic) }
+        guard let topic else {
+            throw PushRefusal(.missingTopic, "there is no apns-topic, and no certificate for a single topic")
+        }
+        guard PushServerConfiguration.isTopic(topic) else {
+            throw PushRefusal(.badTopic, "apns-topic is not 1 to 255 letters, digits, hyphens, periods and underscores")
+        }
         let collapse = values["apns-collapse-id"]
         guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
-            throw Refusal(.badCollapseId)
+            throw PushRefusal(
+                .badCollapseId,
+                "apns-collapse-id has more than \(self.collapseIdentifierByteCountMax) bytes"
+            )
         }
         let priority = values["apns-priority"]
-        guard ["10", "5", "1", nil].contains(priority) else { throw Refusal(.badPriority) }
+        guard ["10", "5", "1", nil].contains(priority) else {
+            throw PushRefusal(.badPriority, "apns-priority is not 10, 5 or 1")
+        }
         let priorityValue = priority.flatMap { UInt8($0) }
         var expiration: UInt32?
         if let text = values["apns-expiration"] {
             guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let seconds = UInt64(text) else {
-                throw Refusal(.badExpirationDate)
+                throw PushRefusal(.badExpirationDate, "apns-expiration is not a number of seconds")
             }
             expiration = UInt32(clamping: seconds)
         }
         let type = values["apns-push-type"].map { PushType(rawValue: $0) }
-        if let type, !PushType.documented.contains(type) { throw Refusal(.invalidPushType) }
+        if let type, !PushType.documented.contains(type) {
+            throw PushRefusal(.invalidPushType, "apns-push-type is not a documented one")
+        }
         if let problem = type?.problem(topic: topic, priority: priorityValue, expiration: expiration) {
-            throw Refusal(problem)
+            throw problem
         }
         let path = values[":path"] ?? ""
-        guard path.hasPrefix(self.pathPrefix) else { throw Refusal(.badPath) }
+        guard path.hasPrefix(self.pathPrefix) else {
+            throw PushRefusal(.badPath, "the path does not begin with \(self.pathPrefix)")
+        }
         return Self(
             identifier: identifier,
             tokenText: path.dropFirst(self.pathPrefix.count),
@@ -123,12 +134,13 @@ struct PushRequestHead: Equatable {
     /// The values of the known headers; others are ignored.
     private struct Values {
         private var values = InlineArray<9, String?>(repeating: nil)
-        private(set) var hasDuplicates = false
+        /// The last known name that occurs twice.
+        private(set) var repeatedName: String?
 
         init(_ headers: HPACKHeaders) {
             for (name, value, _) in headers {
                 guard let index = Self.index(name) else { continue }
-                if self.values[index] != nil { self.hasDuplicates = true }
+                if self.values[index] != nil { self.repeatedName = name }
                 self.values[index] = value
             }
         }

@@ -58,6 +58,15 @@ public import OpenSSLTLS
     /// request whose payload is not too long; the bytes must not escape it.
     public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
 
+    /// Whether provider tokens with a DER signature are refused; by default they are accepted.
+    ///
+    /// RFC 7518 requires the 64 bytes of both integers. Clients that sign in DER, as the sample of Apple's guide does,
+    /// have been served for years.
+    public var requiresRawSignature = false
+
+    /// When the keys were last used with a new token; shared with copies of this configuration.
+    package let tokenRenewals = ProviderTokenRenewals()
+
     /// The minimum time between two renewals of a key's tokens; `nil`, the default, for none.
     public var tokenRenewalIntervalMin: Duration?
 
@@ -95,6 +104,13 @@ public import OpenSSLTLS
             self.environment = environment
         }
 
+        /// Whether a connection may change between the two keys: they are of one team, and for the same apps.
+        ///
+        /// Apple does not document which keys are related.
+        func isRelated(to other: Self) -> Bool {
+            self.teamIdentifier == other.teamIdentifier && self.topics == other.topics
+        }
+
         /// Whether the key permits a topic.
         func allows(_ topic: String) -> Bool {
             guard let topics = self.topics else { return true }
@@ -116,6 +132,12 @@ public import OpenSSLTLS
                 default: false
                 }
             }
+    }
+
+    /// Whether the service of an environment has a topic: passes, whose topics begin with `pass.`, exist only in
+    /// production.
+    package static func has(_ topic: String, _ environment: Environment?) -> Bool {
+        environment != .sandbox || !topic.hasPrefix("pass.")
     }
 
     /// Creates a configuration with defaults.

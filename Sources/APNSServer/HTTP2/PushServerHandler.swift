@@ -31,6 +31,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var receivedAt = NIODeadline.uptimeNanoseconds(0)
         /// The identifier for the response: the client's own, or a new one.
         var identifier: String?
+        /// The format of the signature of its provider token; `nil` if none was verified.
+        var tokenSignature: ES256SignatureFormat?
         /// The value of `apns-unique-id` if the request is accepted.
         var uniqueIdentifier: PushIdentifier?
     }
@@ -163,9 +165,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
-        case .refused(let identifier, let reason):
+        case .refused(let identifier, let refusal):
             self.streams[number]?.identifier = Self.text(of: identifier, stream.headers)
-            reply = .rejected(reason)
+            reply = .explained(refusal)
         case .head(let head):
             self.streams[number]?.identifier = Self.text(of: head.identifier, stream.headers)
             reply = self.check(head, stream, number)
@@ -185,16 +187,11 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func check(_ head: PushRequestHead, _ stream: Stream, _ number: UInt32) -> PushReply? {
         guard let context = self.context, let topic = head.topic else { return nil }
         // Without valid credentials, a client learns nothing about a token.
-        if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
-        // From here on, the order is that of the binary protocol.
-        if head.tokenText.isEmpty { return .rejected(.missingDeviceToken) }
-        if stream.byteCount == 0 { return .rejected(.payloadEmpty) }
-        guard let token = head.token() else { return .rejected(.badDeviceToken) }
-        if stream.byteCount > self.configuration.payloadByteCountMax(of: head.pushType) {
-            return .rejected(.payloadTooLarge)
-        }
-        if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
-            return .rejected(.payloadEmpty)
+        if let refusal = self.permission(head, topic: topic, number) { return .explained(refusal) }
+        let token: DeviceToken
+        switch self.content(head, stream) {
+        case .failure(let refusal): return .explained(refusal)
+        case .success(let found): token = found
         }
         let uniqueIdentifier = self.makeUniqueIdentifier()
         self.streams[number]?.uniqueIdentifier = uniqueIdentifier
@@ -208,6 +205,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             collapseIdentifier: head.collapseIdentifier,
             identifier: head.identifier,
             uniqueIdentifier: uniqueIdentifier,
+            tokenSignature: self.streams[number]?.tokenSignature,
             headers: PushHeaders(stream.headers),
             connectionNumber: self.connection.number,
             number: stream.requestNumber,
@@ -219,6 +217,28 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             )
         )
         return self.service.take(request)
+    }
+
+    /// Checks device token and payload, in the order of the binary protocol.
+    private func content(_ head: PushRequestHead, _ stream: Stream) -> Result<DeviceToken, PushRefusal> {
+        if head.tokenText.isEmpty {
+            return .failure(PushRefusal(.missingDeviceToken, "the path has no device token"))
+        }
+        if stream.byteCount == 0 { return .failure(PushRefusal(.payloadEmpty, "there is no payload")) }
+        guard let token = head.token() else {
+            return .failure(
+                PushRefusal(.badDeviceToken, "the device token is not 1 to 100 bytes in hexadecimal digits")
+            )
+        }
+        let byteCountMax = self.configuration.payloadByteCountMax(of: head.pushType)
+        guard stream.byteCount <= byteCountMax else {
+            let detail = "the payload has \(stream.byteCount) bytes, the limit is \(byteCountMax)"
+            return .failure(PushRefusal(.payloadTooLarge, detail))
+        }
+        if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
+            return .failure(PushRefusal(.payloadEmpty, "the payload is not a JSON object"))
+        }
+        return .success(token)
     }
 
     private func makeUniqueIdentifier() -> PushIdentifier? {
@@ -238,14 +258,20 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     /// Returns why the client may not send for this topic.
-    private func permission(_ head: PushRequestHead, topic: String) -> PushReason? {
+    private func permission(_ head: PushRequestHead, topic: String, _ number: UInt32) -> PushRefusal? {
         if let certificate = self.certificate {
             return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
         }
         let now = self.configuration.clock()
-        if let problem = self.validator.problem(head.authorization, &self.memory, now: now) { return problem }
+        let verdict = self.validator.validate(head.authorization, &self.memory, now: now)
+        self.streams[number]?.tokenSignature = verdict.signature
+        if let refusal = verdict.refusal { return refusal }
         let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
-        return key?.allows(topic) == true ? nil : .topicDisallowed
+        guard key?.allows(topic) == true else { return PushRefusal(.topicDisallowed, "the key is not for this topic") }
+        guard PushServerConfiguration.has(topic, self.configuration.environment) else {
+            return PushRefusal(.topicDisallowed, "passes exist only in production")
+        }
+        return nil
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -275,7 +301,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func answer(_ number: UInt32, _ reply: PushReply) {
         switch reply {
         case .accepted: self.accept(number)
-        case .rejected(let rejection): self.reject(number, rejection)
+        case .rejected(let rejection): self.reject(number, rejection, nil)
+        case .explained(let rejection, let detail): self.reject(number, rejection, detail)
         case .refused: self.refuse(number)
         case .lastAccepted(let reason):
             self.accept(number)
@@ -293,7 +320,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.setLimit(self.configuration.streamCountMax)
     }
 
-    private func reject(_ number: UInt32, _ rejection: PushRejection) {
+    private func reject(_ number: UInt32, _ rejection: PushRejection, _ detail: String?) {
         guard let stream = self.streams.removeValue(forKey: number) else { return }
         let timestamp = rejection.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
         let body = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(rejection.reason.text))\(timestamp)}")
@@ -303,13 +330,14 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             metadata: [
                 LogKey.request: "\(stream.identifier ?? "")",
                 LogKey.refusalReason: "\(rejection.reason.text)",
+                LogKey.refusalDetail: "\(detail ?? "")",
             ]
         )
         if self.configuration.limitsStreamsAfterRejection { self.setLimit(1) }
-        if self.service.observesRefusals { self.report(stream, rejection) }
+        if self.service.observesRefusals { self.report(stream, rejection, detail) }
     }
 
-    private func report(_ stream: Stream, _ rejection: PushRejection) {
+    private func report(_ stream: Stream, _ rejection: PushRejection, _ detail: String?) {
         self.service.refused(
             RefusedPush(
                 connectionNumber: self.connection.number,
@@ -321,7 +349,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 payload: stream.payload,
                 payloadByteCount: stream.byteCount,
                 identifier: stream.identifier,
-                rejection: rejection
+                rejection: rejection,
+                detail: detail,
+                tokenSignature: stream.tokenSignature
             )
         )
     }
@@ -458,7 +488,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
 extension PushReply {
     /// A rejection with the status of a documented reason.
-    static func rejected(_ reason: PushReason) -> Self {
-        .rejected(PushRejection(status: reason.status ?? 400, reason: reason))
+    fileprivate static func explained(_ refusal: PushRefusal) -> Self {
+        let rejection = PushRejection(status: refusal.reason.status ?? 400, reason: refusal.reason)
+        return .explained(rejection, detail: refusal.detail)
     }
 }

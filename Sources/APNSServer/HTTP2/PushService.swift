@@ -2,6 +2,7 @@
 
 public import APNSWire
 public import NIOCore
+public import OpenSSLTLS
 
 /// The service behind a ``Listener`` of the HTTP/2 provider API: it knows the devices and accepts notifications.
 ///
@@ -38,6 +39,8 @@ public enum PushReply: Hashable, Sendable {
     case accepted
     /// Another status.
     case rejected(PushRejection)
+    /// Another status, with an explanation that is recorded and logged, and not sent.
+    case explained(PushRejection, detail: String)
     /// The stream is refused without processing (REFUSED_STREAM).
     case refused
     /// 200, followed by GOAWAY after the newest stream received.
@@ -66,6 +69,8 @@ public struct InboundPush: Sendable {
     public var identifier: PushIdentifier
     /// The value of `apns-unique-id`; `nil` if ``PushServerConfiguration/addsUniqueIdentifier`` is `false`.
     public var uniqueIdentifier: PushIdentifier?
+    /// The format of the signature of the provider token; `nil` for a client with a certificate.
+    public var tokenSignature: ES256SignatureFormat?
     /// All headers of the request.
     public var headers: PushHeaders
     /// The number of the connection at its server, from 1.

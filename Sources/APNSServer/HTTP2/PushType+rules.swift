@@ -28,17 +28,21 @@ extension PushType {
     ///   - priority: the priority; `nil` if not specified, which means 10 or what the type requires.
     ///   - expiration: the expiration; `nil` if not specified.
     /// - Returns: the first error, or `nil`.
-    func problem(topic: String, priority: UInt8?, expiration: UInt32?) -> PushReason? {
+    func problem(topic: String, priority: UInt8?, expiration: UInt32?) -> PushRefusal? {
+        let name = "push type \(self.rawValue)"
         switch self {
         // A background notification must not interrupt the user.
-        case .background where priority == 10: return .badPriority
+        case .background where priority == 10: return PushRefusal(.badPriority, "\(name) requires priority 5 or 1")
         // Push-to-talk speech is delivered immediately or never.
-        case .pushtotalk where (priority ?? 10) != 10: return .badPriority
-        case .pushtotalk where (expiration ?? 0) != 0: return .badExpirationDate
-        case .mdm where !topic.hasPrefix(Self.managementPrefix): return .badTopic
+        case .pushtotalk where (priority ?? 10) != 10: return PushRefusal(.badPriority, "\(name) requires priority 10")
+        case .pushtotalk where (expiration ?? 0) != 0:
+            return PushRefusal(.badExpirationDate, "\(name) requires expiration 0")
+        case .mdm where !topic.hasPrefix(Self.managementPrefix):
+            return PushRefusal(.badTopic, "\(name) requires a topic that begins with \(Self.managementPrefix)")
         default: break
         }
         guard let suffix = self.topicSuffix else { return nil }
-        return topic.hasSuffix(suffix) && topic.utf8.count > suffix.utf8.count ? nil : .badTopic
+        guard !topic.hasSuffix(suffix) || topic.utf8.count == suffix.utf8.count else { return nil }
+        return PushRefusal(.badTopic, "\(name) requires a topic that ends with \(suffix)")
     }
 }

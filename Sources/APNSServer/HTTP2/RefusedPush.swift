@@ -2,6 +2,7 @@
 
 public import APNSWire
 public import NIOCore
+public import OpenSSLTLS
 
 /// A rejected request.
 ///
@@ -31,6 +32,10 @@ public struct RefusedPush: Sendable {
     public var identifier: String?
     /// The response to the client.
     public var rejection: PushRejection
+    /// An explanation without private data; `nil` if the service gave none.
+    public var detail: String?
+    /// The format of the signature of the provider token; `nil` if none was verified.
+    public var tokenSignature: ES256SignatureFormat?
 }
 
 extension RefusedPush: CustomStringConvertible, CustomReflectable {

@@ -24,6 +24,7 @@ final class DeviceRegistry: Sendable {
     private let initialDevices: [SimulatedDevice]
     private let tokenKey: [UInt8]
     private let tokenCountMax: Int
+    private let feedbackFailureCountMin: Int
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
@@ -41,10 +42,12 @@ final class DeviceRegistry: Sendable {
         self.initialDevices = configuration.devices
         self.tokenKey = configuration.tokenKey
         self.tokenCountMax = configuration.deviceTokenCountMax
+        self.feedbackFailureCountMin = configuration.feedbackFailureCountMin
         var table = DeviceTable(
             environment: self.environment,
             tokenKey: self.tokenKey,
-            tokenCountMax: self.tokenCountMax
+            tokenCountMax: self.tokenCountMax,
+            feedbackFailureCountMin: configuration.feedbackFailureCountMin
         )
         for device in self.initialDevices {
             if let problem = table.problem(device) { throw problem }
@@ -340,6 +343,7 @@ final class DeviceRegistry: Sendable {
                 environment: self.environment,
                 tokenKey: self.tokenKey,
                 tokenCountMax: self.tokenCountMax,
+                feedbackFailureCountMin: self.feedbackFailureCountMin,
                 // A provider that still uses an old token must not reach a new device.
                 deviceNumberMin: state.table.deviceNumberMax
             )

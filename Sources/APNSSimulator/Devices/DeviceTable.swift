@@ -63,6 +63,9 @@ struct DeviceTable {
     private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
         didSet { self.hasFeedbackChanged = true }
     }
+    /// How many notifications for a removed app could not be delivered; only counted if feedback needs several.
+    private var failures: [Key: Int] = [:]
+    private let feedbackFailureCountMin: Int
     /// The identifiers of devices that changed as a side effect.
     private var changedDevices: [String] = []
     /// Whether the feedback list may have changed since it was last queried.
@@ -87,13 +90,16 @@ struct DeviceTable {
     ///   - environment: the environment of the service.
     ///   - tokenKey: the key that seals tokens.
     ///   - tokenCountMax: the maximum number of tokens.
+    ///   - feedbackFailureCountMin: how many failed notifications put a token on the feedback list.
     ///   - deviceNumberMin: numbers up to this one were assigned by an earlier table.
     init(
         environment: Environment,
         tokenKey: [UInt8],
         tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault,
+        feedbackFailureCountMin: Int = 1,
         deviceNumberMin: UInt64 = 0
     ) {
+        self.feedbackFailureCountMin = feedbackFailureCountMin
         self.environment = environment
         self.tokenCountMax = tokenCountMax
         self.sealer = TokenSealer(key: tokenKey)
@@ -159,6 +165,7 @@ struct DeviceTable {
             // The cache stays valid for unchanged apps.
             let isUnchanged = before.contains { Key($0) == key && $0.removalTimestamp == app.removalTimestamp }
             if !isUnchanged, self.waiting[key] != nil { self.waiting[key] = nil }
+            if !isUnchanged { self.failures[key] = nil }
             device.apps[index].storedNotificationNumber = nil
         }
         self.byIdentifier[device.identifier] = device
@@ -214,7 +221,7 @@ struct DeviceTable {
         else { return (false, []) }
         device.apps[index].removalTimestamp = timestamp
         self.byIdentifier[place.device] = device
-        return (true, self.removeStored(key, .appRemoved))
+        return (true, self.failStored(key, now: timestamp))
     }
 
     /// Removes a device; its tokens become dead.
@@ -225,10 +232,10 @@ struct DeviceTable {
         var changes: [DeliveryChange] = []
         for app in device.apps {
             let key = Key(app)
-            changes += self.removeStored(key, .appRemoved)
             self.places[key] = nil
             let since = app.removalTimestamp ?? timestamp
             self.retired[key] = RetiredToken(topic: app.topic, timestamp: since, isReplaced: false)
+            changes += self.failStored(key, now: timestamp)
         }
         return changes
     }
@@ -253,6 +260,14 @@ struct DeviceTable {
     ) -> [DeliveryChange] {
         guard let stored = self.stored.removeValue(forKey: key) else { return [] }
         return [DeliveryChange(number: stored.number, delivery: delivery)]
+    }
+
+    /// Ends the notification stored for a removed app, which can no longer be delivered; feedback then lists the app.
+    private mutating func failStored(_ key: Key, now: UInt64) -> [DeliveryChange] {
+        guard let stored = self.stored[key] else { return [] }
+        guard !stored.expiry.isOver(now) else { return self.removeStored(key, .expired) }
+        self.fail(key)
+        return self.removeStored(key, .appRemoved)
     }
 
     /// Moves a token to its new device; notifications stored for its previous device are not delivered.
@@ -463,7 +478,7 @@ struct DeviceTable {
         let place = self.places[key]
         let device = place.flatMap { self.byIdentifier[$0.device] }
         if self.retired[key] != nil || device?.apps.first(where: { Key($0) == key })?.removalTimestamp != nil {
-            self.list(key)
+            self.fail(key)
             return (.appRemoved, device?.identifier, [])
         }
         guard let device, !device.isOnline else { return (.delivered(at: now), device?.identifier, []) }
@@ -491,6 +506,16 @@ struct DeviceTable {
     }
 
     // MARK: Feedback
+
+    /// Records that a notification for a removed app could not be delivered.
+    private mutating func fail(_ key: Key) {
+        if self.feedbackFailureCountMin > 1 {
+            let count = (self.failures[key] ?? 0) + 1
+            self.failures[key] = count
+            guard count >= self.feedbackFailureCountMin else { return }
+        }
+        self.list(key)
+    }
 
     /// Adds the token of a removed app to the feedback list.
     private mutating func list(_ key: Key) {
@@ -539,6 +564,20 @@ struct DeviceTable {
     mutating func takeFeedbackChange() -> Bool {
         defer { self.hasFeedbackChanged = false }
         return self.hasFeedbackChanged
+    }
+}
+
+extension DeviceTable.TokenStatus: CustomStringConvertible {
+    /// What the status means for a notification.
+    var description: String {
+        switch self {
+        case .alive: "the app is on the device"
+        case .dead: "the app was removed from the device"
+        case .replaced: "a newer device token replaced this one"
+        case .otherTopic: "the device token belongs to another topic"
+        case .otherEnvironment: "the device token is of the other environment"
+        case .unknown: "no device has this device token"
+        }
     }
 }
 

@@ -42,23 +42,33 @@ extension Fault: Codable {
     }
 }
 
-/// The file format of a trigger: an object with one condition, or an empty one for always.
+/// The file format of a trigger: an object with one condition, or several of token, topic, text, header and count, or
+/// an empty one for always.
 extension Fault.Trigger: Codable {
     private enum Key: String, CodingKey, CaseIterable {
-        case notification, notificationOverall, connection, token, probability, seed
+        case notification, notificationOverall, connection, token, topic, text, header, count, probability, seed
+
+        /// Whether it can be combined with others.
+        var isCombinable: Bool { [.token, .topic, .text, .header, .count].contains(self) }
     }
+
+    private enum HeaderKey: String, CodingKey, CaseIterable { case name, value }
 
     /// Decodes a trigger.
     public init(from decoder: any Decoder) throws {
         try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
         let conditions = container.allKeys.filter { $0 != .seed }
-        guard conditions.count <= 1 else {
+        guard conditions.count <= 1 || conditions.allSatisfy(\.isCombinable) else {
             let context = DecodingError.Context(
                 codingPath: decoder.codingPath,
-                debugDescription: "expected one condition"
+                debugDescription: "only token, topic, text, header and count can be combined"
             )
             throw DecodingError.dataCorrupted(context)
+        }
+        guard conditions.count <= 1, conditions.first == .token || conditions.first?.isCombinable != true else {
+            self = .matching(try Self.conditions(container))
+            return
         }
         if container.contains(.seed), conditions.first != .probability {
             let sentence = "seed requires probability"
@@ -75,8 +85,25 @@ extension Fault.Trigger: Codable {
                 probability: try container.decode(Double.self, forKey: .probability),
                 seed: try container.decodeIfPresent(UInt64.self, forKey: .seed) ?? 0
             )
-        case .seed, nil: self = .always
+        case .topic, .text, .header, .count, .seed, nil: self = .always
         }
+    }
+
+    private static func conditions(_ container: KeyedDecodingContainer<Key>) throws -> FaultConditions {
+        var conditions = FaultConditions(
+            tokenPrefix: try container.decodeIfPresent(String.self, forKey: .token),
+            topic: try container.decodeIfPresent(String.self, forKey: .topic),
+            text: try container.decodeIfPresent(String.self, forKey: .text),
+            count: try container.decodeIfPresent(UInt64.self, forKey: .count)
+        )
+        guard container.contains(.header) else { return conditions }
+        try container.superDecoder(forKey: .header).requireKeys(HeaderKey.allCases.map(\.rawValue))
+        let header = try container.nestedContainer(keyedBy: HeaderKey.self, forKey: .header)
+        conditions.header = FaultConditions.Header(
+            try header.decode(String.self, forKey: .name),
+            try header.decodeIfPresent(String.self, forKey: .value)
+        )
+        return conditions
     }
 
     /// Encodes a trigger.
@@ -91,6 +118,15 @@ extension Fault.Trigger: Codable {
         case .random(let probability, let seed):
             try container.encode(probability, forKey: .probability)
             try container.encode(seed, forKey: .seed)
+        case .matching(let conditions):
+            try container.encodeIfPresent(conditions.tokenPrefix, forKey: .token)
+            try container.encodeIfPresent(conditions.topic, forKey: .topic)
+            try container.encodeIfPresent(conditions.text, forKey: .text)
+            try container.encodeIfPresent(conditions.count, forKey: .count)
+            guard let condition = conditions.header else { break }
+            var header = container.nestedContainer(keyedBy: HeaderKey.self, forKey: .header)
+            try header.encode(condition.name, forKey: .name)
+            try header.encodeIfPresent(condition.value, forKey: .value)
         }
     }
 }
@@ -160,7 +196,12 @@ extension Fault.Effect: Codable {
     }
 
     private static func rejection(_ container: KeyedDecodingContainer<Key>) throws -> Rejection {
-        if let status = try container.decodeIfPresent(UInt8.self, forKey: .status) {
+        if let number = try container.decodeIfPresent(Int.self, forKey: .status) {
+            guard let status = UInt8(exactly: number) else {
+                let sentence =
+                    "status must be from 0 to 255, for the binary gateway; for HTTP/2, use reason and httpStatus"
+                throw DecodingError.dataCorruptedError(forKey: .status, in: container, debugDescription: sentence)
+            }
             if let key = [Key.reason, .httpStatus, .timestamp].first(where: { container.contains($0) }) {
                 let sentence = "\(key.stringValue) is for HTTP/2, status is for the binary gateway; specify one of them"
                 throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: sentence)

@@ -6,6 +6,9 @@ import NIOCore
 import NIOHTTP2
 
 extension Fault {
+    /// The explanation of a rejection by a fault; the log of the faults names the fault.
+    static let rejectionDetail = "a planned fault"
+
     /// Applies the fault to a request over HTTP/2, after the delay of its report.
     ///
     /// - Parameter ticket: the ticket of the request.
@@ -39,7 +42,7 @@ extension Fault.Effect {
     /// - Returns: the response; `nil` for none.
     package func carryOut(_ ticket: PushTicket, ending: FaultReport.Ending) -> PushReply? {
         switch self {
-        case .reject(.http2(let rejection)): return .rejected(rejection)
+        case .reject(.http2(let rejection)): return .explained(rejection, detail: Fault.rejectionDetail)
         case .shutDown: return .lastAccepted(.shutdown)
         case .goAway(let reason): return .goingAway(reason)
         case .refuseStream: return .refused

@@ -27,9 +27,10 @@ public struct Fault: Hashable, Sendable {
         case always
         /// At the notification with this number on its connection, from 1.
         case notification(UInt64)
-        /// At the notification with this number among those of all connections and listeners, from 1.
+        /// At the notification with this number among those of all connections and listeners, counted from 1 from the
+        /// creation of the fault or from the last reset.
         case notificationOverall(UInt64)
-        /// On the connection with this number at its listener, from 1; at each of its notifications.
+        /// On the connection with this number at its listener, counted in the same way; at each of its notifications.
         case connection(UInt64)
         /// At each notification whose device token starts with these hexadecimal digits, in either letter case.
         case token(prefix: String)
@@ -38,6 +39,8 @@ public struct Fault: Hashable, Sendable {
         /// The same seed selects the same connections by their numbers, and the same notifications by their numbers on
         /// these.
         case random(probability: Double, seed: UInt64)
+        /// At each notification that meets all conditions.
+        case matching(FaultConditions)
     }
 
     /// The effect of a fault.

@@ -21,17 +21,21 @@ final class FaultSchedule: Sendable {
         var token: [String: [Int]] = [:]
         var tokenDigitCounts: Set<Int> = []
         var random: [(index: Int, probability: Double, seed: UInt64)] = []
+        var matching: [(index: Int, conditions: FaultConditions)] = []
 
-        mutating func add(_ index: Int, _ trigger: Fault.Trigger) {
-            switch trigger {
+        mutating func add(_ index: Int, _ each: ScheduledFault, at listener: SimulatorListener) {
+            switch each.fault.trigger {
             case .always: self.always.append(index)
             case .notification(let number): self.notification[number, default: []].append(index)
-            case .notificationOverall(let number): self.notificationOverall[number, default: []].append(index)
-            case .connection(let number): self.connection[number, default: []].append(index)
+            case .notificationOverall(let number):
+                self.notificationOverall[number &+ each.firstNotification, default: []].append(index)
+            case .connection(let number):
+                self.connection[number &+ (each.firstConnections[listener] ?? 0), default: []].append(index)
             case .token(let prefix):
                 self.token[prefix.lowercased(), default: []].append(index)
                 self.tokenDigitCounts.insert(prefix.utf8.count)
             case .random(let probability, let seed): self.random.append((index, probability, seed))
+            case .matching(let conditions): self.matching.append((index, conditions))
             }
         }
     }
@@ -62,16 +66,23 @@ final class FaultSchedule: Sendable {
         /// The enabled faults, by their indices in `faults`.
         var tables: [Key: Table] = [:]
         var lastIdentifier = 0
+        /// The newest connection at each listener.
+        var lastConnections: [SimulatorListener: UInt64] = [:]
         var applications: Deque<FaultApplication> = []
         var lastApplication: UInt64 = 0
         /// Occurrences whose notification has no number in the record yet.
         var unrecorded: [Place: UInt64] = [:]
 
-        mutating func append(_ planned: PlannedFault) {
+        mutating func append(_ planned: PlannedFault, messageCount: UInt64) {
             self.lastIdentifier += 1
-            self.faults.append(
-                ScheduledFault(identifier: self.lastIdentifier, fault: planned.fault, isEnabled: planned.isEnabled)
+            var fault = ScheduledFault(
+                identifier: self.lastIdentifier,
+                fault: planned.fault,
+                isEnabled: planned.isEnabled
             )
+            fault.firstNotification = messageCount
+            fault.firstConnections = self.lastConnections
+            self.faults.append(fault)
         }
 
         /// Records an occurrence.
@@ -92,15 +103,45 @@ final class FaultSchedule: Sendable {
             return self.applications[Int(number - oldest)]
         }
 
-        /// Groups the faults by stage and listener.
-        mutating func arrange() {
+        /// Groups the faults by stage and listener, and finds those that never occur.
+        ///
+        /// - Returns: the faults whose warning has changed.
+        @discardableResult
+        mutating func arrange() -> [ScheduledFault] {
+            let warnings = self.faults.map(\.warning)
             self.tables = [:]
-            for (index, each) in self.faults.enumerated() where each.isEnabled {
+            /// The enabled faults that may preclude later ones.
+            var unlimited: [(fault: ScheduledFault, listeners: Set<SimulatorListener>)] = []
+            for (index, each) in self.faults.enumerated() {
                 // Invalid faults were rejected earlier.
-                for listener in (try? each.fault.listeners(index: index)) ?? [] {
+                let listeners = (try? each.fault.listeners(index: index)) ?? []
+                self.faults[index].warning = each.fault.impossibility(at: listeners)
+                guard each.isEnabled else { continue }
+                for listener in listeners {
                     let key = Key(listener: listener, stage: each.fault.effect.stage)
-                    self.tables[key, default: Table()].add(index, each.fault.trigger)
+                    self.tables[key, default: Table()].add(index, each, at: listener)
                 }
+                let earlier = unlimited.first {
+                    $0.listeners.isSuperset(of: listeners) && $0.fault.fault.precludes(each.fault)
+                }
+                if let earlier, self.faults[index].warning == nil {
+                    self.faults[index].warning = "it never occurs: fault \(earlier.fault.identifier) always comes first"
+                }
+                if each.fault.occurrenceCountMax == nil { unlimited.append((each, Set(listeners))) }
+            }
+            return zip(self.faults, warnings).lazy.filter { $0.warning != $1 }.map(\.0)
+        }
+
+        /// The faults whose conditions a notification meets; counts it for each of them.
+        mutating func matching(
+            _ table: Table,
+            _ token: DeviceToken,
+            _ content: FaultContent
+        ) -> [Int] {
+            table.matching.compactMap { index, conditions in
+                guard conditions.match(token, content) else { return nil }
+                self.faults[index].matchCount += 1
+                return self.faults[index].matchCount == conditions.count ?? self.faults[index].matchCount ? index : nil
             }
         }
     }
@@ -133,7 +174,7 @@ final class FaultSchedule: Sendable {
         self.state = NIOLockedValueBox(State())
         try Self.check(faults)
         self.state.withLockedValue { state in
-            for fault in faults { state.append(fault) }
+            for fault in faults { state.append(fault, messageCount: 0) }
             state.arrange()
         }
     }
@@ -151,11 +192,17 @@ final class FaultSchedule: Sendable {
     /// The last occurrences, the oldest first.
     var applications: [FaultApplication] { Array(self.state.withLockedValue(\.applications)) }
 
-    func add(_ planned: PlannedFault) throws(SimulatorError) -> ScheduledFault {
+    /// Adds a fault after the others.
+    ///
+    /// - Parameters:
+    ///   - planned: the fault.
+    ///   - messageCount: how many notifications the simulator has received, from which the fault counts.
+    /// - Returns: the fault with its identifier.
+    func add(_ planned: PlannedFault, messageCount: UInt64 = 0) throws(SimulatorError) -> ScheduledFault {
         try Self.check([planned])
         let added = self.state.withLockedValue { state -> ScheduledFault? in
             guard state.faults.count < Fault.countMax else { return nil }
-            state.append(planned)
+            state.append(planned, messageCount: messageCount)
             state.arrange()
             self.revision.advance()
             return state.faults.last
@@ -165,12 +212,13 @@ final class FaultSchedule: Sendable {
         return added
     }
 
-    func replace(_ faults: [PlannedFault]) throws(SimulatorError) -> [ScheduledFault] {
+    /// Replaces all faults; the parameters are those of ``add(_:messageCount:)``.
+    func replace(_ faults: [PlannedFault], messageCount: UInt64 = 0) throws(SimulatorError) -> [ScheduledFault] {
         try Self.check(faults)
         let (removed, added) = self.state.withLockedValue { state in
             let removed = state.faults
             state.faults = []
-            for each in faults { state.append(each) }
+            for each in faults { state.append(each, messageCount: messageCount) }
             state.arrange()
             self.revision.advance()
             return (removed, state.faults)
@@ -181,27 +229,30 @@ final class FaultSchedule: Sendable {
     }
 
     func setEnabled(_ isEnabled: Bool, _ identifier: Int) -> ScheduledFault? {
-        let changed = self.state.withLockedValue { state -> ScheduledFault? in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
+        let (changed, others) = self.state.withLockedValue { state -> (ScheduledFault?, [ScheduledFault]) in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return (nil, []) }
             state.faults[index].isEnabled = isEnabled
-            state.arrange()
+            let others = state.arrange()
             self.revision.advance()
-            return state.faults[index]
+            return (state.faults[index], others)
         }
         if let changed { self.onChange?(.fault(changed)) }
+        for fault in others where fault.identifier != identifier { self.onChange?(.fault(fault)) }
         return changed
     }
 
     func remove(_ identifier: Int) -> Bool {
-        let isRemoved = self.state.withLockedValue { state in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return false }
+        let others = self.state.withLockedValue { state -> [ScheduledFault]? in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
             state.faults.remove(at: index)
-            state.arrange()
+            let others = state.arrange()
             self.revision.advance()
-            return true
+            return others
         }
-        if isRemoved { self.onChange?(.faultRemoved(identifier: identifier)) }
-        return isRemoved
+        guard let others else { return false }
+        self.onChange?(.faultRemoved(identifier: identifier))
+        for fault in others { self.onChange?(.fault(fault)) }
+        return true
     }
 
     /// Restores the initial faults, and removes the recorded occurrences.
@@ -223,7 +274,7 @@ final class FaultSchedule: Sendable {
 
     /// Returns the fault of a connection, and counts its occurrence.
     func fault(_ stage: FaultStage, at listener: SimulatorListener, connection: UInt64) -> Fault? {
-        self.first(stage, at: listener, connection: connection, notification: nil) { table in
+        self.first(stage, at: listener, connection: connection, notification: nil) { _, table in
             Self.due(table, connection: connection, notification: 0)
         }
     }
@@ -236,16 +287,18 @@ final class FaultSchedule: Sendable {
     ///   - connection: the number of the connection at the listener.
     ///   - number: the number of the notification on the connection.
     ///   - overall: the number of the notification over all connections.
+    ///   - content: what its conditions can require besides the token.
     /// - Returns: the fault.
     func fault(
         at listener: SimulatorListener,
         token: borrowing DeviceToken,
         connection: UInt64,
         number: UInt64,
-        overall: UInt64
+        overall: UInt64,
+        content: @autoclosure () -> FaultContent = FaultContent()
     ) -> Fault? {
         let token = copy token
-        return self.first(.notification, at: listener, connection: connection, notification: number) { table in
+        return self.first(.notification, at: listener, connection: connection, notification: number) { state, table in
             var due = Self.due(table, connection: connection, notification: number)
             due += table.notification[number] ?? []
             due += table.notificationOverall[overall] ?? []
@@ -255,6 +308,7 @@ final class FaultSchedule: Sendable {
                     due += table.token[String(digits.prefix(count))] ?? []
                 }
             }
+            if !table.matching.isEmpty { due += state.matching(table, token, content()) }
             return due
         }
     }
@@ -265,13 +319,16 @@ final class FaultSchedule: Sendable {
         at listener: SimulatorListener,
         connection: UInt64,
         notification: UInt64?,
-        due: (Table) -> [Int]
+        due: (inout State, Table) -> [Int]
     ) -> Fault? {
         let found = self.state.withLockedValue { state -> (Fault, FaultApplication)? in
+            if stage == .accept {
+                state.lastConnections[listener] = max(connection, state.lastConnections[listener] ?? 0)
+            }
             guard !state.tables.isEmpty, let table = state.tables[Key(listener: listener, stage: stage)] else {
                 return nil
             }
-            for index in due(table).sorted() {
+            for index in due(&state, table).sorted() {
                 let fault = state.faults[index].fault
                 guard state.faults[index].occurrenceCount < fault.occurrenceCountMax ?? .max else { continue }
                 state.faults[index].occurrenceCount += 1

@@ -86,16 +86,56 @@ extension Fault {
         case .random(let probability, _) where !(0...1).contains(probability):
             return "the probability must be from 0 to 1"
         case .token(let prefix):
-            let countMax = 2 * WireLimits.tokenByteCountMax
-            guard (1...countMax).contains(prefix.utf8.count), prefix.utf8.allSatisfy({ Hexadecimal.value($0) < 16 })
-            else { return "the token prefix must have 1 to \(countMax) hexadecimal digits" }
-        case .always, .notification, .notificationOverall, .connection, .random: break
-        }
-        switch self.trigger {
-        case .notification, .notificationOverall, .token:
-            return self.effect.stage == .notification
-                ? nil : "\(self.effect.name) affects connections and cannot be triggered by a notification or token"
+            return Self.problem(ofPrefix: prefix) ?? self.problemOfStage
+        case .matching(let conditions):
+            if conditions.count == 0 { return "count must be at least 1" }
+            if conditions.text == "" { return "text must not be empty" }
+            if conditions.header?.name == "" { return "the name of the header must not be empty" }
+            return conditions.tokenPrefix.flatMap(Self.problem(ofPrefix:)) ?? self.problemOfStage
+        case .notification, .notificationOverall: return self.problemOfStage
         case .always, .connection, .random: return nil
+        }
+    }
+
+    private static func problem(ofPrefix prefix: String) -> String? {
+        let countMax = 2 * WireLimits.tokenByteCountMax
+        let isValid =
+            (1...countMax).contains(prefix.utf8.count) && prefix.utf8.allSatisfy { Hexadecimal.value($0) < 16 }
+        return isValid ? nil : "the token prefix must have 1 to \(countMax) hexadecimal digits"
+    }
+
+    /// What is wrong with a trigger that needs a notification.
+    private var problemOfStage: String? {
+        self.effect.stage == .notification
+            ? nil : "\(self.effect.name) affects connections and cannot be triggered by a notification or token"
+    }
+
+    /// Why the fault can never occur at these listeners, apart from other faults; `nil` if it can.
+    func impossibility(at listeners: [SimulatorListener]) -> String? {
+        if self.occurrenceCountMax == 0 { return "it never occurs: occurrenceCountMax is 0" }
+        switch self.trigger {
+        case .random(probability: 0, seed: _): return "it never occurs: the probability is 0"
+        case .matching(let conditions) where conditions.header != nil && !listeners.contains(.http2):
+            return "it never occurs: notifications of the binary protocol have no headers"
+        case .always, .notification, .notificationOverall, .connection, .token, .random, .matching: return nil
+        }
+    }
+
+    /// Whether another fault, which is checked later at some of the same listeners, never gets its turn.
+    func precludes(_ later: Fault) -> Bool {
+        guard self.occurrenceCountMax == nil, self.effect.stage == later.effect.stage else { return false }
+        switch self.trigger {
+        case .always, .random(probability: 1, seed: _): return true
+        case .token(let prefix):
+            let digits: String? =
+                switch later.trigger {
+                case .token(let other): other
+                case .matching(let conditions): conditions.tokenPrefix
+                default: nil
+                }
+            return digits?.lowercased().hasPrefix(prefix.lowercased()) ?? false
+        case .matching(let conditions): return conditions.count == nil && later.trigger == self.trigger
+        case .notification, .notificationOverall, .connection, .random: return false
         }
     }
 

@@ -26,6 +26,24 @@ public struct ScheduledFault: Hashable, Sendable {
 
     /// The number of occurrences.
     public internal(set) var occurrenceCount = 0
+
+    /// Why the fault never occurs as the faults are now; `nil` if it can.
+    public internal(set) var warning: String?
+
+    /// How many notifications the simulator had received when the fault was created.
+    var firstNotification: UInt64 = 0
+
+    /// The last connections at the listeners when the fault was created.
+    var firstConnections: [SimulatorListener: UInt64] = [:]
+
+    /// How many notifications have met the conditions of the fault.
+    var matchCount: UInt64 = 0
+
+    init(identifier: Int, fault: Fault, isEnabled: Bool) {
+        self.identifier = identifier
+        self.fault = fault
+        self.isEnabled = isEnabled
+    }
 }
 
 /// An occurrence of a fault.

@@ -20,7 +20,8 @@ extension Simulator {
     ///   ``SimulatorError/tooManyFaults(countMax:)``.
     @discardableResult
     public func add(_ fault: Fault, isEnabled: Bool = true) throws(SimulatorError) -> ScheduledFault {
-        try self.schedule.add(PlannedFault(fault, isEnabled: isEnabled))
+        let messageCount = UInt64(self.statistics.messageCount)
+        return try self.schedule.add(PlannedFault(fault, isEnabled: isEnabled), messageCount: messageCount)
     }
 
     /// Replaces all faults.
@@ -35,7 +36,7 @@ extension Simulator {
 
     /// Replaces all faults, some of which may be disabled.
     package func replaceFaults(_ faults: [PlannedFault]) throws(SimulatorError) -> [ScheduledFault] {
-        try self.schedule.replace(faults)
+        try self.schedule.replace(faults, messageCount: UInt64(self.statistics.messageCount))
     }
 
     /// Enables or disables a fault.

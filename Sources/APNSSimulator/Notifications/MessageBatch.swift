@@ -140,7 +140,7 @@ struct MessageBatch: Sendable {
         notification.number = number
         notification.topic = self.source.topic
         notification.expiry = PushExpiry(wireValue: layout.expiry)
-        notification.priority = layout.priority
+        notification.priority = FrameLayout.knownPriority(layout.priority)
         notification.identifier = layout.identifier
         notification.device = self.messages[index].device
         notification.timestamp = self.timestamp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
+public import OpenSSLTLS
 
 /// A notification that a simulator received, with its outcome.
 public struct ReceivedNotification: Hashable, Sendable {
@@ -83,6 +84,12 @@ public struct ReceivedNotification: Hashable, Sendable {
 
     /// The reason of the rejection; `nil` if it was accepted, and if ``isUnanswered`` is `true`.
     public var rejection: Rejection?
+
+    /// Why it was rejected, in words and without private data; `nil` if it was accepted.
+    public internal(set) var reasonDetail: String?
+
+    /// The format of the signature of the provider token, if one was verified; `nil` for the binary protocol.
+    public internal(set) var tokenSignature: ES256SignatureFormat?
 
     /// Whether the connection was closed because of it without a response, as for bytes that are not a command.
     public internal(set) var isUnanswered = false

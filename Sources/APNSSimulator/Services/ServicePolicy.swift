@@ -9,6 +9,7 @@ import NIOConcurrencyHelpers
 final class ServicePolicy: Sendable {
     let revocations: RevocationList
     private let environment: Environment
+    private let tokenRenewals: ProviderTokenRenewals
     private let now: @Sendable () -> UInt64
     /// By the fingerprint of the certificate.
     private let connections: NIOLockedValueBox<RateLimiter<String>>?
@@ -23,6 +24,7 @@ final class ServicePolicy: Sendable {
             now: configuration.now
         )
         self.environment = configuration.environment
+        self.tokenRenewals = configuration.push.tokenRenewals
         self.now = configuration.now
         self.connections = configuration.connectionRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
         self.requests = configuration.deviceRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
@@ -30,9 +32,10 @@ final class ServicePolicy: Sendable {
         self.zeroIdentifierCount = NIOLockedValueBox(configuration.zeroIdentifierCount)
     }
 
-    /// Restores the initial state: resets rate limits and counts.
+    /// Restores the initial state: resets rate limits, renewal times of provider tokens, and counts.
     func reset() {
         self.revocations.reset()
+        self.tokenRenewals.reset()
         self.connections?.withLockedValue { $0.reset() }
         self.requests?.withLockedValue { $0.reset() }
         self.zeroIdentifierCount.withLockedValue { $0 = self.initialZeroIdentifierCount }
@@ -46,7 +49,9 @@ final class ServicePolicy: Sendable {
 
     /// Whether a provider may use the service according to its certificate.
     func isTrusted(_ provider: ProviderConnection) -> Bool {
-        guard provider.identity.allows(self.environment) else { return false }
+        guard provider.identity.allows(self.environment),
+            PushServerConfiguration.has(provider.identity.topic ?? "", self.environment)
+        else { return false }
         return provider.certificate.map { !self.revocations.contains($0, provider.intermediates) } ?? true
     }
 

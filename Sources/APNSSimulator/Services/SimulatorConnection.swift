@@ -33,12 +33,13 @@ final class SimulatorConnection: DeliveryConnection {
             token: message.token,
             connection: self.provider.number,
             number: message.number,
-            overall: self.backend.devices.countMessage()
+            overall: self.backend.devices.countMessage(),
+            content: FaultContent(topic: self.provider.identity.topic, payload: message.payload)
         )
         switch fault?.effect {
         case .reject(let rejection):
             self.fault = fault
-            return self.reject(message, rejection)
+            return self.reject(message, rejection, Fault.rejectionDetail)
         case .closeBefore:
             self.fault = fault
             // Only the end counts, since the status is not sent.
@@ -77,11 +78,12 @@ final class SimulatorConnection: DeliveryConnection {
     private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
-        switch self.backend.devices.status(of: message.token, topic: topic) {
+        let status = self.backend.devices.status(of: message.token, topic: topic)
+        switch status {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
         case .otherTopic, .otherEnvironment, .unknown:
-            return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
+            return self.reject(message, .binary(.invalidToken), status.description, timestamp: timestamp)
         }
         self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
@@ -110,10 +112,12 @@ final class SimulatorConnection: DeliveryConnection {
     private func reject(
         _ message: borrowing InboundNotification,
         _ rejection: Rejection,
+        _ detail: String,
         timestamp: UInt64 = 0
     ) -> DeliveryOutcome {
         var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection
+        received.reasonDetail = detail
         self.note(self.backend.devices.refuse(received))
         return .rejected(rejection)
     }
@@ -144,6 +148,7 @@ final class SimulatorConnection: DeliveryConnection {
         // Bytes that are not a command end the connection without a response.
         received.rejection = message.status.map { .binary($0) }
         received.isUnanswered = message.status == nil
+        received.reasonDetail = message.reason
         received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)
         self.backend.devices.refuse(received)
     }

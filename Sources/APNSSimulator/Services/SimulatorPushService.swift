@@ -11,12 +11,14 @@ struct SimulatorPushService: PushService {
     let policy: ServicePolicy
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
+        let (topic, payload, headers) = (request.topic, request.payload, request.headers)
         let fault = self.schedule.fault(
             at: .http2,
             token: request.token,
             connection: request.connectionNumber,
             number: request.number,
-            overall: self.devices.countMessage()
+            overall: self.devices.countMessage(),
+            content: FaultContent(topic: topic, payload: payload, header: { headers[$0] })
         )
         guard let fault else { return self.answer(request) }
         switch fault.effect {
@@ -33,7 +35,8 @@ struct SimulatorPushService: PushService {
             _ = fault.carryOut(request.ticket)
             return self.answer(request)
         case .shutDown, .closeAfter:
-            if case .rejected(let rejection) = self.answer(request) { return .rejected(rejection) }
+            let answer = self.answer(request)
+            guard answer == .accepted else { return answer }
         default: break
         }
         return fault.carryOut(request.ticket)
@@ -46,21 +49,26 @@ struct SimulatorPushService: PushService {
     ///   - timestamp: when it was received, in milliseconds since 1970 (UTC); 0 for the current time.
     /// - Returns: the response.
     private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
-        if let rejection = self.rejection(request) { return .rejected(rejection) }
+        if let (rejection, detail) = self.rejection(request) { return .explained(rejection, detail: detail) }
         self.deliver(request, timestamp: timestamp)
         return .accepted
     }
 
-    private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
-        switch self.devices.status(of: request.token, topic: request.topic) {
+    private func rejection(_ request: borrowing InboundPush) -> (PushRejection, detail: String)? {
+        let status = self.devices.status(of: request.token, topic: request.topic)
+        let rejection: PushRejection
+        switch status {
         case .alive:
-            self.policy.takeRequest(for: request.token)
-                ? nil : PushRejection(status: 429, reason: .tooManyRequests)
-        case .dead(let since): PushRejection(status: 410, reason: .unregistered, timestamp: since)
-        case .replaced(let since): PushRejection(status: 410, reason: .expiredToken, timestamp: since)
-        case .otherTopic: PushRejection(status: 400, reason: .deviceTokenNotForTopic)
-        case .unknown, .otherEnvironment: PushRejection(status: 400, reason: .badDeviceToken)
+            guard !self.policy.takeRequest(for: request.token) else { return nil }
+            return (
+                PushRejection(status: 429, reason: .tooManyRequests), "more requests to the device than its limit"
+            )
+        case .dead(let since): rejection = PushRejection(status: 410, reason: .unregistered, timestamp: since)
+        case .replaced(let since): rejection = PushRejection(status: 410, reason: .expiredToken, timestamp: since)
+        case .otherTopic: rejection = PushRejection(status: 400, reason: .deviceTokenNotForTopic)
+        case .unknown, .otherEnvironment: rejection = PushRejection(status: 400, reason: .badDeviceToken)
         }
+        return (rejection, status.description)
     }
 
     private func deliver(_ request: borrowing InboundPush, timestamp: UInt64) {
@@ -78,6 +86,7 @@ struct SimulatorPushService: PushService {
         received.collapseIdentifier = request.collapseIdentifier
         received.requestIdentifier = request.identifier
         received.uniqueIdentifier = request.uniqueIdentifier
+        received.tokenSignature = request.tokenSignature
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.timestamp = timestamp
         received.duration = .nanoseconds((NIODeadline.now() - request.receivedAt).nanoseconds)
@@ -104,6 +113,8 @@ struct SimulatorPushService: PushService {
         received.collapseIdentifier = request.headers["apns-collapse-id"]
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.rejection = .http2(request.rejection)
+        received.reasonDetail = request.detail
+        received.tokenSignature = request.tokenSignature
         let waited = NIODeadline.now() - request.receivedAt
         received.duration = .nanoseconds(waited.nanoseconds)
         // A fault may delay the response.

@@ -12,7 +12,7 @@ public struct FrameLayout: Hashable, Sendable {
     public var identifier: UInt32?
     /// Seconds since 1970 (UTC), 0 for not stored; `nil` if the message has none.
     public var expiry: UInt32?
-    /// Item 5 of command 2; otherwise `nil`.
+    /// Item 5 of command 2, as sent; otherwise `nil`.
     public var priority: UInt8?
     /// Bytes from the start of the message to the token.
     public var tokenOffset = 0
@@ -24,6 +24,17 @@ public struct FrameLayout: Hashable, Sendable {
     public var payloadByteCount = 0
     /// Bytes of the message.
     public var byteCount = 0
+
+    /// A priority that a service knows: 10, 5 or 1; `nil` for any other value, which counts as none.
+    ///
+    /// Some providers send 0 when none is set.
+    ///
+    /// - Parameter value: the priority that was sent.
+    /// - Returns: the same value if it is known.
+    @inlinable
+    package static func knownPriority(_ value: UInt8?) -> UInt8? {
+        value == 10 || value == 5 || value == 1 ? value : nil
+    }
 
     /// An empty layout, for use with ``read(_:limits:)``.
     ///

@@ -2,6 +2,15 @@
 
 import COpenSSL
 
+/// How the two integers of an ES256 signature are encoded.
+@frozen
+public enum ES256SignatureFormat: String, Hashable, Sendable, CaseIterable {
+    /// 64 bytes: both integers, 32 bytes each, as RFC 7518 requires.
+    case raw
+    /// The ASN.1 structure that OpenSSL and Java sign with, in DER.
+    case der
+}
+
 /// Converts between the signature formats of JSON Web Signatures and OpenSSL.
 enum ES256 {
     /// The number of bytes of each of the two integers in a signature.
@@ -35,6 +44,16 @@ enum ES256 {
         guard isWhole else { throw self.failure() }
         return bytes
     }
+
+    /// Whether bytes are a signature in DER: encoding its integers again results in the same bytes.
+    static func isEncoded(_ bytes: [UInt8]) -> Bool {
+        defer { ERR_clear_error() }
+        guard bytes.count <= self.encodedByteCountMax, let raw = try? self.raw(bytes[...]) else { return false }
+        return self.encoded(raw) == bytes
+    }
+
+    /// The number of bytes of the longest DER signature: a header, and two integers with a header and a leading zero.
+    private static let encodedByteCountMax = 2 + 2 * (3 + Self.numberByteCount)
 
     /// The DER signature of both integers; `nil` for any other number of bytes.
     static func encoded(_ raw: [UInt8]) -> [UInt8]? {

@@ -50,8 +50,26 @@ public final class ES256PublicKey: @unchecked Sendable {
     ///   - bytes: the signed bytes.
     /// - Returns: whether the matching private key created the signature.
     public func verifies(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
+        ES256.encoded(signature).map { self.verifies(encoded: $0, of: bytes) } ?? false
+    }
+
+    /// Verifies a signature in either format: first as 64 bytes, then in DER.
+    ///
+    /// DER is strict: the shortest form of both integers, and no bytes after them.
+    ///
+    /// - Parameters:
+    ///   - signature: the signature.
+    ///   - bytes: the signed bytes.
+    /// - Returns: the format in which the signature verifies; `nil` if the matching private key did not create it.
+    public func format(of signature: [UInt8], signing bytes: [UInt8]) -> ES256SignatureFormat? {
+        if self.verifies(signature, of: bytes) { return .raw }
+        return ES256.isEncoded(signature) && self.verifies(encoded: signature, of: bytes) ? .der : nil
+    }
+
+    /// Verifies a signature in DER.
+    private func verifies(encoded: [UInt8], of bytes: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
-        guard let encoded = ES256.encoded(signature), let digest = unsafe EVP_MD_CTX_new() else { return false }
+        guard let digest = unsafe EVP_MD_CTX_new() else { return false }
         defer { unsafe EVP_MD_CTX_free(digest) }
         guard unsafe EVP_DigestVerifyInit(digest, nil, EVP_sha256(), nil, self.pointer) == 1 else { return false }
         return unsafe EVP_DigestVerify(digest, encoded, encoded.count, bytes, bytes.count) == 1

@@ -107,6 +107,7 @@ extension ScheduledFault {
         object.add("id", self.identifier)
         object.add("isEnabled", self.isEnabled)
         object.add("occurrenceCount", self.occurrenceCount)
+        object.add("warning", self.warning)
         // Encoding the fault's own keys never fails, since no value is infinite.
         if case .object(let members)? = try? JSONValue(encoding: self.fault) {
             for (name, value) in members.sorted(by: { $0.key < $1.key }) {

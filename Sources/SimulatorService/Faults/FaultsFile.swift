@@ -76,8 +76,8 @@ package struct FaultsFile: Sendable {
             }
             isEnabled = isTrue
         }
-        // The simulator's own output, which includes the identifier and the count, is valid input.
-        for name in ["id", "isEnabled", "occurrenceCount"] { members[name] = nil }
+        // The simulator's own output, which includes the identifier, the count and the warning, is valid input.
+        for name in ["id", "isEnabled", "occurrenceCount", "warning"] { members[name] = nil }
         let names = Fault.keyNames + ["isEnabled"]
         if let unknown = members.keys.sorted().first(where: { !names.contains($0) }) {
             let place = key.isEmpty ? unknown : "\(key).\(unknown)"

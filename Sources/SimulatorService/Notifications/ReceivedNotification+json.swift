@@ -3,6 +3,7 @@
 package import APNSPayload
 package import APNSSimulator
 import APNSWire
+import OpenSSLTLS
 
 extension ReceivedNotification {
     /// The maximum number of reported problems of a payload.
@@ -49,6 +50,7 @@ extension ReceivedNotification {
         object.add("outcome", self.isAccepted ? "accepted" : "rejected")
         object.add("status", self.rejection?.statusCode)
         object.add("reason", self.isUnanswered ? "closed" : self.rejection.map(Self.reason))
+        object.add("reasonDetail", self.reasonDetail)
         if let delivery = self.delivery { delivery.add(to: &object) }
         self.addPayload(to: &object, strings)
         object.add("command", self.listener == .binary ? self.frame.first : nil)
@@ -58,6 +60,7 @@ extension ReceivedNotification {
         object.add("pushType", self.pushType?.rawValue)
         object.add("collapseId", self.collapseIdentifier)
         object.add("apnsId", self.requestIdentifier?.description)
+        object.add("tokenSignature", self.tokenSignature?.rawValue)
         object.add("uniqueId", self.uniqueIdentifier?.description)
         // Rounded to microseconds.
         object.add("durationMilliseconds", json: self.duration.map { "\(($0 / .microseconds(1)).rounded() / 1000)" })

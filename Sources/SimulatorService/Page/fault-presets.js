@@ -104,6 +104,16 @@ export function triggerText(at) {
     if (at.notification !== undefined) return `notification ${at.notification} of each connection`;
     if (at.notificationOverall !== undefined) return `notification ${at.notificationOverall}`;
     if (at.connection !== undefined) return `connection ${at.connection}`;
+    const { token, topic, text, header, count } = at;
+    if (topic !== undefined || text !== undefined || header !== undefined || count !== undefined) {
+        const parts = [
+            token && `token ${token}…`,
+            topic && `topic ${topic}`,
+            text && `text “${text}”`,
+            header && `header ${header.name}${header.value === undefined ? "" : `: ${header.value}`}`,
+        ].filter(Boolean);
+        return [count && `match ${count}`, ...parts].filter(Boolean).join(", ");
+    }
     if (at.token !== undefined) return `tokens that start with ${at.token}`;
     if (at.probability !== undefined) return `at random, probability ${at.probability}`;
     return Object.keys(at).length === 0 ? "always" : JSON.stringify(at);

@@ -78,7 +78,7 @@ export class FaultsView {
         const most = occurrenceCountMax === undefined ? "" : ` of ${occurrenceCountMax}`;
         return [
             isolated(name),
-            isolated(triggerText(fault.at)),
+            isolated([triggerText(fault.at), fault.warning].filter(Boolean).join(" — ")),
             fault.listener ? listenerName(fault.listener) : "any",
             toggle(`Fault ${id}, ${name}, is enabled`, isEnabled, `fault ${id}`, (value) =>
                 perform(() => api.setFaultEnabled(id, value)),

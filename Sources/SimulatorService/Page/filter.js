@@ -60,6 +60,7 @@ export class Filter {
             notification.token,
             notification.topic,
             notification.reason,
+            notification.reasonDetail,
             notification.device,
         ];
         return places.some((place) => place && this.#text.test(place));

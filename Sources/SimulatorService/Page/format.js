@@ -77,6 +77,11 @@ function reasonText({ reason }) {
 }
 
 function rejection(notification) {
+    const detail = notification.reasonDetail ? ` Because: ${notification.reasonDetail}.` : "";
+    return rejectionSentence(notification) + detail;
+}
+
+function rejectionSentence(notification) {
     const reason = notification.reason ? ` (${reasonText(notification)})` : "";
     if (notification.listener === "http2") return `Rejected with HTTP status ${notification.status}${reason}.`;
     // Command 0 has no error response.

@@ -146,6 +146,7 @@ export class NotificationDetail {
         add("Push type", notification.pushType);
         add("Collapse ID", notification.collapseId);
         add("Identifier", notification.identifier);
+        add("Token signature", { raw: "64 bytes (raw)", der: "DER" }[notification.tokenSignature]);
         add("apns-id", notification.apnsId, true);
         add("apns-unique-id", notification.uniqueId, true);
         add("Listener", listenerName(listener));

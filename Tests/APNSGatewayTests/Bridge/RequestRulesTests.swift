@@ -93,6 +93,14 @@ import Testing
         #expect(try Self.request(priority: 10) { $0.priority = 5 }.priority == 5)
     }
 
+    @Test func `priority 1 is forwarded, and 0 and unknown ones count as none, also for the override`() throws {
+        #expect(try Self.request(priority: 1).priority == 1)
+        for priority: UInt8 in [0, 2, 7, 11, 255] {
+            #expect(try Self.request(priority: priority).priority == 10)
+            #expect(try Self.request(priority: priority) { $0.priority = 5 }.priority == 5)
+        }
+    }
+
     struct PushTypeCase {
         var topic: String
         var payload: String

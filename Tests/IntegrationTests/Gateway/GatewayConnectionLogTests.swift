@@ -47,6 +47,9 @@ import Testing
             #expect(admitted["push.listener.port"] == "\(gateway.port)")
             let told = try Self.fields(try await gateway.lines("\"error response sent\"", countMin: 2)[0])
             #expect(told["level"] == "info" && told["push.error.status"] == "8 (invalid token)")
+            #expect(
+                told["push.refusal.reason"] == "the device token is not valid for this app and environment"
+            )
             #expect(told["push.notification.identifier"] == "3" && told["push.notifications.dropped"] == "0")
             let closed = try await gateway.lines("\"connection closed\"", countMin: 2).map(Self.fields)
             let counts = ["received", "delivered", "rejected", "feedback", "dropped", "unsettled"]
@@ -65,6 +68,37 @@ import Testing
             #expect(feedback["push.feedback.tokens"] == "1")
             #expect(feedback["push.connection.reason"] == "the provider read the whole list")
             try await gateway.lines("\"feedback provider admitted\"", "\"push.provider\":\"shop\"")
+        }
+    }
+
+    @Test func `priorities 0 and 7 go upstream as 10, 1 as 1, and an error response logs its reason in words`()
+        async throws
+    {
+        let priorities = ObservedValue<[UInt32: UInt8?]>([:])
+        let upstream = GatewayUpstream { number, request in
+            priorities.change { $0[number] = .some(request.priority) }
+            return .accepted
+        }
+        try await upstream.withGateway { gateway in
+            try await gateway.connect { provider in
+                var bytes = ByteBuffer()
+                for (identifier, priority, payload) in [(1, 0, "{}"), (2, 1, "{}"), (3, 7, "{}"), (4, 0, "[]")] {
+                    let frame = NotificationFrame(
+                        token: try GatewayProgram.token(UInt32(identifier)),
+                        payload: ByteBuffer(string: payload),
+                        priority: UInt8(priority),
+                        identifier: UInt32(identifier),
+                        command: .items
+                    )
+                    try frame.write(into: &bytes)
+                }
+                try await provider.send(bytes)
+                #expect(try await provider.end().bytes == GatewayProgram.response(.processingError, 4))
+            }
+            #expect(priorities.current == [1: 10, 2: 1, 3: 10])
+            let line = try Self.fields(try await gateway.lines("\"error response sent\"")[0])
+            #expect(line["push.error.status"] == "1 (processing error)")
+            #expect(line["push.refusal.reason"] == "the payload is not a JSON object")
         }
     }
 

@@ -38,6 +38,47 @@ struct ES256Tests {
         }
     }
 
+    @Test func `a signature verifies as 64 bytes or in strict DER`() throws {
+        let key = try ES256PrivateKey(bytes: self.keyPEM())
+        let publicKey = try key.publicKey
+        var lengths: Set<Int> = []
+        for number in 0..<300 {
+            let bytes = Array("message \(number)".utf8)
+            let raw = try key.signature(of: bytes)
+            let encoded = try #require(ES256.encoded(raw))
+            lengths.insert(encoded.count)
+            #expect(publicKey.format(of: raw, signing: bytes) == .raw)
+            #expect(publicKey.format(of: encoded, signing: bytes) == .der)
+            #expect(publicKey.format(of: encoded, signing: bytes + [0]) == nil)
+        }
+        // Both integers with and without a leading zero.
+        #expect(lengths.isSuperset(of: [70, 71, 72]))
+    }
+
+    @Test func `DER in any other form is no signature`() throws {
+        let key = try ES256PrivateKey(bytes: self.keyPEM())
+        let publicKey = try key.publicKey
+        let encoded = try #require(ES256.encoded(key.signature(of: [1])))
+        let (first, rest) = (encoded[1], Array(encoded[2...]))
+        let others: [[UInt8]] = [
+            [], [0x30], encoded + [0], encoded.dropLast(), [0x30, 0x81, first] + rest,
+            // A number with a superfluous leading zero.
+            [0x30, first + 1, 0x02, rest[1] + 1, 0] + rest[2...],
+            // A set instead of a sequence, and an indefinite length.
+            [0x31, first] + rest, [0x30, 0x80] + rest + [0, 0],
+            // More or larger numbers.
+            [0x30, first + 3] + rest + [2, 1, 1], [0x30, 0x06, 0x02, 0x01, 0x00, 0x02, 0x01, 0x00],
+            [0x30, 0x27, 0x02, 0x22] + [UInt8](repeating: 1, count: 34) + [0x02, 0x01, 0x01],
+            [UInt8](repeating: 0x30, count: 100_000),
+        ]
+        for other in others { #expect(publicKey.format(of: other, signing: [1]) == nil) }
+        for index in encoded.indices {
+            var changed = encoded
+            changed[index] ^= 1
+            #expect(publicKey.format(of: changed, signing: [1]) == nil)
+        }
+    }
+
     @Test func `anything other than a key on the curve is rejected`() throws {
         #expect(throws: TLSError.identityMalformed(detail: "the key is not one of the curve P-256")) {
             try ES256PrivateKey(bytes: self.keyPEM(.rsa2048))
