@@ -440,8 +440,8 @@ let package = Package(
         .testTarget(
             name: "GatewayServiceTests",
             dependencies: [
-                "APNSGateway", "APNSProviderHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
-                "TestSupport",
+                "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
+                "GatewayService", "OpenSSLTLS", "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -79,5 +79,6 @@ package enum LogKey {
     package static let logKind = "push.log.kind"
     package static let logLinesLeftOut = "push.log.leftout"
     package static let neededFiles = "push.files.needed"
+    package static let refusedParts = "push.configuration.refused"
     package static let unappliedKeys = "push.configuration.unapplied"
 }

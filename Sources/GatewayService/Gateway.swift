@@ -47,8 +47,10 @@ package final class Gateway: Sendable {
         case ready(Addresses)
         /// The gateway is reloading the configuration.
         case reloading
-        /// The gateway has reloaded the configuration, or kept the old one because of this failure.
-        case reloaded(failure: String?)
+        /// The gateway has reloaded the configuration, except for these parts.
+        case reloaded(refusals: [String])
+        /// The gateway has kept the old configuration because of this failure.
+        case notReloaded(failure: String)
         /// The gateway was asked to end, which takes at most this long.
         case ending(durationMax: Duration)
     }
@@ -59,9 +61,11 @@ package final class Gateway: Sendable {
         var clients: [RequestClient] = []
         var isEnding = false
         var unreportedCountBeforeEnd: UInt64 = 0
+        /// Whether the last reload failed before any part was read.
+        var hasFailed = false
     }
 
-    private let reread: @Sendable () throws -> ResolvedConfiguration
+    private let reread: @Sendable (_ running: ResolvedConfiguration) throws -> ResolvedConfiguration
     /// The configuration at the start; its addresses and limits stay in effect.
     private let file: GatewayFile
     private let upstreams: NIOLockedValueBox<Upstreams>
@@ -88,7 +92,7 @@ package final class Gateway: Sendable {
     ///   - metrics: the store of the process's metrics, which is served to operators.
     ///   - version: the program's version.
     ///   - logger: the logger.
-    ///   - reread: reads the configuration again.
+    ///   - reread: reads the configuration again, to replace the running one.
     /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` if the database cannot be used, or
     ///   `ProviderError` if a client cannot be created.
     package init(
@@ -97,7 +101,7 @@ package final class Gateway: Sendable {
         metrics: GatewayMetrics,
         version: String,
         logger: Logger,
-        reread: @escaping @Sendable () throws -> ResolvedConfiguration
+        reread: @escaping @Sendable (_ running: ResolvedConfiguration) throws -> ResolvedConfiguration
     ) throws {
         self.reread = reread
         self.file = configuration.file
@@ -105,6 +109,9 @@ package final class Gateway: Sendable {
         self.metrics = metrics
         self.version = version
         self.progress = NIOLockedValueBox(DeliveryProgress(stallDurationMax: configuration.file.limits.verdict * 2))
+        for refusal in configuration.refusals {
+            logger.error("provider kept out", metadata: Self.metadata(of: refusal))
+        }
         Self.logFindings(of: configuration, logger)
         self.health = UpstreamHealth(logger: logger)
         let clients = try configuration.makeClients(self.health, logger: logger)
@@ -317,7 +324,7 @@ package final class Gateway: Sendable {
                 onChange(.reloading)
                 let result = await self.reload(source, &group)
                 clientCount += result.clientCount
-                onChange(.reloaded(failure: result.failure))
+                onChange(result.change)
             case .request(.end):
                 guard !isEnding else { return nil }
                 isEnding = true
@@ -369,7 +376,8 @@ package final class Gateway: Sendable {
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
     ) {
-        for (provider, client) in zip(configuration.providers, clients) {
+        for (provider, client) in zip(configuration.providers, clients)
+        where !configuration.kept.contains(provider.file.name) {
             group.addTask {
                 do { try await client.run() } catch {
                     self.logger.error(
@@ -390,32 +398,77 @@ package final class Gateway: Sendable {
                 return provider.bridge(present)
             }
         }
-        self.backend.reload(bridges)
+        self.backend.reload(bridges, closed: configuration.closed)
     }
 
-    /// Reads everything before it changes anything, so that an error leaves the running configuration unchanged.
+    /// Reads everything before it changes anything, and applies the parts that are no worse than the running ones.
     ///
-    /// - Returns: the number of clients that were started, and the failure, if any.
+    /// Revocations apply even if the configuration file cannot be used.
+    ///
+    /// - Returns: the number of clients that were started, and the result.
     private func reload(
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
-    ) async -> (clientCount: Int, failure: String?) {
+    ) async -> (clientCount: Int, change: Change) {
+        let running = self.upstreams.withLockedValue(\.configuration)
         do {
-            let configuration = try self.reread()
-            let old = self.namedClients
-            let clients = try configuration.makeClients(self.health, logger: self.logger)
-            try self.listener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
-            try self.feedbackListener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
-            self.start(configuration, clients, source, &group)
-            await self.finish(old, behind: configuration)
+            let configuration = try self.reread(running)
+            let clientCount = try await self.apply(configuration, source, &group)
+            self.upstreams.withLockedValue { $0.hasFailed = false }
             Self.logFindings(of: configuration, self.logger)
             self.logKeysForRestart(configuration.file)
-            self.logger.notice("configuration reloaded")
-            return (clients.count, nil)
+            guard !configuration.refusals.isEmpty else {
+                self.logger.notice("configuration reloaded")
+                return (clientCount, .reloaded(refusals: []))
+            }
+            for refusal in configuration.refusals {
+                let message: Logger.Message =
+                    refusal.provider == nil
+                    ? "server certificate not reloaded, the old one stays in effect"
+                    : refusal.hasOld
+                        ? "provider not reloaded, its old configuration stays in effect"
+                        : "provider kept out"
+                self.logger.error(message, metadata: Self.metadata(of: refusal))
+            }
+            self.logger.error(
+                "configuration only partly reloaded",
+                metadata: [LogKey.refusedParts: "\(configuration.refusals.count)"]
+            )
+            return (clientCount, .reloaded(refusals: configuration.refusals.map(\.description)))
         } catch {
+            self.upstreams.withLockedValue { $0.hasFailed = true }
             self.logger.error("configuration not reloaded", metadata: [LogKey.configurationFailure: "\(error)"])
-            return (0, "\(error)")
+            guard let revoked = running.revoking(now: Int64(time(nil))),
+                let clientCount = try? await self.apply(revoked, source, &group)
+            else { return (0, .notReloaded(failure: "\(error)")) }
+            self.logger.notice("revocation lists reloaded")
+            return (clientCount, .notReloaded(failure: "\(error)"))
         }
+    }
+
+    /// Switches to a configuration.
+    ///
+    /// - Returns: the number of clients that were started.
+    /// - Throws: an error before anything is changed.
+    private func apply(
+        _ configuration: ResolvedConfiguration,
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) async throws -> Int {
+        let old = self.namedClients
+        let running = Dictionary(old.map { ($0.name, $0.client) }) { first, _ in first }
+        let clients = try configuration.makeClients(self.health, running: running, logger: self.logger)
+        try self.listener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
+        try self.feedbackListener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
+        self.start(configuration, clients, source, &group)
+        await self.finish(old, behind: configuration)
+        return clients.count - configuration.kept.count
+    }
+
+    private static func metadata(of refusal: ResolvedConfiguration.Refusal) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [LogKey.configurationProblem: "\(refusal)"]
+        if let provider = refusal.provider { metadata[LogKey.provider] = "\(provider)" }
+        return metadata
     }
 
     private static func logFindings(of configuration: ResolvedConfiguration, _ logger: Logger) {
@@ -438,7 +491,7 @@ package final class Gateway: Sendable {
         self.upstreams.withLockedValue { Array(zip($0.configuration.providers.map(\.file.name), $0.clients)) }
     }
 
-    /// Ends clients that are no longer used: immediately if a new client replaces the old one; if the provider was
+    /// Ends clients that are not kept: immediately if a new client replaces the old one; if the provider was
     /// removed, after its connections have ended and their notifications are completed.
     ///
     /// It returns when connections of removed providers accept nothing more, so that the message "configuration
@@ -448,7 +501,7 @@ package final class Gateway: Sendable {
         behind configuration: ResolvedConfiguration
     ) async {
         let names = Set(configuration.providers.map(\.file.name))
-        for (name, client) in old where names.contains(name) { client.finish() }
+        for (name, client) in old where names.contains(name) && !configuration.kept.contains(name) { client.finish() }
         let leaving = old.filter { !names.contains($0.name) }
         try? await self.listener.readmit().get()
         self.backend.whenIdle(Set(leaving.map(\.name))) {
@@ -471,10 +524,12 @@ package final class Gateway: Sendable {
     private func listenForOperators(_ group: inout TaskGroup<Void>) async throws -> SocketAddress? {
         guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
         let listener = AdminListener(
+            names: admin.names,
             problem: {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
             },
+            unreachable: { self.outages.map { "provider \($0.provider): \($0.outage.text)" } },
             metrics: { self.metrics.text(with: self.samples) }
         )
         let bound = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: SocketAddress?.self)
@@ -492,6 +547,13 @@ package final class Gateway: Sendable {
             let reason = ListenError(error)
             let address = Endpoint(host: admin.host, port: admin.port)
             throw GatewayFailure.unavailable("cannot listen on \(address): \(reason)")
+        }
+    }
+
+    /// The providers for which the service is unreachable now.
+    private var outages: [(provider: String, outage: UpstreamHealth.Outage)] {
+        self.upstreams.withLockedValue(\.configuration.providers).compactMap { provider in
+            self.health.currentOutage(provider.file.name).map { (provider.file.name, $0) }
         }
     }
 
@@ -520,13 +582,36 @@ package final class Gateway: Sendable {
             guard let isReached = self.health.isReached(provider.file.name) else { continue }
             let dimensions = [("provider", provider.file.name)]
             let value: Double = isReached ? 1 : 0
-            samples.append(Sample(name: "apns_legacy_upstream_reached", dimensions: dimensions, value: value))
+            let start = Double(self.health.outage(provider.file.name)?.start ?? 0)
+            samples += [
+                Sample(name: "apns_legacy_upstream_reached", dimensions: dimensions, value: value),
+                Sample(
+                    name: "apns_legacy_upstream_unreachable_since_timestamp_seconds",
+                    dimensions: dimensions,
+                    value: start
+                ),
+            ]
         }
+        samples += self.configurationSamples(configuration)
         for (list, count) in self.store.counts {
             let dimensions = [("topic", list.topic), ("environment", list.environment.rawValue)]
             samples.append(Sample(name: "apns_legacy_feedback_backlog", dimensions: dimensions, value: Double(count)))
         }
         return samples + self.certificateSamples(configuration)
+    }
+
+    /// For each provider, and for the gateway's certificate under no name, whether the last configuration is in effect.
+    private func configurationSamples(_ configuration: ResolvedConfiguration) -> [GatewayMetrics.Sample] {
+        let hasFailed = self.upstreams.withLockedValue(\.hasFailed)
+        let refused = Set(configuration.refusals.map { $0.provider ?? "" })
+        let names = [""] + configuration.providers.map(\.file.name) + configuration.closed.map(\.name)
+        return names.map { name in
+            GatewayMetrics.Sample(
+                name: "apns_legacy_configuration_current",
+                dimensions: [("provider", name)],
+                value: hasFailed || refused.contains(name) ? 0 : 1
+            )
+        }
     }
 
     private func certificateSamples(_ configuration: ResolvedConfiguration) -> [GatewayMetrics.Sample] {

@@ -2,6 +2,7 @@
 
 import APNSWire
 import APNSProviderHTTP2
+import Glibc
 import Logging
 import NIOConcurrencyHelpers
 
@@ -12,12 +13,34 @@ final class UpstreamHealth: Sendable {
         var tokens: [ProviderTokenSource] = []
         /// Whether the last attempt reached the service, by the name of the provider; absent before the first attempt.
         var isReached: [String: Bool] = [:]
+        /// Since when it is unreachable, by the name of the provider.
+        var outages: [String: Outage] = [:]
+    }
+
+    /// A time in which the service cannot be reached.
+    struct Outage: Hashable, Sendable {
+        /// When the first attempt failed, in seconds since 1970 (UTC).
+        var start: Int64
+        /// When the last attempt failed.
+        var lastFailure: Int64
+        /// Why the last attempt failed.
+        var reason: String
+
+        /// The outage in one line.
+        var text: String { "upstream unreachable since \(TimeText(seconds: self.start).text): \(self.reason)" }
     }
 
     private let state = NIOLockedValueBox(State())
     private let logger: Logger
+    private let now: @Sendable () -> Int64
 
-    init(logger: Logger) { self.logger = logger }
+    /// - Parameters:
+    ///   - logger: receives the changes.
+    ///   - now: returns the time in seconds since 1970 (UTC).
+    init(logger: Logger, now: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
+        self.logger = logger
+        self.now = now
+    }
 
     /// Returns the source that already signs with the same key; otherwise registers this one.
     func shared(_ source: ProviderTokenSource) -> ProviderTokenSource {
@@ -30,7 +53,12 @@ final class UpstreamHealth: Sendable {
 
     /// Records and logs a failure to reach the service for a provider.
     func failed(_ provider: String, _ text: String) {
-        self.state.withLockedValue { $0.isReached[provider] = false }
+        let now = self.now()
+        self.state.withLockedValue { state in
+            state.isReached[provider] = false
+            let start = state.outages[provider]?.start ?? now
+            state.outages[provider] = Outage(start: start, lastFailure: now, reason: text)
+        }
         self.logger.warning(
             "upstream unreachable, retrying",
             metadata: [LogKey.provider: "\(provider)", LogKey.failure: "\(text)"]
@@ -39,10 +67,27 @@ final class UpstreamHealth: Sendable {
 
     /// Records that the service responded.
     func answered(_ provider: String) {
-        let wasFailing = self.state.withLockedValue { $0.isReached.updateValue(true, forKey: provider) == false }
+        let wasFailing = self.state.withLockedValue { state in
+            state.outages[provider] = nil
+            return state.isReached.updateValue(true, forKey: provider) == false
+        }
         if wasFailing { self.logger.notice("upstream reachable again", metadata: [LogKey.provider: "\(provider)"]) }
     }
 
     /// Whether the last attempt to reach the service for a provider succeeded; `nil` before the first.
     func isReached(_ provider: String) -> Bool? { self.state.withLockedValue { $0.isReached[provider] } }
+
+    /// Since when the service is unreachable for a provider; `nil` if it is not, or before the first attempt.
+    func outage(_ provider: String) -> Outage? { self.state.withLockedValue { $0.outages[provider] } }
+
+    /// How long a failure counts after the last attempt, in seconds: attempts are less than this apart.
+    private static let outageDuration: Int64 = 120
+
+    /// The outage while attempts go on.
+    ///
+    /// Without notifications there is no attempt. If the outage still counted then, a load balancer that sends nothing
+    /// to this gateway would never learn that it has ended.
+    func currentOutage(_ provider: String) -> Outage? {
+        self.outage(provider).flatMap { self.now() - $0.lastFailure <= Self.outageDuration ? $0 : nil }
+    }
 }

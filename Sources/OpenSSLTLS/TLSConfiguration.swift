@@ -49,6 +49,12 @@ public struct TLSConfiguration: Sendable {
     /// Default: ``Verification/full``.
     public var verification: Verification = .full
 
+    /// Whether the common name of a certificate without DNS names in its alternative names (SAN) may be the host name;
+    /// only for clients.
+    ///
+    /// Default: `false`, as RFC 9525 requires. Some gateways of the time before 2017 have such a certificate.
+    public var acceptsCommonName = false
+
     /// Whether clients are asked for a certificate; only for servers.
     ///
     /// Default: ``ClientCertificates/none``.

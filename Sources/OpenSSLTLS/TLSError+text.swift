@@ -183,6 +183,8 @@ extension TLSError {
         case .unknownAuthority(let detail):
             "\(certificate) is not signed by a trusted authority"
                 + "\(names.trust.map { " in \($0)" } ?? "") (\(detail))"
+        case .wrongHost(let expected, let presented) where presented.contains(expected):
+            "\(certificate) has \(expected) only as its common name, not as an alternative name (SAN)"
         case .wrongHost(let expected, let presented):
             "\(certificate) is not for \(expected) but for "
                 + (presented.isEmpty ? "no host" : presented.joined(separator: ", "))
@@ -198,6 +200,8 @@ extension TLSError {
         case .certificateExpired: "its owner must renew it, or this machine's clock is wrong"
         case .certificateNotYetValid: "check the clocks of both machines"
         case .unknownAuthority: "if it is the right one, trust the certificate of its authority"
+        case .wrongHost(let expected, let presented) where presented.contains(expected):
+            "issue one with alternative names, or, for an old gateway, allow the common name"
         case .wrongHost: "connect by a name that the certificate contains"
         case .certificateRevoked: "its owner must get a new one"
         case .certificateUnacceptable: "its owner must replace it"

@@ -268,6 +268,7 @@ public struct TestCertificateAuthority: Sendable {
     ///   - topics: The topics, at least one. The first is its UID; several topics are in the extension
     ///     1.2.840.113635.100.6.3.6, as in Apple's certificates.
     ///   - team: The identifier of the developer team, which is its OU; by default none.
+    ///   - service: What precedes the topic in its common name; by default as in Apple's universal certificates.
     ///   - environments: The environments.
     ///   - keyKind: The type of its key.
     ///   - period: Its validity.
@@ -276,6 +277,7 @@ public struct TestCertificateAuthority: Sendable {
     package func issueClient(
         topics: [CertificateTopics.Topic],
         team: String? = nil,
+        service: String = "Apple Push Services",
         environments: Set<Environment> = [.production, .sandbox],
         keyKind: KeyKind = .rsa2048,
         period: Period
@@ -291,7 +293,8 @@ public struct TestCertificateAuthority: Sendable {
             rawExtensions.append((CertificateTopics.extensionIdentifier, CertificateTopics(topics).bytes))
         }
         let request = TestCertificateRequest(
-            subject: [("UID", topic), ("CN", Self.clientName(topic))] + (team.map { [("OU", $0)] } ?? []),
+            subject: [("UID", topic), ("CN", Self.clientName(topic, service: service))]
+                + (team.map { [("OU", $0)] } ?? []),
             extensions: Self.clientExtensions,
             rawExtensions: rawExtensions,
             period: period
@@ -313,8 +316,8 @@ public struct TestCertificateAuthority: Sendable {
     private static let nameCountMax = 64
 
     /// The common name of a client certificate, with a long topic truncated; the UID contains all of it.
-    private static func clientName(_ topic: String) -> String {
-        String(String.UnicodeScalarView("Apple Push Services: \(topic)".unicodeScalars.prefix(self.nameCountMax)))
+    private static func clientName(_ topic: String, service: String = "Apple Push Services") -> String {
+        String(String.UnicodeScalarView("\(service): \(topic)".unicodeScalars.prefix(self.nameCountMax)))
     }
 
     /// RFC 5280 requires both, and Python 3.13 checks that of the authority.

@@ -46,7 +46,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("localhost:2195", "use --host localhost --port 2195"), ("[::1]", "use --host ::1"),
+        (".example.com", "is not a host name"), ("localhost:2195", "use --host localhost --port 2195"),
+        ("[::1]", "use --host ::1"),
         ("[::1]:2195", "use --host ::1 --port 2195"), ("https://a.example/x", "use --host a.example"),
         ("tls://a.example:1", "use --host a.example --port 1"), ("a b", "is not a host name"), ("", "is empty"),
         ("a.example:", "ends with a colon, and the port is missing; use --host a.example --port NUMBER"),

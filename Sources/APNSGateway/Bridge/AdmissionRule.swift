@@ -34,6 +34,12 @@ public struct AdmissionRule: Sendable {
     /// The topic of the provider; `nil` for the topic in its certificate.
     public var topic: String?
 
+    /// Whether authorities may have issued certificates with RSA keys of 1024 bits or with SHA-1 signatures; by default
+    /// they may not.
+    ///
+    /// A pinned certificate may have such a key and any signature. Shorter keys are never admitted.
+    public var admitsLegacyCertificates = false
+
     /// Creates a rule.
     ///
     /// - Parameters:
@@ -66,9 +72,16 @@ public struct AdmissionRule: Sendable {
             if certificate.isExpired(at: now), !pin.allowsExpired {
                 return .refused("the pinned certificate has expired; to admit it, set allowExpired: true")
             }
+            // Its fingerprint replaces the signature of its issuer.
+            if let weakness = certificate.keyWeakness(.legacy) {
+                return .refused("the pinned certificate is too weak: \(weakness); \(Self.weakKeyAdvice)")
+            }
         } else if let verifier {
-            if let problem = verifier.problem(of: certificate, intermediates: provider.intermediates) {
-                return .refused(Self.sentence(problem))
+            do throws(TLSError) {
+                let chain = try verifier.chain(of: certificate, intermediates: provider.intermediates)
+                if let weakness = self.weakness(of: chain) { return .refused(weakness) }
+            } catch {
+                return .refused(Self.sentence(error))
             }
         } else {
             return .refused(nil)
@@ -100,6 +113,41 @@ public struct AdmissionRule: Sendable {
     /// What admits a certificate of another authority.
     static let advice =
         "use a certificate of the authority under clients.authority, or add this one's fingerprint under clients.pins"
+
+    private static let weakKeyAdvice = "issue a new one with a key of 2048 bits"
+
+    /// Returns why an authority's certificates are not admitted; `nil` if its key is strong enough.
+    package func weakness(ofAuthority certificate: TLSCertificate) -> String? {
+        let strength: CertificateStrength = self.admitsLegacyCertificates ? .legacy : .current
+        return certificate.keyWeakness(strength).map {
+            "\($0); \(Self.weaknessAdvice(certificate.keyWeakness(.legacy) != nil))"
+        }
+    }
+
+    /// Returns what is too weak in a chain, of which the last certificate is trusted.
+    private func weakness(of chain: [TLSCertificate]) -> String? {
+        let strength: CertificateStrength = self.admitsLegacyCertificates ? .legacy : .current
+        func weakness(_ strength: CertificateStrength) -> String? {
+            for (index, certificate) in chain.enumerated() {
+                let isTrusted = index == chain.count - 1
+                guard
+                    let weakness = certificate.keyWeakness(strength)
+                        ?? (isTrusted ? nil : certificate.signatureWeakness(strength))
+                else { continue }
+                return (index == 0 ? "the certificate" : "its authority \(certificate.subject)")
+                    + " is too weak: \(weakness)"
+            }
+            return nil
+        }
+        return weakness(strength).map { "\($0); \(Self.weaknessAdvice(weakness(.legacy) != nil))" }
+    }
+
+    private static func weaknessAdvice(_ isNeverAdmitted: Bool) -> String {
+        isNeverAdmitted
+            ? Self.weakKeyAdvice
+            : "issue a new one with a key of 2048 bits and SHA-256, add the fingerprint of each provider's certificate "
+                + "under clients.pins, or set listen.tlsMinimum below 1.2"
+    }
 
     private func topicFinding(_ identity: ProviderIdentity) -> Finding {
         guard let topic = self.topic ?? identity.topic else {

@@ -80,7 +80,7 @@ final class BridgeConnection: DeliveryConnection {
     }
 
     func closed() {
-        self.backend.closed(self.certificate)
+        self.backend.closed(self.certificate, self.rejectionPolicy)
         self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
     }
 }

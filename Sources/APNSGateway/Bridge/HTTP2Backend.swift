@@ -16,11 +16,38 @@ public import NIOPosix
 public final class HTTP2Backend: DeliveryBackend {
     private struct Providers: Sendable {
         var bridges: [Bridge] = []
+        var closed: [ClosedProvider] = []
         /// Providers that were removed from the configuration, until their notifications are completed.
         var retired: [Bridge] = []
         var all: [Bridge] { self.bridges + self.retired }
         var lastConnection: UInt64 = 0
         var certificates = AdmittedCertificates()
+        /// The number of open connections by provider and by how their rejections are handled.
+        var openCounts: [String: [RejectionPolicy: Int]] = [:]
+
+        /// The open connections whose rejections are handled in another way than new ones.
+        func outdatedCount(_ configuration: BridgeConfiguration) -> Int {
+            self.openCounts[configuration.name, default: [:]].reduce(0) {
+                $0 + ($1.key == configuration.rejections ? 0 : $1.value)
+            }
+        }
+    }
+
+    /// A provider whose configuration cannot be used: it is refused, and belongs to no provider after it.
+    package struct ClosedProvider: Sendable {
+        /// The name in logs.
+        package var name: String
+        /// The certificates to refuse, as far as they are known.
+        package var admission: AdmissionRule
+        /// How many usable providers are before it.
+        package var position: Int
+
+        /// Creates a value.
+        package init(name: String, admission: AdmissionRule, position: Int) {
+            self.name = name
+            self.admission = admission
+            self.position = position
+        }
     }
 
     private let recorder: any FeedbackRecorder
@@ -87,12 +114,15 @@ public final class HTTP2Backend: DeliveryBackend {
     /// Expected resends are kept by the name of the provider.
     ///
     /// - Parameter configurations: the providers.
-    public func reload(_ configurations: [BridgeConfiguration]) {
+    public func reload(_ configurations: [BridgeConfiguration]) { self.reload(configurations, closed: []) }
+
+    /// Applies new configurations, as ``reload(_:)`` does, and refuses further providers.
+    package func reload(_ configurations: [BridgeConfiguration], closed: [ClosedProvider]) {
         // The store reads from the disk, which must not delay connecting providers.
         let known = Set(self.providers.withLockedValue(\.all).map(\.configuration.name))
         let new = configurations.filter { !known.contains($0.name) }
         let made = Dictionary(new.map { ($0.name, self.makeState($0)) }) { first, _ in first }
-        self.providers.withLockedValue { providers in
+        let outdated = self.providers.withLockedValue { providers in
             let states = Dictionary(providers.all.map { ($0.configuration.name, $0.state) }) { first, _ in first }
             let names = Set(configurations.map(\.name))
             providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
@@ -110,6 +140,14 @@ public final class HTTP2Backend: DeliveryBackend {
                     logger: self.logger
                 )
             }
+            providers.closed = closed
+            return configurations.map { ($0.name, providers.outdatedCount($0)) }.filter { $0.1 > 0 }
+        }
+        for (name, count) in outdated {
+            self.logger.notice(
+                "open connections keep the old rejections until they close",
+                metadata: [LogKey.provider: "\(name)", LogKey.count: "\(count)"]
+            )
         }
     }
 
@@ -189,10 +227,18 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     private func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {
-        let bridges = self.providers.withLockedValue(\.bridges)
+        let (bridges, closed) = self.providers.withLockedValue { ($0.bridges, $0.closed) }
+        let now = Int64(self.clock.date())
         var reasons: [String] = []
-        for bridge in bridges {
-            switch bridge.configuration.admission.check(provider, now: Int64(self.clock.date())) {
+        search: for position in 0...bridges.count {
+            for other in closed where other.position == position {
+                guard case .admitted = other.admission.check(provider, now: now) else { continue }
+                reasons = ["\(other.name): its configuration cannot be used, see the last start or reload in the log"]
+                break search
+            }
+            guard position < bridges.count else { break }
+            let bridge = bridges[position]
+            switch bridge.configuration.admission.check(provider, now: now) {
             case .admitted(let topic): return (bridge, topic)
             case .refused(let reason?): reasons.append("\(bridge.configuration.name): \(reason)")
             case .refused(nil): break
@@ -226,8 +272,11 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     /// Records that a connection with this certificate has closed.
-    func closed(_ certificate: AdmittedCertificates.Key) {
-        self.providers.withLockedValue { $0.certificates.close(certificate, now: Int64(self.clock.date())) }
+    func closed(_ certificate: AdmittedCertificates.Key, _ rejections: RejectionPolicy) {
+        self.providers.withLockedValue { providers in
+            providers.certificates.close(certificate, now: Int64(self.clock.date()))
+            providers.openCounts[certificate.provider]?[rejections, default: 0] -= 1
+        }
     }
 
     /// The certificates of recently admitted providers.
@@ -258,6 +307,7 @@ public final class HTTP2Backend: DeliveryBackend {
         let name = bridge.configuration.name
         let (number, certificate) = self.providers.withLockedValue { providers in
             providers.lastConnection += 1
+            providers.openCounts[name, default: [:]][bridge.configuration.rejections, default: 0] += 1
             let now = Int64(self.clock.date())
             return (providers.lastConnection, providers.certificates.open(provider, of: name, now: now))
         }

@@ -238,7 +238,9 @@ struct CertificateChecker {
     }
 
     /// The security level that OpenSSL 3 requires for TLS: 80 bits by default, 112 bits on Debian and Ubuntu.
-    private static let (securityBitCountMin, securityBitCountOfDebian) = (80, 112)
+    private static let (securityBitCountMin, securityBitCountOfDebian) = (
+        CertificateStrength.legacy.keySecurityBitCountMin, CertificateStrength.current.keySecurityBitCountMin
+    )
 
     private mutating func checkStrength(of file: CertificateFile) {
         for named in Self.named(file) {

@@ -428,7 +428,7 @@ enum NewPassphrase {
     static func read(_ path: String) throws(CommandFailure) -> String {
         let bytes: [UInt8]
         do throws(TLSError) {
-            bytes = try FileBytes.read(path)
+            bytes = try FileBytes.read(path, allowsNamedPipe: true)
         } catch {
             throw CommandFailure(.noInput, "\(error)")
         }

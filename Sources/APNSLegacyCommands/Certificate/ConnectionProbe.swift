@@ -237,7 +237,12 @@ extension ConnectionProbe {
         if outcome.isHTTP2 { text += ", HTTP/2" }
         guard let certificate = handshake.certificate else { return text }
         text += ", certificate of \(certificate.hostNameText) by \(certificate.issuer)"
-        text += self.tls.identity == nil ? "; no client certificate was given" : "; the client certificate is accepted"
+        // A service that accepts the handshake may still refuse the certificate with its first answer.
+        text +=
+            self.tls.identity == nil
+            ? "; no client certificate was given"
+            : "; the server asked for the client certificate and did not refuse it within "
+                + "\(Self.refusalDurationMax.nanoseconds / 1_000_000_000) s"
         return text + "; \(certificate.dayCountLeft(at: now).counted("day")) left"
     }
 

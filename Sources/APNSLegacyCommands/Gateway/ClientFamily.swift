@@ -78,6 +78,10 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     /// Whether many clients in this language ignore error responses, and lose what they write after a rejection.
     var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
 
+    /// Whether clients check that their own certificate looks like Apple's, as PushSharp 2.2 does: its issuer contains
+    /// "Apple", and its subject the name of the service for its environment.
+    var requiresAppleNames: Bool { self == .dotnet }
+
     /// Two steps for a newcomer: how to trust the gateway, and where the certificate goes.
     var steps: [String] {
         switch self {

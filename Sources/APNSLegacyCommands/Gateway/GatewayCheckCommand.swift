@@ -3,6 +3,7 @@
 import ArgumentParser
 import FoundationEssentials
 import GatewayService
+import OpenSSLTLS
 
 /// `apns-legacy gateway check`: finds problems in a configuration and the files that it names.
 struct GatewayCheckCommand: GatewaySubcommand {
@@ -13,9 +14,14 @@ struct GatewayCheckCommand: GatewaySubcommand {
             Examples:
               apns-legacy gateway check --config gateway.yaml
               apns-legacy gateway check --config gateway.yaml --print-config
+              apns-legacy gateway check --config gateway.yaml \\
+                  --provider-certificate push.pem
 
             Prints a line for each problem, such as an expired certificate. If there is none, it prints where the \
             gateway listens, which providers it admits, and where it delivers notifications.
+
+            With --provider-certificate, it also checks that the gateway would admit that certificate. Do so before an \
+            upgrade with the certificates of your providers.
 
             \(ExitStatus.list([.success: "no problem", .configuration: "there is a problem"], .noInput))
             """
@@ -25,6 +31,12 @@ struct GatewayCheckCommand: GatewaySubcommand {
 
     @Flag(help: "Print the effective configuration as YAML, with defaults and absolute paths, without keys.")
     var printConfig = false
+
+    @Option(
+        help: .value("file", "Also check that the gateway admits this certificate of a provider; repeatable."),
+        completion: .file()
+    )
+    var providerCertificate: [String] = []
 
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
@@ -41,19 +53,48 @@ struct GatewayCheckCommand: GatewaySubcommand {
             let directory = FileManager.default.currentDirectoryPath
             try environment.console.write(configuration.file.yaml(directory: directory))
         }
-        let findings = configuration.findings(now: environment.now())
-        environment.summary.set("problems", findings.map(\.description))
+        var problems = configuration.refusals.map(\.description)
+        problems += configuration.findings(now: environment.now()).map(\.description)
+        var admitted: [String] = []
+        for path in self.providerCertificate {
+            let (provider, problem) = try Self.admission(of: path, configuration, now: environment.now())
+            if let provider { admitted.append("\(path): admitted as provider \(provider)") }
+            if let problem { problems.append("\(path): not admitted: \(problem)") }
+        }
+        environment.summary.set("problems", problems)
         environment.summary.set("providers", configuration.providers.map(\.file.name))
-        guard findings.isEmpty else {
-            for finding in findings {
-                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(finding)")
+        guard problems.isEmpty else {
+            for problem in problems {
+                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(problem)")
             }
             return .configuration
         }
         if self.printConfig { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
         environment.reportLine("\(self.file.config): no problems found; providers: \(names)")
-        for line in configuration.summary(now: environment.now()) { environment.reportLine("  \(line)") }
+        for line in configuration.summary(now: environment.now()) + admitted { environment.reportLine("  \(line)") }
         return .success
+    }
+
+    /// Finds the provider that a certificate belongs to, or why it belongs to none.
+    ///
+    /// - Parameters:
+    ///   - path: the file of the certificate, followed by its intermediate certificates.
+    ///   - configuration: the configuration.
+    ///   - now: the time in seconds since 1970 (UTC).
+    /// - Throws: ``CommandFailure`` if the file has no certificate.
+    private static func admission(
+        of path: String,
+        _ configuration: ResolvedConfiguration,
+        now: Int64
+    ) throws -> (provider: String?, problem: String?) {
+        let certificates = try CertificateFile(contentsOf: path, passphraseFile: nil).certificates
+        guard let certificate = certificates.first else {
+            throw CommandFailure(
+                .configuration,
+                "--provider-certificate \(path): contains no certificate that can be read"
+            )
+        }
+        return configuration.admission(of: certificate, intermediates: Array(certificates.dropFirst()), now: now)
     }
 }

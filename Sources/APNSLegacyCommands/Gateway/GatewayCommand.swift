@@ -44,7 +44,20 @@ struct GatewayFileOptions: ParsableArguments, Sendable {
     var folder: String { self.config.lastIndex(of: "/").map { String(self.config[...$0]) } ?? "" }
 
     /// Reads the configuration and the files that it names.
-    func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {
-        try ResolvedConfiguration(contentsOf: self.config, environment: environment.variables)
+    ///
+    /// - Parameters:
+    ///   - environment: the environment of the command.
+    ///   - running: the configuration in effect; `nil` if there is none.
+    /// - Returns: the configuration; its `refusals` are the parts that cannot be used.
+    func configuration(
+        _ environment: CommandEnvironment,
+        replacing running: ResolvedConfiguration? = nil
+    ) throws -> ResolvedConfiguration {
+        try ResolvedConfiguration(
+            contentsOf: self.config,
+            environment: environment.variables,
+            replacing: running,
+            now: environment.now()
+        )
     }
 }

@@ -147,7 +147,11 @@ struct GatewayInitCommand: GatewaySubcommand {
         environment.summary.set("configuration", setup.configurationPath)
         environment.reportLine("The gateway's files are in \(setup.folder).\n")
         try environment.report(setup.steps)
-        let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:])
+        let configuration = try ResolvedConfiguration(
+            contentsOf: setup.configurationPath,
+            environment: [:],
+            now: environment.now()
+        )
         let findings = configuration.findings(now: environment.now())
         for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding)") }
         return findings.isEmpty ? .success : .configuration
@@ -286,9 +290,9 @@ struct GatewayInitCommand: GatewaySubcommand {
         return path
     }
 
-    private static func read(_ path: String) throws -> [UInt8] {
+    private static func read(_ path: String, allowsNamedPipe: Bool = false) throws -> [UInt8] {
         do {
-            return try FileBytes.read(path)
+            return try FileBytes.read(path, allowsNamedPipe: allowsNamedPipe)
         } catch {
             throw CommandFailure(.noInput, "\(error)")
         }
@@ -323,7 +327,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         let bytes = try Self.read(path)
         var key = try self.upstreamKey.map { try Self.read($0) }
         var passphrase = try self.upstreamPassphraseFile.map { path in
-            Array(FileBytes.firstLine(of: try Self.read(path)))
+            Array(FileBytes.firstLine(of: try Self.read(path, allowsNamedPipe: true)))
         }
         while true {
             do throws(TLSError) {

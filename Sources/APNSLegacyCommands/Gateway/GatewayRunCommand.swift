@@ -20,8 +20,8 @@ struct GatewayRunCommand: GatewaySubcommand {
             Accepts connections of providers as gateway.push.apple.com:2195 and feedback.push.apple.com:2196 did. One \
             YAML file configures everything, and only providers in it are admitted; see docs/gateway-configuration.md. \
             On SIGTERM, the gateway delivers what it has accepted and exits; a second signal exits immediately. On \
-            SIGHUP, it reloads certificates and keys. The log on standard error is one JSON object a line, with \
-            --log-format text too.
+            SIGHUP, it reloads certificates, keys and providers; what is worse than before is refused. The log on \
+            standard error is one JSON object a line, with --log-format text too.
 
             \(ExitStatus.list(
                 [
@@ -63,7 +63,7 @@ struct GatewayRunCommand: GatewaySubcommand {
             metrics: environment.metrics(),
             version: ApnsLegacyCommand.configuration.version,
             logger: logger
-        ) { try self.file.configuration(environment) }
+        ) { try self.file.configuration(environment, replacing: $0) }
         let (requests, continuation) = AsyncStream.makeStream(of: Gateway.Request.self)
         environment.receiveSignals([SIGHUP]) { [stops = environment.stops] signal in
             if signal == SIGHUP {

@@ -102,7 +102,7 @@ struct GatewaySetup {
             notAfter: now + Self.validity
         )
         let authority = try TestCertificateAuthority(
-            name: "apns-legacy gateway authority",
+            name: "apns-legacy gateway authority" + (self.client.requiresAppleNames ? ", not Apple's" : ""),
             keyKind: .rsa2048,
             period: period,
             hasOwnKey: true
@@ -116,6 +116,7 @@ struct GatewaySetup {
         let provider = try authority.issueClient(
             topics: [CertificateTopics.Topic(name: self.topic)],
             team: self.team,
+            service: self.clientService,
             environments: [self.environment],
             period: period
         )
@@ -123,7 +124,7 @@ struct GatewaySetup {
         let group = self.isOfSystem ? Self.systemGroup : nil
         typealias File = AtomicFolder.KeptFile
         func shared(_ name: String) -> File { .exact(name, mode: 0o644) }
-        /// A file that only the gateway reads.
+        /// A file that only the gateway's user reads.
         func secret(_ name: String) -> File { .exact(name, mode: group == nil ? 0o600 : 0o640, group: group) }
         var files: [(File, [UInt8])] = [
             (shared(Self.authorityName), authority.certificatePEM),
@@ -132,7 +133,8 @@ struct GatewaySetup {
         ]
         for file in self.client.files {
             let content = try file.content(provider, passphrase: passphrase)
-            files.append((file.isPublic ? shared(file.name) : .exact(file.name, mode: 0o600), content))
+            // The gateway's user reads them for `gateway test`.
+            files.append((file.isPublic ? shared(file.name) : secret(file.name), content))
         }
         switch self.credentials {
         case .certificate(let bytes, let key, let passphrase):
@@ -153,6 +155,13 @@ struct GatewaySetup {
     private static func certificateName(_ bytes: [UInt8]) -> String {
         // PKCS#12 starts with a SEQUENCE of ASN.1, PEM with text.
         bytes.first == 0x30 ? "upstream.p12" : "upstream.pem"
+    }
+
+    /// What precedes the topic in the common name of the provider's certificate.
+    private var clientService: String {
+        guard self.client.requiresAppleNames else { return "Apple Push Services" }
+        return self.environment == .production
+            ? "Apple Production IOS Push Services" : "Apple Development IOS Push Services"
     }
 
     /// The names that providers may connect to.
@@ -178,6 +187,9 @@ struct GatewaySetup {
     /// Creates the folder of the feedback database, as the unit does when it starts.
     private static func makeStateFolder() throws {
         guard !FileManager.default.fileExists(atPath: Self.systemStateFolder) else { return }
+        // Other services have folders in the one above, which the umask must not close to them.
+        let parent = Self.systemStateFolder.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" }
+        let hasParent = FileManager.default.fileExists(atPath: parent)
         do {
             try FileManager.default.createDirectory(
                 atPath: Self.systemStateFolder,
@@ -186,6 +198,7 @@ struct GatewaySetup {
         } catch {
             throw CommandFailure(.cannotCreate, "cannot create \(Self.systemStateFolder) for the feedback database")
         }
+        if !hasParent { unsafe chmod(parent, 0o755) }
         unsafe chmod(Self.systemStateFolder, 0o700)
         guard let user = unsafe getpwnam(Self.systemAccount) else { return }
         unsafe chown(Self.systemStateFolder, user.pointee.pw_uid, user.pointee.pw_gid)
@@ -215,7 +228,7 @@ struct GatewaySetup {
             server:
               certificate: \(Self.serverName)
               key: \(Self.serverKeyName)
-            admin:                # /healthz and /metrics
+            admin:                # /healthz, /readyz and /metrics
               host: 127.0.0.1
               port: 9095
             log: info

@@ -105,6 +105,9 @@ struct GatewayTestCommand: GatewaySubcommand {
         try environment.requireConnections(1)
         let configuration = try self.file.configuration(environment)
         guard var target = configuration.testTarget(of: self.provider) else {
+            if let refusal = configuration.refusals.first(where: { $0.provider == self.provider }) {
+                throw CommandFailure(.configuration, "\(self.file.config): \(refusal)")
+            }
             throw CommandFailure(
                 .usage,
                 "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"

@@ -18,6 +18,9 @@ struct ConnectionOptions: ParsableArguments, Sendable {
     )
     var proxy: String?
 
+    @Flag(help: "Accept the host name as the certificate's common name, for gateways from before 2017.")
+    var allowCommonName = false
+
     func validate() throws {
         _ = try self.tlsVersion
         _ = try self.proxyValue
@@ -30,6 +33,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
         if let trust { try IdentityFiles.checkTrust(trust) }
         var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
         configuration.minimumVersion = try self.tlsVersion
+        configuration.acceptsCommonName = self.allowCommonName
         return configuration
     }
 

@@ -47,7 +47,7 @@ enum HostCheck {
             }
             throw wrong("contains \(options.contains(" --port ") ? "a port" : "brackets"); use \(options)")
         }
-        if host.contains("/") || host.contains(where: \.isWhitespace) {
+        if host.first == "." || host.contains("/") || host.contains(where: \.isWhitespace) {
             throw wrong("is not a host name; give a name such as gateway.example.com")
         }
     }

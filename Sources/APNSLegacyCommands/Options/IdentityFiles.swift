@@ -38,7 +38,7 @@ struct IdentityFiles {
     /// Reads the passphrase from the file of `--passphrase-file`.
     static func passphrase(_ path: String?) throws(CommandFailure) -> TLSPassphrase? {
         guard let path else { return nil }
-        let bytes = try Self.read(path, "--passphrase-file")
+        let bytes = try Self.read(path, "--passphrase-file", allowsNamedPipe: true)
         guard !bytes.isEmpty else {
             let text = "--passphrase-file \(path) is empty; write the passphrase into its first line"
             throw CommandFailure(.configuration, text)
@@ -47,9 +47,13 @@ struct IdentityFiles {
     }
 
     /// Reads the file of an option.
-    static func read(_ path: String, _ option: String) throws(CommandFailure) -> [UInt8] {
+    static func read(
+        _ path: String,
+        _ option: String,
+        allowsNamedPipe: Bool = false
+    ) throws(CommandFailure) -> [UInt8] {
         do throws(TLSError) {
-            return try FileBytes.read(path)
+            return try FileBytes.read(path, allowsNamedPipe: allowsNamedPipe)
         } catch {
             guard case .fileUnreadable(_, let detail) = error else { throw CommandFailure(.configuration, "\(error)") }
             throw CommandFailure(.configuration, "cannot read \(option) \(path): \(detail); check the path")

@@ -19,8 +19,10 @@ final class GatewayStatus: Sendable {
         switch change {
         case .ready: self.manager.report(.ready(status: "Listening: \(addresses)"))
         case .reloading: self.manager.report(.reloading(status: "Reloading the configuration"))
-        case .reloaded(nil): self.manager.report(.ready(status: "Listening: \(addresses); configuration reloaded"))
-        case .reloaded(let failure?):
+        case .reloaded(let refusals):
+            let exceptions = refusals.isEmpty ? "" : ", except: \(refusals.joined(separator: "; "))"
+            self.manager.report(.ready(status: "Listening: \(addresses); configuration reloaded\(exceptions)"))
+        case .notReloaded(let failure):
             self.manager.report(.ready(status: "Listening: \(addresses); configuration not reloaded: \(failure)"))
         case .ending(let duration):
             self.manager.report(.stopping(status: "Stopping: delivering accepted notifications", durationMax: duration))

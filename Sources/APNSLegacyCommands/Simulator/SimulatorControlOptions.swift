@@ -85,7 +85,7 @@ struct SimulatorControlOptions: ParsableArguments {
         var configuration = self.addresses
         configuration.strings = try self.localizedStrings()
         guard let path = self.controlTokenFile else { return configuration }
-        let line = String(decoding: FileBytes.firstLine(of: try Self.read(path)), as: UTF8.self)
+        let line = String(decoding: FileBytes.firstLine(of: try Self.read(path, allowsNamedPipe: true)), as: UTF8.self)
         guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
             throw CommandFailure(
                 .configuration,
@@ -97,8 +97,13 @@ struct SimulatorControlOptions: ParsableArguments {
         return configuration
     }
 
-    private static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
-        do { return try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+    private static func read(
+        _ path: String,
+        allowsNamedPipe: Bool = false
+    ) throws(CommandFailure) -> [UInt8] {
+        do { return try FileBytes.read(path, allowsNamedPipe: allowsNamedPipe) } catch {
+            throw CommandFailure(.noInput, "\(error)")
+        }
     }
 
     /// Reads the localized strings of the app.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+import Glibc
 import HTTPTypes
 import HummingbirdCore
 import Logging
@@ -10,15 +11,19 @@ import NIOHTTPTypes
 import NIOPosix
 import ServiceLifecycle
 
-/// Answers `/healthz` and `/metrics`, for operators on the same machine.
+/// Answers `/healthz`, `/readyz` and `/metrics`, for operators on the same machine.
 struct AdminListener: Sendable {
     /// The maximum number of connections.
     ///
     /// For one more, the oldest connection that has sent no request is closed.
     static let connectionCountMax = 64
 
+    /// The names of the listener, besides its addresses; without ports.
+    var names: [String] = []
     /// Returns why the gateway is unhealthy; `nil` if it is healthy.
     var problem: @Sendable () -> String?
+    /// Returns what is unreachable and since when, one line each; empty if everything is reachable.
+    var unreachable: @Sendable () -> [String]
     /// Returns the metrics in Prometheus' text format.
     var metrics: @Sendable () -> String
 
@@ -36,6 +41,7 @@ struct AdminListener: Sendable {
         logger: Logger,
         onListening: @escaping @Sendable (SocketAddress?) -> Void
     ) async throws {
+        let hosts = HostNames(host: host, names: self.names + Self.ownNames(host: host, port: port))
         let connections = NIOLockedValueBox<[AdminConnectionHandler.Connection]>([])
         // A connection serves one request and is closed after the response.
         let configuration = HTTP1Channel.Configuration(
@@ -45,7 +51,7 @@ struct AdminListener: Sendable {
             configuration: ServerConfiguration(address: .hostname(host, port: port)),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Self.quiet(logger),
-            responder: { request, writer, _ in try await self.answer(request.head, writer) },
+            responder: { request, writer, _ in try await self.answer(request.head, hosts, writer) },
             onServerRunning: { channel in
                 try? await AcceptPauseHandler.add(to: channel, logger).get()
                 onListening(channel.localAddress)
@@ -61,9 +67,26 @@ struct AdminListener: Sendable {
         return logger
     }
 
+    /// The address of a host name, and the name of this machine.
+    private static func ownNames(host: String, port: Int) -> [String] {
+        var names: [String] = []
+        if let address = (try? SocketAddress.makeAddressResolvingHost(host, port: port))?.ipAddress {
+            names.append(address)
+        }
+        var name = [CChar](repeating: 0, count: Int(HOST_NAME_MAX) + 1)
+        if unsafe gethostname(&name, name.count - 1) == 0 {
+            names.append(String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        }
+        return names
+    }
+
     @concurrent
-    private func answer(_ request: HTTPRequest, _ writer: consuming ResponseWriter) async throws {
-        let (status, text) = self.answer(request)
+    private func answer(
+        _ request: HTTPRequest,
+        _ hosts: HostNames,
+        _ writer: consuming ResponseWriter
+    ) async throws {
+        let (status, text) = self.answer(request, hosts)
         let fields: HTTPFields = [
             .contentType: "text/plain; version=0.0.4; charset=utf-8", .contentLength: "\(text.utf8.count)",
             .connection: "close",
@@ -74,15 +97,26 @@ struct AdminListener: Sendable {
         )
     }
 
-    private func answer(_ request: HTTPRequest) -> (HTTPResponse.Status, String) {
+    private func answer(_ request: HTTPRequest, _ hosts: HostNames) -> (HTTPResponse.Status, String) {
+        guard let authority = request.authority, hosts.contains(authority) else {
+            let names = hosts.names.sorted().joined(separator: ", ")
+            return (
+                .misdirectedRequest,
+                "unknown host name in the header Host; valid names: \(names); to add a name, use admin.names\n"
+            )
+        }
         if request.headerFields[.transferEncoding] != nil || request.headerFields[.contentLength] ?? "0" != "0" {
             return (.contentTooLarge, "a request with a body is not accepted\n")
         }
         guard request.method == .get || request.method == .head else { return (.methodNotAllowed, "only GET\n") }
         switch request.path {
         case "/healthz": return self.problem().map { (.serviceUnavailable, $0 + "\n") } ?? (.ok, "ok\n")
+        case "/readyz":
+            let problems = [self.problem()].compactMap(\.self) + self.unreachable()
+            guard !problems.isEmpty else { return (.ok, "ready\n") }
+            return (.serviceUnavailable, problems.map { $0 + "\n" }.joined())
         case "/metrics": return (.ok, self.metrics())
-        default: return (.notFound, "not found; valid paths: /healthz, /metrics\n")
+        default: return (.notFound, "not found; valid paths: /healthz, /readyz, /metrics\n")
         }
     }
 }

@@ -30,6 +30,8 @@ enum MetricHelp {
 
         // The service
         "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; initially absent.",
+        "apns_legacy_upstream_unreachable_since_timestamp_seconds":
+            "When the attempts to reach the service began to fail; 0 while it is reachable.",
         "apns_legacy_upstream_request_duration_seconds": "Time from a request to its response.",
         "apns_legacy_upstream_retries_total": "Requests that were or will be retried.",
 
@@ -52,6 +54,9 @@ enum MetricHelp {
         // Certificates
         "apns_legacy_certificate_expiry_timestamp_seconds":
             "When a certificate expires: the server's, those used for the service, and those of providers.",
+
+        "apns_legacy_configuration_current":
+            "Whether the last configuration is in effect, by provider; of no provider: the server's certificate.",
 
         // The program
         "apns_legacy_build_info": "The versions of the program and its libraries, as labels; always 1.",

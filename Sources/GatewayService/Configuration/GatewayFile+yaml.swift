@@ -67,7 +67,10 @@ extension GatewayFile.Listen {
 }
 
 extension GatewayFile.Admin {
-    fileprivate var node: Node { .section([("host", .text(self.host)), ("port", .number(self.port))]) }
+    fileprivate var node: Node {
+        let names = self.names.isEmpty ? nil : Node(self.names.map { Node.text($0) })
+        return .section([("host", .text(self.host)), ("port", .number(self.port)), ("names", names)])
+    }
 }
 
 extension GatewayFile.Identity {

@@ -45,6 +45,8 @@ package struct GatewayFile: Hashable, Sendable {
     struct Admin: Hashable, Sendable {
         var host = "127.0.0.1"
         var port = 9095
+        /// Further host names for the `Host` header of requests.
+        var names: [String] = []
     }
 
     /// How the gateway authenticates to the service.
@@ -257,6 +259,7 @@ extension GatewayFile.Admin {
         let fields = try node.fields(.admin)
         if let host = fields["host"] { admin.host = try host.text }
         if let port = fields["port"] { admin.port = try port.number(0...65_535) }
+        for name in try fields["names"]?.elements ?? [] { admin.names.append(try name.text) }
         return admin
     }
 }

@@ -29,7 +29,7 @@ enum GatewaySection: String, CaseIterable {
                 "drain",
                 "drainIdle", "shutdown",
             ]
-        case .admin: ["host", "port"]
+        case .admin: ["host", "port", "names"]
         case .server: ["certificate", "key", "passphraseFile"]
         case .provider:
             [

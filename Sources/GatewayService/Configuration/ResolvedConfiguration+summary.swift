@@ -64,6 +64,27 @@ extension ResolvedConfiguration.Provider {
 }
 
 extension ResolvedConfiguration {
+    /// Finds the provider that a certificate belongs to.
+    ///
+    /// - Parameters:
+    ///   - certificate: a provider's certificate.
+    ///   - intermediates: the further certificates that the provider sends.
+    ///   - now: the time in seconds since 1970 (UTC).
+    /// - Returns: the name of the provider, or why there is none.
+    package func admission(
+        of certificate: TLSCertificate,
+        intermediates: [TLSCertificate],
+        now: Int64
+    ) -> (provider: String?, problem: String?) {
+        var reasons: [String] = []
+        for provider in self.providers {
+            let refusal = provider.admission.refusal(of: certificate, intermediates: intermediates, now: now)
+            guard let refusal else { return (provider.file.name, nil) }
+            reasons.append("provider \(provider.file.name): \(refusal)")
+        }
+        return (nil, reasons.joined(separator: "; "))
+    }
+
     /// What a test of a running gateway needs.
     package struct TestTarget: Sendable {
         /// The provider's name.

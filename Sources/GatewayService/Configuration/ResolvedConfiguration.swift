@@ -10,27 +10,69 @@ import NIOCore
 package import OpenSSLTLS
 
 /// A configuration with the contents of the files that it names, validated.
+///
+/// A part that cannot be used does not affect the others: see ``refusals``.
 package struct ResolvedConfiguration: Sendable {
     /// A provider with the contents of its files.
     package struct Provider: Sendable {
         package var file: GatewayFile.Provider
+        /// The authorities of its clients in PEM; empty if there are none.
+        var authorities: [UInt8] = []
+        /// Their revocation lists in PEM.
+        var revocations: [UInt8]?
         var admission: AdmissionRule
         var push: PushConfiguration
     }
 
+    /// A part of the configuration file that is not in effect.
+    package struct Refusal: Sendable, CustomStringConvertible {
+        /// The name of the provider; `nil` for the gateway's certificate.
+        package var provider: String?
+        /// Why it is not in effect.
+        package var reason: String
+        /// Whether that of the configuration before stays in effect.
+        package var hasOld: Bool
+
+        package var description: String { "\(self.provider.map { "provider \($0)" } ?? "server"): \(self.reason)" }
+    }
+
+    /// The file, whose providers and server are those in effect.
     package var file: GatewayFile
     var identity: TLSIdentity
+    package var providers: [Provider] = []
+    /// The parts of the file that are not in effect.
+    package private(set) var refusals: [Refusal] = []
+    /// The names of the providers whose part of the running configuration stays in effect.
+    private(set) var kept: Set<String> = []
+    /// The providers without any usable configuration.
+    private(set) var closed: [HTTP2Backend.ClosedProvider] = []
+    /// The oldest version of TLS that the listeners accept, which is that of the start.
+    private let tlsMinimum: TLSVersion
+
     /// The authorities that the TLS handshake announces to providers, which choose their certificate by them.
-    var clientTrust: TLSTrust
-    package var providers: [Provider]
+    var clientTrust: TLSTrust {
+        let authorities = self.providers.flatMap { $0.authorities }
+        return authorities.isEmpty ? .nothing : .pem(authorities)
+    }
 
     /// Reads a configuration file and the files that it names.
+    ///
+    /// A provider whose files cannot be used is a refusal. If there is a running configuration, so is a part with a
+    /// problem that the running one does not have; the running one then stays, with the newer revocations.
     ///
     /// - Parameters:
     ///   - path: the path of the file.
     ///   - environment: the environment variables of the process.
-    /// - Throws: ``GatewayFailure``, or the error of a file that it names.
-    package init(contentsOf path: String, environment: [String: String]) throws {
+    ///   - running: the configuration in effect; `nil` at a start.
+    ///   - now: the time in seconds since 1970 (UTC).
+    /// - Throws: ``GatewayFailure`` if the file cannot be used, or at a start without a usable certificate of the
+    ///   gateway, or without a usable provider.
+    package init(
+        contentsOf path: String,
+        environment: [String: String],
+        replacing running: ResolvedConfiguration? = nil,
+        now: Int64
+    ) throws {
         let bytes: [UInt8]
         do { bytes = try FileBytes.read(path) } catch { throw GatewayFailure.unreadable("\(error)") }
         guard let yaml = String(validating: bytes, as: UTF8.self) else {
@@ -38,7 +80,8 @@ package struct ResolvedConfiguration: Sendable {
         }
         do {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            try self.init(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
+            let file = try GatewayFile(yaml: yaml, folder: folder, environment: environment)
+            try self.init(file, replacing: running, now: now)
         } catch let fault as ConfigurationFault {
             throw GatewayFailure.configuration("\(path)\(fault.line == nil ? ": " : ", ")\(fault)")
         } catch GatewayFailure.configuration(let text) {
@@ -48,58 +91,103 @@ package struct ResolvedConfiguration: Sendable {
 
     /// Reads the files that a configuration names.
     ///
-    /// - Throws: ``GatewayFailure/configuration(_:)``, which names the provider.
-    init(_ file: GatewayFile) throws {
+    /// - Throws: ``GatewayFailure/configuration(_:)``, which names the part.
+    init(_ file: GatewayFile, replacing running: ResolvedConfiguration?, now: Int64) throws {
         self.file = file
-        self.identity = try Self.identity(file.server, of: "server")
-        var authorities: [UInt8] = []
-        self.providers = []
+        self.tlsMinimum = running?.tlsMinimum ?? file.listen.tlsMinimum
+        let olds = running?.providers ?? []
+        var refusals: [Refusal] = []
         for provider in file.providers {
-            do {
-                if let path = provider.authority { authorities += try FileBytes.read(path) + [UInt8(ascii: "\n")] }
-                self.providers.append(try Provider(provider))
-            } catch GatewayFailure.configuration(let text) {
-                throw GatewayFailure.configuration("provider \(provider.name): \(text)")
-            } catch let error as TLSError {
-                throw GatewayFailure.configuration("provider \(provider.name): \(error)")
-            } catch let error as ProviderError {
-                throw GatewayFailure.configuration("provider \(provider.name): \(error)")
+            let old = olds.first { $0.file.name == provider.name }
+            let reason: String
+            do throws(GatewayFailure) {
+                let new = try Provider(reading: provider, self.tlsMinimum)
+                let problems = running == nil ? [] : new.findings(now, beyond: old)
+                guard !problems.isEmpty else {
+                    self.providers.append(new)
+                    continue
+                }
+                reason = problems.map(\.description).joined(separator: "; ")
+            } catch {
+                reason = "\(error)"
+            }
+            refusals.append(Refusal(provider: provider.name, reason: reason, hasOld: old != nil))
+            if let old {
+                self.kept.insert(provider.name)
+                self.providers.append(old.revoking(as: provider, now))
+            } else {
+                let rule = Provider.closedRule(of: provider, self.tlsMinimum)
+                self.closed.append(
+                    .init(name: provider.name, admission: rule, position: self.providers.count)
+                )
             }
         }
-        self.clientTrust = authorities.isEmpty ? .nothing : .pem(authorities)
-        try self.check()
+        do throws(GatewayFailure) {
+            self.identity = try Self.identity(file, trust: self.providers)
+            if let running {
+                let old = running.serverFindings(now).map(\.sentence)
+                let problems = self.serverFindings(now).filter { !old.contains($0.sentence) }
+                guard problems.isEmpty else {
+                    throw .configuration(problems.map(\.description).joined(separator: "; "))
+                }
+            }
+        } catch {
+            guard let running else { throw error.preceded(by: "server") }
+            refusals.append(Refusal(provider: nil, reason: "\(error)", hasOld: true))
+            self.identity = running.identity
+            self.file.server = running.file.server
+        }
+        self.file.providers = self.providers.map(\.file)
+        self.refusals = refusals
+        guard !self.providers.isEmpty else {
+            throw GatewayFailure.configuration(refusals.map(\.description).joined(separator: "; "))
+        }
     }
 
-    /// Finds errors that appear only when a TLS context is created.
-    private func check() throws {
-        var listener = TLSConfiguration.server(identity: self.identity, trust: self.clientTrust)
-        listener.minimumVersion = self.file.listen.tlsMinimum
-        listener.maximumVersion = self.file.listen.tlsMaximum
-        listener.cipherList = self.file.listen.ciphers
-        do {
+    /// Returns this configuration with the revocations that its own files contain now; `nil` if they are unchanged.
+    func revoking(now: Int64) -> ResolvedConfiguration? {
+        var configuration = self
+        configuration.providers = self.providers.map { $0.revoking(as: $0.file, now) }
+        configuration.kept = Set(self.providers.map(\.file.name))
+        let isChanged = zip(configuration.providers, self.providers).contains { $0.revocations != $1.revocations }
+        return isChanged ? configuration : nil
+    }
+
+    /// Reads the gateway's certificate, and finds errors that appear only when a TLS context is created.
+    private static func identity(
+        _ file: GatewayFile,
+        trust providers: [Provider]
+    ) throws(GatewayFailure) -> TLSIdentity {
+        let identity = try file.server.load()
+        let authorities = providers.flatMap { $0.authorities }
+        let trust: TLSTrust = authorities.isEmpty ? .nothing : .pem(authorities)
+        var listener = TLSConfiguration.server(identity: identity, trust: trust)
+        listener.minimumVersion = file.listen.tlsMinimum
+        listener.maximumVersion = file.listen.tlsMaximum
+        listener.cipherList = file.listen.ciphers
+        do throws(TLSError) {
             _ = try TLSContext(listener)
         } catch {
-            throw GatewayFailure.configuration("server: \(error)")
+            throw GatewayFailure.configuration("\(error)")
         }
-        for provider in self.providers {
-            do {
-                _ = try TLSContext(provider.push.tls)
-            } catch {
-                let text = error.text(TLSErrorNames(remote: "the service", provider.push.tls))
-                throw GatewayFailure.configuration("provider \(provider.file.name): \(text)")
-            }
-        }
+        return identity
     }
 
     /// Creates the clients of the service, in the order of the providers, without starting them.
     ///
     /// - Parameters:
     ///   - health: the state shared by all clients of this process, including those of earlier configurations.
+    ///   - running: the running clients by provider, which ``kept`` providers keep: their files may have changed.
     ///   - logger: for the clients.
     /// - Returns: one for each provider.
     /// - Throws: only if memory is exhausted, since the files were validated before.
-    func makeClients(_ health: UpstreamHealth, logger: Logger) throws -> [RequestClient] {
+    func makeClients(
+        _ health: UpstreamHealth,
+        running: [String: RequestClient] = [:],
+        logger: Logger
+    ) throws -> [RequestClient] {
         try self.providers.map { provider in
+            if self.kept.contains(provider.file.name), let client = running[provider.file.name] { return client }
             var push = provider.push
             push.providerToken = push.providerToken.map { health.shared($0) }
             let name = provider.file.name
@@ -108,12 +196,13 @@ package struct ResolvedConfiguration: Sendable {
             return try RequestClient(push, logger: logger)
         }
     }
+}
 
-    private static func identity(_ identity: GatewayFile.Identity, of owner: String) throws -> TLSIdentity {
-        do {
-            return try identity.load()
-        } catch {
-            throw GatewayFailure.configuration("\(owner): \(error)")
+extension GatewayFailure {
+    fileprivate func preceded(by part: String) -> GatewayFailure {
+        switch self {
+        case .configuration(let text): .configuration("\(part): \(text)")
+        default: self
         }
     }
 }
@@ -122,36 +211,55 @@ extension GatewayFile.Identity {
     /// Loads the certificate with its key.
     ///
     /// - Throws: ``GatewayFailure/configuration(_:)``, which names the file.
-    func load() throws -> TLSIdentity {
-        do {
-            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+    func load() throws(GatewayFailure) -> TLSIdentity {
+        do throws(TLSError) {
+            var passphrase: TLSPassphrase?
+            if let path = self.passphraseFile { passphrase = try TLSPassphrase(contentsOf: path) }
             return try TLSIdentity(contentsOf: self.certificate, key: self.key, passphrase: passphrase)
-        } catch let error as TLSError {
+        } catch {
             switch error {
-            case .fileUnreadable: throw GatewayFailure.configuration("\(error)")
+            case .fileUnreadable: throw .configuration("\(error)")
             case .keyMismatch, .passphraseMissing, .passphraseWrong:
-                throw GatewayFailure.configuration("\(self.key ?? self.certificate): \(error)")
-            default: throw GatewayFailure.configuration("\(self.certificate): \(error)")
+                throw .configuration("\(self.key ?? self.certificate): \(error)")
+            default: throw .configuration("\(self.certificate): \(error)")
             }
         }
     }
 }
 
 extension ResolvedConfiguration.Provider {
-    init(_ file: GatewayFile.Provider) throws {
+    /// Reads the files of a provider.
+    ///
+    /// - Throws: ``GatewayFailure/configuration(_:)``.
+    fileprivate init(reading file: GatewayFile.Provider, _ tlsMinimum: TLSVersion) throws(GatewayFailure) {
+        do {
+            try self.init(file, tlsMinimum)
+        } catch let failure as GatewayFailure {
+            throw failure
+        } catch {
+            throw .configuration("\(error)")
+        }
+        do throws(TLSError) {
+            _ = try TLSContext(self.push.tls)
+        } catch {
+            throw .configuration(error.text(TLSErrorNames(remote: "the service", self.push.tls)))
+        }
+    }
+
+    private init(_ file: GatewayFile.Provider, _ tlsMinimum: TLSVersion) throws {
         self.file = file
         var verifier: CertificateVerifier?
         if let authority = file.authority {
-            let authorities = try FileBytes.read(authority)
-            let revocations = try file.revocations.map { try FileBytes.read($0) }
+            self.authorities = try FileBytes.read(authority) + [UInt8(ascii: "\n")]
+            self.revocations = try file.revocations.map { try FileBytes.read($0) }
             do {
-                verifier = try CertificateVerifier(authorities: authorities, revocations: revocations)
+                verifier = try CertificateVerifier(authorities: self.authorities, revocations: self.revocations)
             } catch {
                 let files = [authority, file.revocations].compactMap(\.self).joined(separator: ", ")
                 throw GatewayFailure.configuration("\(files): \(error)")
             }
         }
-        self.admission = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
+        self.admission = Self.admission(file, verifier, tlsMinimum)
         let service = file.service
         let trust = service.trust.map { TLSTrust.file($0) } ?? .system
         var endpoint = Endpoint.pushService(file.environment)
@@ -181,6 +289,48 @@ extension ResolvedConfiguration.Provider {
         self.push.queueDurationMax = min(self.push.queueDurationMax ?? file.retries.budget, file.retries.budget)
         self.push.payloadByteCountMax = file.payloadLimit
         self.push.voipPayloadByteCountMax = file.payloadLimit
+    }
+
+    private static func admission(
+        _ file: GatewayFile.Provider,
+        _ verifier: CertificateVerifier?,
+        _ tlsMinimum: TLSVersion
+    ) -> AdmissionRule {
+        var rule = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
+        rule.admitsLegacyCertificates = tlsMinimum < .tls1_2
+        return rule
+    }
+
+    /// Returns the certificates of a provider whose files cannot be used, as far as they can be read.
+    fileprivate static func closedRule(of file: GatewayFile.Provider, _ tlsMinimum: TLSVersion) -> AdmissionRule {
+        let authorities = file.authority.flatMap { try? FileBytes.read($0) }
+        return Self.admission(file, authorities.flatMap { try? CertificateVerifier(authorities: $0) }, tlsMinimum)
+    }
+
+    /// Returns this provider with the revocations of a newer file that is otherwise not in effect: its removed pins,
+    /// and its revocation lists if they can be used.
+    ///
+    /// It admits nothing that it did not admit before.
+    fileprivate func revoking(as newer: GatewayFile.Provider, _ now: Int64) -> Self {
+        var provider = self
+        let pins = self.file.pins.compactMap { pin in
+            newer.pins.first { $0.fingerprint == pin.fingerprint }.map { new in
+                AdmissionRule.Pin(
+                    fingerprint: pin.fingerprint,
+                    allowsExpired: pin.allowsExpired && new.allowsExpired
+                )
+            }
+        }
+        provider.file.pins = pins
+        provider.admission.pins = pins
+        guard let path = newer.revocations, self.file.authority != nil, let lists = try? FileBytes.read(path),
+            let verifier = try? CertificateVerifier(authorities: self.authorities, revocations: lists)
+        else { return provider }
+        var updated = provider
+        updated.file.revocations = path
+        updated.revocations = lists
+        updated.admission.verifier = verifier
+        return updated.findings(now, beyond: self).isEmpty ? updated : provider
     }
 
     /// Returns the configuration of the bridge.
@@ -221,7 +371,7 @@ extension ResolvedConfiguration {
         if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
         findings += self.portFindings() + self.serverFindings(now)
         findings += Self.databaseFindings(self.file.feedback)
-        for provider in self.providers { findings += provider.findings(now) }
+        for provider in self.providers { findings += provider.findings(now, beyond: nil) }
         return findings
     }
 
@@ -342,23 +492,56 @@ extension ResolvedConfiguration {
 }
 
 extension ResolvedConfiguration.Provider {
-    fileprivate func findings(_ now: Int64) -> [ConfigurationFinding] {
-        self.authorityFindings(now) + self.upstreamFindings(now)
+    /// Finds problems, except those that another configuration of the provider has too.
+    fileprivate func findings(_ now: Int64, beyond other: Self?) -> [ConfigurationFinding] {
+        var counts: [String: Int] = [:]
+        for finding in other?.findings(now, beyond: nil) ?? [] { counts[finding.key, default: 0] += 1 }
+        let findings = self.authorityFindings(now) + self.revocationFindings(now) + self.upstreamFindings(now)
+        return findings.filter { finding in
+            counts[finding.key, default: 0] -= 1
+            return counts[finding.key, default: 0] < 0
+        }
     }
 
     private func authorityFindings(_ now: Int64) -> [ConfigurationFinding] {
-        guard let path = self.file.authority, let bytes = try? FileBytes.read(path),
-            let file = try? CertificateFile(bytes: bytes)
-        else { return [] }
-        return file.certificates.compactMap { certificate in
+        guard let path = self.file.authority, let file = try? CertificateFile(bytes: self.authorities) else {
+            return []
+        }
+        return file.certificates.flatMap { certificate in
             let refusing = "no certificate that it issued is admitted"
-            return ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing).map { sentence in
-                ConfigurationFinding(
-                    key: "provider \(self.file.name): clients.authority",
-                    value: path,
-                    sentence: sentence
-                )
+            let weakness = self.admission.weakness(ofAuthority: certificate).map { weakness in
+                "the authority \(certificate.subject) is too weak, so \(refusing): \(weakness)"
             }
+            return [ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing), weakness]
+                .compactMap(\.self).map { sentence in
+                    ConfigurationFinding(
+                        key: "provider \(self.file.name): clients.authority",
+                        value: path,
+                        sentence: sentence
+                    )
+                }
+        }
+    }
+
+    /// Finds authorities without a current revocation list: no certificate below them is admitted.
+    private func revocationFindings(_ now: Int64) -> [ConfigurationFinding] {
+        let statuses = self.admission.verifier?.revocationStatuses ?? []
+        return statuses.compactMap { status in
+            let problem: String
+            switch status.validity {
+            case nil: problem = "there is no list"
+            case let validity? where validity.upperBound < now:
+                problem = "the list expired on \(TimeText(seconds: validity.upperBound).text)"
+            case let validity? where validity.lowerBound > now:
+                problem = "the list is not valid before \(TimeText(seconds: validity.lowerBound).text)"
+            default: return nil
+            }
+            return ConfigurationFinding(
+                key: "provider \(self.file.name): clients.revocations",
+                value: self.file.revocations ?? "",
+                sentence: "\(problem) of the authority \(status.authority.subject), so no certificate below it is "
+                    + "admitted. Add its current list (X509 CRL)"
+            )
         }
     }
 

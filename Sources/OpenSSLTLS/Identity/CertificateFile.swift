@@ -219,6 +219,15 @@ struct PEMBlock {
         try TLSCertificate(der: self.content)
     }
 
+    /// The revocation list in this part, which the caller owns; `nil` if it is damaged.
+    func revocationList() -> OpaquePointer? {
+        defer { ERR_clear_error() }
+        return unsafe self.content.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return unsafe d2i_X509_CRL(nil, &position, bytes.count)
+        }
+    }
+
     static func content(of memory: OpaquePointer) -> [UInt8] {
         var data: UnsafeMutablePointer<CChar>?
         let count = unsafe shim_BIO_get_mem_data(memory, &data)

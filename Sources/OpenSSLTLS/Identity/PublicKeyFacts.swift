@@ -89,11 +89,14 @@ extension TLSCertificate {
         } ?? false
     }
 
-    /// Whether it is valid for a host name or an IP address.
+    /// Whether it is valid for a host name or an IP address; the common name counts only without alternative names.
     package func bears(host: String) -> Bool {
-        unsafe self.withObject { own in
+        // OpenSSL takes a name with a leading dot for every name below it.
+        guard host.first != "." else { return false }
+        let subjectFlag = self.hasAlternativeNames ? X509_CHECK_FLAG_NEVER_CHECK_SUBJECT : 0
+        return unsafe self.withObject { own in
             if unsafe X509_check_ip_asc(own, host, 0) == 1 { return true }
-            let flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
+            let flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | subjectFlag)
             return unsafe X509_check_host(own, host, host.utf8.count, flags, nil) == 1
         } ?? false
     }

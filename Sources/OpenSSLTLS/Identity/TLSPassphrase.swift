@@ -18,7 +18,7 @@ public struct TLSPassphrase: Sendable, Hashable {
     ///
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``.
     public init(contentsOf path: String) throws(TLSError) {
-        self.bytes = Array(FileBytes.firstLine(of: try FileBytes.read(path)))
+        self.bytes = Array(FileBytes.firstLine(of: try FileBytes.read(path, allowsNamedPipe: true)))
     }
 }
 

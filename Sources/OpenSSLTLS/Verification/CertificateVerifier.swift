@@ -8,15 +8,26 @@ import COpenSSL
 /// Safe to share: OpenSSL locks the store, and nothing changes after `init`.
 @safe
 public final class CertificateVerifier: @unchecked Sendable {
+    /// The revocation list of one of the authorities.
+    package struct RevocationStatus: Sendable {
+        /// The authority.
+        package let authority: TLSCertificate
+        /// When its list is valid, in seconds since 1970 (UTC); `nil` if there is none with its name and signature.
+        package let validity: ClosedRange<Int64>?
+    }
+
     private let store: OpaquePointer
+
+    /// The revocation lists of the authorities, in their order; `nil` if revocation is not checked.
+    package let revocationStatuses: [RevocationStatus]?
 
     /// Loads authorities and revocation lists.
     ///
     /// - Parameters:
     ///   - authorities: PEM certificates that verify chains; they may be intermediate authorities.
-    ///   - revocations: PEM revocation lists (CRL); with any, a certificate does not verify unless its issuer has a
-    ///     current list.
-    /// - Throws: ``TLSError/trustUnusable(detail:)``.
+    ///   - revocations: PEM revocation lists (CRL); with any, a chain does not verify unless the issuer of each
+    ///     certificate in it below the trusted authority has a current list.
+    /// - Throws: ``TLSError/trustUnusable(detail:)``, also if one of several lists is damaged.
     public init(authorities: [UInt8], revocations: [UInt8]? = nil) throws(TLSError) {
         ERR_clear_error()
         guard let store = unsafe X509_STORE_new() else { throw .trustUnusable(detail: OpenSSLQueue.take().text) }
@@ -30,27 +41,83 @@ public final class CertificateVerifier: @unchecked Sendable {
         }
         var flags = X509_V_FLAG_PARTIAL_CHAIN
         if let revocations {
-            try self.add(revocations)
-            flags |= X509_V_FLAG_CRL_CHECK
+            self.revocationStatuses = try unsafe Self.add(revocations, to: store, certificates)
+            // Also of intermediate authorities.
+            flags |= X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL
+        } else {
+            self.revocationStatuses = nil
         }
         unsafe X509_STORE_set_flags(store, UInt(flags))
     }
 
     deinit { unsafe X509_STORE_free(self.store) }
 
-    private func add(_ revocations: [UInt8]) throws(TLSError) {
-        let count = unsafe revocations.withUnsafeBytes { bytes -> Int in
-            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return 0 }
-            defer { unsafe BIO_free(memory) }
-            var count = 0
-            while let list = unsafe PEM_read_bio_X509_CRL(memory, nil, nil, nil) {
-                defer { unsafe X509_CRL_free(list) }
-                if unsafe X509_STORE_add_crl(self.store, list) == 1 { count += 1 }
-            }
-            return count
+    /// - Returns: the list of each authority.
+    private static func add(
+        _ revocations: [UInt8],
+        to store: OpaquePointer,
+        _ authorities: [OpaquePointer]
+    ) throws(TLSError) -> [RevocationStatus] {
+        let lists = try unsafe Self.lists(revocations)
+        defer { unsafe lists.forEach { unsafe X509_CRL_free($0) } }
+        for index in unsafe lists.indices where unsafe X509_STORE_add_crl(store, lists[index]) != 1 {
+            throw .trustUnusable(detail: "revocation list \(index + 1): \(OpenSSLQueue.take().text)")
         }
-        ERR_clear_error()
-        guard count > 0 else { throw .trustUnusable(detail: "there is no PEM revocation list (X509 CRL) in it") }
+        defer { ERR_clear_error() }
+        return unsafe authorities.map { authority in
+            let ranges = unsafe lists.compactMap { unsafe Self.validity(of: $0, from: authority) }
+            return unsafe RevocationStatus(
+                authority: TLSCertificate(authority),
+                validity: ranges.max { $0.upperBound < $1.upperBound }
+            )
+        }
+    }
+
+    /// Parses all lists of a PEM text, which may contain certificates too.
+    ///
+    /// A list that were skipped would admit the certificates that it revokes.
+    private static func lists(_ text: [UInt8]) throws(TLSError) -> [OpaquePointer] {
+        let (blocks, damage) = PEMBlock.all(in: text, countMax: CertificateFile.partCountMax + 1)
+        guard blocks.count <= CertificateFile.partCountMax else {
+            throw .trustUnusable(detail: "there are more than \(CertificateFile.partCountMax) parts in it")
+        }
+        if let damage { throw .trustUnusable(detail: "part \(blocks.count + 1) is damaged: \(damage)") }
+        var lists: [OpaquePointer] = unsafe []
+        var problem: String?
+        for (index, block) in blocks.enumerated() {
+            switch block.label {
+            case PEM_STRING_X509_CRL:
+                guard let list = unsafe block.revocationList() else {
+                    problem = "part \(index + 1), a revocation list, is damaged"
+                    continue
+                }
+                unsafe lists.append(list)
+            case PEM_STRING_X509, PEM_STRING_X509_OLD, PEM_STRING_X509_TRUSTED: break
+            default: problem = "part \(index + 1) is no revocation list (X509 CRL) but \(block.label)"
+            }
+        }
+        if problem == nil, unsafe lists.isEmpty { problem = "there is no PEM revocation list (X509 CRL) in it" }
+        // OpenSSL takes a damaged first or last line of a part for a comment.
+        let boundaryCount = text.split(separator: UInt8(ascii: "\n"))
+            .count { $0.first == UInt8(ascii: "-") && String(decoding: $0, as: UTF8.self).contains("X509 CRL") }
+        if problem == nil, unsafe boundaryCount != 2 * lists.count {
+            problem = "the first or last line of a revocation list is damaged"
+        }
+        guard let problem else { return unsafe lists }
+        unsafe lists.forEach { unsafe X509_CRL_free($0) }
+        throw .trustUnusable(detail: problem)
+    }
+
+    /// When a list is valid; `nil` if it is not that of this authority.
+    private static func validity(of list: OpaquePointer, from authority: OpaquePointer) -> ClosedRange<Int64>? {
+        guard unsafe X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0,
+            unsafe X509_get_key_usage(authority) & UInt32(KU_CRL_SIGN) != 0,
+            unsafe X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1
+        else { return nil }
+        let begin = unsafe CertificateReader.seconds(of: X509_CRL_get0_lastUpdate(list))
+        let next = unsafe X509_CRL_get0_nextUpdate(list)
+        let end = unsafe next == nil ? .max : CertificateReader.seconds(of: next)
+        return begin...max(begin, end)
     }
 
     /// The current problem of a client certificate.
@@ -69,11 +136,28 @@ public final class CertificateVerifier: @unchecked Sendable {
         intermediates: [TLSCertificate],
         isServer: Bool
     ) -> TLSError? {
+        do throws(TLSError) {
+            _ = try self.chain(of: certificate, intermediates: intermediates, isServer: isServer)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Verifies a client or server certificate.
+    ///
+    /// - Returns: the certificate, and those above it; the last one is trusted.
+    /// - Throws: its problem.
+    package func chain(
+        of certificate: TLSCertificate,
+        intermediates: [TLSCertificate],
+        isServer: Bool = false
+    ) throws(TLSError) -> [TLSCertificate] {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard let leaf = unsafe Self.certificate(certificate), let others = unsafe shim_sk_X509_new_null(),
             let context = unsafe X509_STORE_CTX_new()
-        else { return .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
+        else { throw .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
         defer {
             unsafe X509_STORE_CTX_free(context)
             unsafe shim_sk_X509_pop_free(others)
@@ -85,11 +169,35 @@ public final class CertificateVerifier: @unchecked Sendable {
         }
         guard unsafe X509_STORE_CTX_init(context, self.store, leaf, others) == 1,
             unsafe X509_STORE_CTX_set_default(context, isServer ? "ssl_server" : "ssl_client") == 1
-        else { return .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
-        guard unsafe X509_verify_cert(context) != 1 else { return nil }
-        let result = unsafe Int(X509_STORE_CTX_get_error(context))
-        return TLSError.verification(result, of: certificate, host: nil)
-            ?? .certificateUnacceptable(detail: OpenSSLQueue.take().text)
+        else { throw .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
+        unsafe X509_STORE_CTX_set_verify_cb(context) { unsafe CertificateVerifier.excuse($0, $1) }
+        guard unsafe X509_verify_cert(context) == 1 else {
+            let result = unsafe Int(X509_STORE_CTX_get_error(context))
+            // An authority between may be the reason.
+            let subject = unsafe X509_STORE_CTX_get_current_cert(context).map { unsafe TLSCertificate($0) }
+            throw TLSError.verification(result, of: subject ?? certificate, host: nil)
+                ?? .certificateUnacceptable(detail: OpenSSLQueue.take().text)
+        }
+        let chain = unsafe X509_STORE_CTX_get0_chain(context)
+        return unsafe (0..<shim_sk_X509_num(chain)).compactMap { index in
+            unsafe shim_sk_X509_value(chain, index).map { unsafe TLSCertificate($0) }
+        }
+    }
+
+    /// Errors of the list for the trusted end of a chain.
+    private static let listErrors = [
+        X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER, X509_V_ERR_CRL_SIGNATURE_FAILURE,
+        X509_V_ERR_CRL_HAS_EXPIRED, X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_KEYUSAGE_NO_CRL_SIGN,
+    ]
+
+    /// Needs no list for the trusted end of a chain: its own issuer, such as the root above a trusted intermediate
+    /// authority, need not be known.
+    private static func excuse(_ isGood: CInt, _ context: OpaquePointer?) -> CInt {
+        guard isGood != 1 else { return 1 }
+        let depth = unsafe X509_STORE_CTX_get_error_depth(context)
+        let count = unsafe shim_sk_X509_num(X509_STORE_CTX_get0_chain(context))
+        let isEnd = depth > 0 && depth == count - 1
+        return unsafe isEnd && Self.listErrors.contains(X509_STORE_CTX_get_error(context)) ? 1 : 0
     }
 
     private static func certificate(_ certificate: TLSCertificate) -> OpaquePointer? {

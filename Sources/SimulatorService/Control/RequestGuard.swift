@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSWire
 import HTTPTypes
 
 /// Decides by its head whether a request is answered.
 ///
-/// A web page must not reach a simulator through the reader's browser. The `Host` header has to name the simulator,
-/// since an attacker who resolves a name to a loopback address (DNS rebinding) sends that name. `Origin`, which
-/// browsers send with changes, has to be the simulator's address. Resources that a page of another site loads, such as
-/// images, have no `Origin` but `Sec-Fetch-Site`; they are refused, since response times would reveal results.
+/// A web page must not reach a simulator through the reader's browser. The `Host` header has to name the simulator: see
+/// ``HostNames``. `Origin`, which browsers send with changes, has to be the simulator's address. Resources that a page
+/// of another site loads, such as images, have no `Origin` but `Sec-Fetch-Site`; they are refused, since response times
+/// would reveal results.
 struct RequestGuard: Sendable {
-    private let names: Set<String>
-    /// Whether every IP address is valid as a host; an attacker can redirect a name, but not an address.
-    private let takesAddresses: Bool
+    private let hosts: HostNames
     private let token: [UInt8]?
 
     init(_ configuration: ControlConfiguration) {
-        let host = HostName(configuration.host)
-        let further = configuration.names.map { HostName($0).text }
-        self.names = Set(["localhost", "127.0.0.1", "::1", host.text] + further)
-        self.takesAddresses = host.isWildcard
+        self.hosts = HostNames(host: configuration.host, names: configuration.names)
         self.token = configuration.token.map { Array($0.utf8) }
     }
 
@@ -28,9 +24,8 @@ struct RequestGuard: Sendable {
         guard let authority = head.authority, !authority.isEmpty else {
             return ControlError(.misdirectedRequest, "missing header: Host; send the host name of the simulator")
         }
-        let host = HostName(authority)
-        guard self.names.contains(host.text) || self.takesAddresses && host.isAddress else {
-            let names = self.names.sorted().joined(separator: ", ")
+        guard self.hosts.contains(authority) else {
+            let names = self.hosts.names.sorted().joined(separator: ", ")
             return ControlError(
                 .misdirectedRequest,
                 "unknown host name in the header Host; valid names: \(names); to add a name, use --control-name"

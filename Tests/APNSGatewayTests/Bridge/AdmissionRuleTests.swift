@@ -4,6 +4,7 @@ import APNSServer
 import APNSTestKit
 import Foundation
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @testable import APNSGateway
@@ -118,6 +119,65 @@ import Testing
         #expect(throws: TLSError.self) { try CertificateVerifier(authorities: []) }
         #expect(throws: TLSError.self) {
             try CertificateVerifier(authorities: authority.certificatePEM, revocations: Array("none".utf8))
+        }
+    }
+
+    // MARK: Weak certificates
+
+    /// Checks a certificate that its authority issued, and returns the reason of a refusal.
+    private static func refusal(
+        _ pem: [UInt8],
+        _ weak: WeakCertificates,
+        isPinned: Bool = false,
+        admitsLegacy: Bool = false
+    ) throws -> String? {
+        let identity = try TLSIdentity(bytes: pem)
+        var rule = AdmissionRule(verifier: try CertificateVerifier(authorities: try weak.authorityPEM))
+        if isPinned { rule.pins = [AdmissionRule.Pin(fingerprint: identity.certificate.fingerprint)] }
+        rule.admitsLegacyCertificates = admitsLegacy
+        return rule.refusal(of: identity.certificate, intermediates: [], now: Self.now)
+    }
+
+    @Test func `a key of 512 bits is never admitted`() async throws {
+        let weak = try await WeakCertificates()
+        let pem = try await weak.issue(bitCount: 512)
+        for (isPinned, admitsLegacy) in [(false, false), (false, true), (true, false), (true, true)] {
+            let refusal = try Self.refusal(pem, weak, isPinned: isPinned, admitsLegacy: admitsLegacy)
+            #expect(refusal?.contains("RSA key has only 512 bits; issue a new one") == true, "\(refusal ?? "admitted")")
+        }
+    }
+
+    @Test(arguments: [(1024, "sha256"), (2048, "sha1")])
+    func `a key of 1024 bits and a SHA-1 signature are admitted by a pin or for old versions of TLS`(
+        _ bitCount: Int,
+        _ digest: String
+    ) async throws {
+        let weak = try await WeakCertificates()
+        let pem = try await weak.issue(bitCount: bitCount, digest: digest)
+        let refusal = try #require(try Self.refusal(pem, weak))
+        #expect(refusal.contains(bitCount == 1024 ? "1024 bits" : "RSA-SHA1"), "\(refusal)")
+        #expect(refusal.contains("clients.pins") && refusal.contains("listen.tlsMinimum"), "\(refusal)")
+        #expect(try Self.refusal(pem, weak, isPinned: true) == nil)
+        #expect(try Self.refusal(pem, weak, admitsLegacy: true) == nil)
+    }
+
+    @Test func `a signature with MD5 is admitted only by a pin`() async throws {
+        let weak = try await WeakCertificates()
+        let pem = try await weak.issue(digest: "md5")
+        #expect(try Self.refusal(pem, weak, admitsLegacy: true)?.contains("RSA-MD5") == true)
+        #expect(try Self.refusal(pem, weak, isPinned: true) == nil)
+    }
+
+    @Test func `the key of the authority counts too, and its own signature does not`() async throws {
+        for (bitCount, isAdmitted) in [(512, [false, false]), (1024, [false, true])] {
+            let weak = try await WeakCertificates(bitCount: bitCount)
+            let pem = try await weak.issue()
+            for admitsLegacy in [false, true] {
+                let refusal = try Self.refusal(pem, weak, admitsLegacy: admitsLegacy)
+                let text = "its authority CN=Weak is too weak: its RSA key has only \(bitCount) bits"
+                #expect((refusal == nil) == isAdmitted[admitsLegacy ? 1 : 0], "\(refusal ?? "admitted")")
+                #expect(refusal?.contains(text) != false, "\(refusal ?? "")")
+            }
         }
     }
 }

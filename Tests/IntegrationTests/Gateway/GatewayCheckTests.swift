@@ -3,6 +3,7 @@
 import APNSLegacyCommands
 import APNSTestKit
 import Foundation
+import TestSupport
 import Testing
 
 /// Goal: problems that prevent delivery are found by `gateway check`, and logged by a gateway that starts with them.
@@ -58,6 +59,23 @@ import Testing
                 try $0.write("ca.pem", authority.certificatePEM)
             },
             words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "admitted"]
+        ),
+        Problem(
+            testDescription: "an authority without a revocation list",
+            make: {
+                try $0.write("crl.pem", try TestCertificateAuthority(name: "Other").revocationList(of: []))
+                try Self.edit($0, "{authority: ca.pem}", "{authority: ca.pem, revocations: crl.pem}")
+            },
+            words: ["provider shop: clients.revocations: ", "/crl.pem: there is no list of the authority CN=", "Add"]
+        ),
+        Problem(
+            testDescription: "a damaged second revocation list",
+            make: {
+                let list = try $0.authority.revocationList(of: [])
+                try $0.write("crl.pem", list + list.dropLast(40))
+                try Self.edit($0, "{authority: ca.pem}", "{authority: ca.pem, revocations: crl.pem}")
+            },
+            words: ["provider shop: ", "/ca.pem, ", "/crl.pem: ", "part 2 is damaged"]
         ),
         Problem(
             testDescription: "an expired upstream certificate",
@@ -165,6 +183,34 @@ import Testing
         #expect(lines.count == 3, "\(lines)")
     }
 
+    @Test func `the certificates of providers that will be kept out are named`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let weak = try await WeakCertificates()
+        try folder.configure(upstreamPort: 1)
+        try folder.write("ca.pem", try folder.authority.certificatePEM + weak.authorityPEM)
+        try folder.write("short.pem", try await weak.issue(bitCount: 1024))
+        func check(_ names: String...) async throws -> CommandRun {
+            let options = names.flatMap { ["--provider-certificate", folder.path($0)] }
+            return try await CommandRun(["gateway", "check", "--config", folder.path("gateway.yaml")] + options)
+        }
+        let good = try await check("provider.pem")
+        #expect(good.code == 0, "\(good)")
+        #expect(good.output.contains("\(folder.path("provider.pem")): admitted as provider shop"), "\(good)")
+        let bad = try await check("provider.pem", "short.pem")
+        let expected = "/short.pem: not admitted: provider shop: the certificate is too weak: its RSA key has only 1024"
+        #expect(bad.code == 78 && bad.error.contains(expected), "\(bad)")
+        try folder.write("old.pem", try await WeakCertificates(bitCount: 1024).authorityPEM)
+        try Self.edit(folder, "{authority: ca.pem}", "{authority: old.pem}")
+        let old = try await check()
+        let finding =
+            "provider shop: clients.authority: \(folder.path("old.pem")): the authority CN=Weak is too weak, so"
+        #expect(old.code == 78 && old.error.contains(finding), "\(old)")
+        try Self.edit(folder, "listen: {", "listen: {tlsMinimum: \"1.0\", ")
+        #expect(try await check().code == 0)
+        try Self.edit(folder, "{authority: old.pem}", "{authority: ca.pem}")
+        #expect(try await check("provider.pem", "short.pem").code == 0)
+    }
+
     @Test func `a gateway logs the problems of its configuration at the start and on SIGHUP`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
@@ -173,12 +219,11 @@ import Testing
         let first = try await gateway.lines("configuration problem")
         #expect(first.count == 1, "\(first)")
         #expect(first[0].contains("\"level\":\"warning\"") && first[0].contains("upstream.certificate"), "\(first)")
-        try Self.upstream(folder)
-        try folder.write("server.pem", try folder.authority.issueServer(names: []).pem)
+        try Self.upstream(folder, validity: .expired)
         gateway.child.send(SIGHUP)
         try await gateway.lines("configuration reloaded")
         let second = gateway.lines(["configuration problem"])
-        #expect(second.count == 2 && second.last?.contains("subject alternative name") == true, "\(second)")
+        #expect(second.count == 2 && second.last?.contains("upstream.certificate") == true, "\(second)")
         #expect(try await gateway.end().code == 0)
     }
 

@@ -112,6 +112,34 @@ import Testing
         for name in services + ["localhost"] { #expect(server.certificate.hostNames.contains(name)) }
     }
 
+    @Test(arguments: [("production", "Production"), ("sandbox", "Development")])
+    func `the certificate for .NET passes the check of PushSharp 2.2, and is not taken for Apple's`(
+        _ environment: String,
+        _ word: String
+    ) async throws {
+        let scene = try Scene()
+        let run = try await scene.run(
+            [
+                "--client", "dotnet", "--p8-key", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST",
+                "--topic", "com.example.a-name-that-is-longer-than-common-names", "--environment", environment,
+            ]
+        )
+        #expect(run.code == 0, "\(run)")
+        let passphrase = try TLSPassphrase(contentsOf: scene.folder + "/provider-passphrase.txt")
+        let identity = try TLSIdentity(contentsOf: scene.folder + "/provider-legacy.p12", passphrase: passphrase)
+        #expect(identity.certificate.issuer.contains("Apple"))
+        #expect(identity.certificate.subject.contains("Apple \(word) IOS Push Services"))
+        #expect(identity.certificate.subjectField("UID")?.hasSuffix("common-names") == true)
+        let shown = try await CommandRun(
+            [
+                "certificate", "show", scene.folder + "/provider-legacy.p12", "--passphrase-file",
+                scene.folder + "/provider-passphrase.txt",
+            ]
+        )
+        #expect(shown.output.contains("a provider's certificate, not issued by Apple"), "\(shown)")
+        #expect(try await scene.check().code == 0)
+    }
+
     @Test func `a .p12 and an encrypted key are copied with their passphrase, a .p8 with its identifiers`() async throws
     {
         let variants: [[String]] = [

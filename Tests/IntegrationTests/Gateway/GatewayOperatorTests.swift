@@ -18,10 +18,17 @@ import Testing
     }
 
     /// Sends a request with curl.
-    static func get(_ path: String, _ gateway: GatewayProgram, method: String = "GET") async throws -> Answer {
+    static func get(
+        _ path: String,
+        _ gateway: GatewayProgram,
+        method: String = "GET",
+        fields: [String] = []
+    ) async throws -> Answer {
         // For HEAD, it expects no body, and prints the head instead.
         let how = method == "HEAD" ? ["--head", "--output", "/dev/null"] : ["--request", method]
-        let arguments = ["curl", "--silent", "--path-as-is", "--max-time", "10", "--write-out", "\n%{http_code}"] + how
+        let arguments =
+            ["curl", "--silent", "--path-as-is", "--max-time", "10", "--write-out", "\n%{http_code}"] + how
+            + fields.flatMap { ["--header", $0] }
         let url = "http://127.0.0.1:\(gateway.adminPort)\(path)"
         let printed = try await Program.run("/usr/bin/env", arguments + [url], deadlineSeconds: 20)
         let text = String(decoding: printed, as: UTF8.self)
@@ -168,6 +175,57 @@ import Testing
         _ = try await gateway.end()
     }
 
+    @Test func `readiness says since when the service is unreachable, and health does not change`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let port = try ReservedPort()
+        try folder.configure(upstreamPort: port.number, limits: "{shutdown: 1s}")
+        let gateway = try await GatewayProgram(folder)
+        #expect(try await Self.get("/readyz", gateway).body == "ready\n")
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(1...1))
+            try await gateway.lines("upstream unreachable")
+            let answer = try await Self.get("/readyz", gateway)
+            #expect(answer.status == 503)
+            let line = #/provider shop: upstream unreachable since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ: .+\n/#
+            #expect(answer.body.wholeMatch(of: line) != nil, "\(answer.body)")
+            #expect(try await Self.get("/healthz", gateway).body == "ok\n")
+            let name = "apns_legacy_upstream_unreachable_since_timestamp_seconds{provider=\"shop\"} "
+            #expect(try await Self.get("/metrics", gateway).body.contains(name + "17"))
+            let upstream = GatewayUpstream()
+            try await upstream.run(folder, change: { $0.listener.port = port.number }) { _ in
+                try await upstream.wait(count: 1)
+                try await gateway.lines("upstream reachable again")
+                #expect(try await Self.get("/readyz", gateway).body == "ready\n")
+                #expect(try await Self.get("/metrics", gateway).body.contains(name + "0\n"))
+                _ = try await gateway.end()
+            }
+        }
+    }
+
+    @Test func `a request for another host is refused in one line`() async throws {
+        try await GatewayUpstream().withGateway { gateway in
+            for (host, status) in [
+                ("localhost", 200), ("127.0.0.1:\(gateway.adminPort)", 200), ("[::1]:9095", 200),
+                (ProcessInfo.processInfo.hostName, 200), ("evil.example", 421), ("evil.example:9095", 421),
+                ("192.0.2.1", 421), ("127.0.0.1.evil.example", 421), ("", 421),
+            ] {
+                let answer = try await Self.get("/metrics", gateway, fields: ["Host: \(host)"])
+                // With an empty value, curl omits the field.
+                #expect(answer.status == status, "\(host)")
+                guard status == 421 else { continue }
+                #expect(answer.body.hasSuffix("\n") && answer.body.count { $0 == "\n" } == 1, "\(answer.body)")
+                #expect(answer.body.contains("admin.names") && answer.body.contains("localhost"), "\(answer.body)")
+            }
+        }
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let yaml = folder.read("gateway.yaml").replacing("admin: {", with: "admin: {names: [Gateway.example], ")
+        try folder.write("gateway.yaml", Array(yaml.utf8))
+        let gateway = try await GatewayProgram(folder)
+        #expect(try await Self.get("/healthz", gateway, fields: ["Host: gateway.example:1"]).status == 200)
+        _ = try await gateway.end()
+    }
+
     @Test func `other paths and methods are rejected`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let requests = [
@@ -234,7 +292,8 @@ import Testing
         let script = """
             import socket, sys, time
             connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=8)
-            connection.sendall(b"GET /healthz HTTP/1.1\\r\\nhost: a\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n")
+            head = b"GET /healthz HTTP/1.1\\r\\nhost: localhost\\r\\n"
+            connection.sendall(head + b"transfer-encoding: chunked\\r\\n\\r\\n")
             status = int(connection.recv(100).split()[1])
             chunk, count, end = b"10000\\r\\n" + bytes(65536) + b"\\r\\n", 0, time.monotonic() + 8
             try:

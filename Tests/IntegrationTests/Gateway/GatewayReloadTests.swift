@@ -89,13 +89,13 @@ import Testing
             testDescription: "an invalid server certificate",
             file: "server.pem",
             content: { _ in Array("none".utf8) },
-            words: ["gateway.yaml: server: ", "/server.pem: the certificate or key cannot be read"]
+            words: ["server: ", "/server.pem: the certificate or key cannot be read"]
         ),
         Fault(
             testDescription: "a server's certificate with the key of another",
             file: "server.pem",
             content: { $0.server.certificatePEM + $0.provider.keyPEM },
-            words: ["gateway.yaml: server: ", "/server.pem: the private key does not belong to the certificate"]
+            words: ["server: ", "/server.pem: the private key does not belong to the certificate"]
         ),
         Fault(
             testDescription: "an upstream certificate without its key",
@@ -123,31 +123,138 @@ import Testing
         ),
     ]
 
-    @Test(arguments: faults) func `an error is reported, and nothing changes`(_ fault: Fault) async throws {
+    @Test(arguments: faults) func `an error is reported, and its part stays as it was`(_ fault: Fault) async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             let folder = gateway.folder
+            let isOfServer = fault.file == "server.pem"
+            let own = try folder.authority.issueClient(topic: GatewayProgram.topic)
+            let server = try folder.authority.issueServer()
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                // Everything is new except for one error, so a partial reload would be detected.
-                try folder.write("server.pem", try folder.authority.issueServer().pem)
-                let own = try folder.authority.issueClient(topic: GatewayProgram.topic)
+                // Everything is new except for one error.
+                try folder.write("server.pem", server.pem)
                 try folder.write("upstream.pem", own.pem)
                 try folder.write(fault.file, try fault.content(folder))
                 gateway.child.send(SIGHUP)
-                let line = try await gateway.lines("configuration not reloaded")
+                let isWhole = fault.file == "gateway.yaml"
+                let message =
+                    isWhole ? "configuration not reloaded" : "not reloaded, \(isOfServer ? "the" : "its") old"
+                let line = try await gateway.lines(message, "\"level\":\"error\"")
                 for words in fault.words { #expect(line[0].contains(words), "\(line)") }
-                #expect(try await Self.shown(gateway) == folder.server.identity.certificate.fingerprint)
+                if !isWhole { try await gateway.lines("configuration only partly reloaded") }
+                let shown = isOfServer || isWhole ? folder.server : server
+                #expect(try await Self.shown(gateway) == shown.identity.certificate.fingerprint)
                 let other = try await Self.shown(gateway, port: gateway.feedbackPort)
-                #expect(other == folder.server.identity.certificate.fingerprint)
+                #expect(other == shown.identity.certificate.fingerprint)
+                let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
+                for (name, isCurrent) in [("", !isOfServer && !isWhole), ("shop", isOfServer)] {
+                    let sample = "apns_legacy_configuration_current{provider=\"\(name)\"} \(isCurrent ? 1 : 0)\n"
+                    #expect(metrics.contains(sample), "\(sample)")
+                }
                 try await provider.send(try GatewayProgram.frames(6...10))
                 try await provider.send(try GatewayProgram.probe(11))
                 #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 11))
             }
             #expect(try await gateway.serves())
-            #expect(upstream.fingerprints == [folder.provider.identity.certificate.fingerprint])
+            let fingerprints = [folder.provider, own].map(\.identity.certificate.fingerprint)
+            #expect(upstream.fingerprints == (isOfServer ? fingerprints : [fingerprints[0]]))
         }
         #expect(ending.code == 0, "\(ending)")
+    }
+
+    @Test func `an expired upstream certificate is refused by a reload, and a new revocation takes effect`()
+        async throws
+    {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway(clients: "{authority: ca.pem, revocations: crl.pem}") {
+            try $0.write("crl.pem", try $0.authority.revocationList(of: []))
+        } _: { gateway in
+            let folder = gateway.folder
+            let other = try folder.authority.issueClient(topic: GatewayProgram.topic)
+            let expired = try folder.authority.issueClient(topic: GatewayProgram.topic, validity: .expired)
+            try folder.write("upstream.pem", expired.pem)
+            try folder.write("crl.pem", try folder.authority.revocationList(of: [other.identity.certificate]))
+            gateway.child.send(SIGHUP)
+            let line = try await gateway.lines("provider not reloaded, its old configuration stays in effect")
+            for words in ["\"push.provider\":\"shop\"", "upstream.certificate: ", "expired on 20"] {
+                #expect(line[0].contains(words), "\(line)")
+            }
+            try await gateway.lines("configuration only partly reloaded")
+            #expect(gateway.lines(["configuration reloaded"]).isEmpty)
+            #expect(try await gateway.serves())
+            #expect(upstream.fingerprints == [folder.provider.identity.certificate.fingerprint])
+            #expect(try await gateway.connect(other.identity) { try await $0.end().bytes } == [])
+            try await gateway.lines("provider refused", "revoked")
+        }
+    }
+
+    @Test func `at a start, a damaged revocation list keeps out its provider alone`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let upstream = GatewayUpstream()
+        let other = try TestCertificateAuthority(name: "Other")
+        let news = try other.issueClient(topic: GatewayProgram.topic)
+        try folder.write("other.pem", other.certificatePEM)
+        let list = try folder.authority.revocationList(of: [folder.provider.identity.certificate])
+        try folder.write("crl.pem", try other.revocationList(of: []) + list.dropLast(40))
+        try await upstream.run(folder) { port in
+            try folder.configure(upstreamPort: port, clients: "{authority: ca.pem, revocations: crl.pem}")
+            // Both authorities: what belongs to the first provider must not be taken for the second one's.
+            try folder.write("both.pem", folder.authority.certificatePEM + other.certificatePEM)
+            let service = "{certificate: upstream.pem, host: localhost, port: \(port), trust: upstream-ca.pem}"
+            let second = """
+
+                  - name: news
+                    clients: {authority: both.pem}
+                    environment: sandbox
+                    upstream: \(service)
+                """
+            try folder.write("gateway.yaml", Array((folder.read("gateway.yaml") + second).utf8))
+            let gateway = try await GatewayProgram(folder)
+            let line = try await gateway.lines("provider kept out", "\"push.provider\":\"shop\"")
+            #expect(line[0].contains("part 2 is damaged") && line[0].contains("\"level\":\"error\""), "\(line)")
+            #expect(try await gateway.serves(news.identity))
+            #expect(try await gateway.connect { try await $0.end().bytes } == [])
+            try await gateway.lines("provider refused", "shop: its configuration cannot be used")
+            let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
+            for (name, value) in [("", 1), ("news", 1), ("shop", 0)] {
+                #expect(
+                    metrics.contains("apns_legacy_configuration_current{provider=\"\(name)\"} \(value)\n"),
+                    "\(name)"
+                )
+            }
+            try folder.write("crl.pem", try folder.authority.revocationList(of: []))
+            gateway.child.send(SIGHUP)
+            try await gateway.lines("configuration reloaded")
+            #expect(try await gateway.serves())
+            #expect(try await gateway.end().code == 0)
+        }
+    }
+
+    @Test func `the log says how many open connections keep the old rejections`() async throws {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway { gateway in
+            func change(_ old: String, _ new: String, count: Int) async throws {
+                let yaml = gateway.folder.read("gateway.yaml").replacing(old, with: new)
+                try gateway.folder.write("gateway.yaml", Array(yaml.utf8))
+                gateway.child.send(SIGHUP)
+                try await gateway.lines("configuration reloaded", countMin: count)
+            }
+            try await gateway.connect { first in
+                try await first.send(try GatewayProgram.frames(1...1))
+                try await upstream.wait(count: 1)
+                try await change("environment: sandbox", "environment: sandbox\n    rejections: ignore", count: 1)
+                let lines = try await gateway.lines("open connections keep the old rejections until they close")
+                #expect(lines.count == 1 && lines[0].contains("\"push.connection.count\":\"1\""), "\(lines)")
+                try await gateway.connect { second in
+                    try await second.send(try GatewayProgram.frames(2...2))
+                    try await upstream.wait(count: 2)
+                    try await change("rejections: ignore", "rejections: report", count: 2)
+                    let lines = gateway.lines(["open connections keep the old rejections until they close"])
+                    #expect(lines.count == 2 && lines[1].contains("\"push.connection.count\":\"1\""), "\(lines)")
+                }
+            }
+        }
     }
 
     @Test func `a revoked provider is not admitted again`() async throws {

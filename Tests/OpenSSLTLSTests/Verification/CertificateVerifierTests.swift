@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Testing
+
+@testable import OpenSSLTLS
+
+/// Goal: no revoked certificate verifies, whatever the file of revocation lists looks like.
+@Suite struct CertificateVerifierTests {
+    private let root: TestCertificateAuthority
+    private let middle: TestCertificateAuthority
+    private let client: TestIdentity
+
+    init() throws {
+        self.root = try TestCertificateAuthority(name: "Root")
+        self.middle = try self.root.issueAuthority(name: "Middle")
+        self.client = try self.middle.issueClient(topic: "com.example.app")
+    }
+
+    private func problem(_ trust: [TestCertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
+        try CertificateVerifier(authorities: trust.flatMap(\.certificatePEM), revocations: lists)
+            .problem(of: self.client.identity.certificate, intermediates: [self.middle.certificate])
+    }
+
+    /// Damages of the second list.
+    static let damages: [(name: String, change: @Sendable ([UInt8]) -> [UInt8])] = [
+        ("a character that is not base64", { $0.prefix(80) + [UInt8(ascii: "!")] + $0.dropFirst(81) }),
+        ("bytes that are no list", { $0.prefix(40) + [UInt8(ascii: "A")] + $0.dropFirst(41) }),
+        ("no last line", { Array($0.dropLast(26)) }), ("a damaged first line", { Array($0.dropFirst(1)) }),
+        (
+            "another label",
+            { Array(String(decoding: $0, as: UTF8.self).replacing("X509 CRL", with: "X509 CR").utf8) }
+        ),
+        ("only the last line", { Array($0.suffix(26)) }),
+    ]
+
+    @Test(arguments: damages.indices) func `a damaged list after a good one is an error`(_ index: Int) throws {
+        let damage = Self.damages[index]
+        let good = try self.root.revocationList(of: [])
+        let second = try self.middle.revocationList(of: [self.client.identity.certificate])
+        let whole = try self.problem([self.root], good + second)
+        guard case .certificateRevoked = whole else {
+            Issue.record("not revoked: \(String(describing: whole))")
+            return
+        }
+        let error = #expect(throws: TLSError.self, "\(damage.name)") {
+            try self.problem([self.root], good + damage.change(second))
+        }
+        guard case .trustUnusable = error else {
+            Issue.record("\(damage.name): \(String(describing: error))")
+            return
+        }
+    }
+
+    @Test func `text and certificates around the lists are no damage`() throws {
+        let lists = try self.root.revocationList(of: []) + self.middle.revocationList(of: [])
+        let text = Array("issued by the X509 CRL service\n".utf8)
+        #expect(try self.problem([self.root], text + self.root.certificatePEM + lists + text) == nil)
+    }
+
+    @Test func `a revoked intermediate authority revokes what it issued`() throws {
+        let own = try self.middle.revocationList(of: [])
+        #expect(try self.problem([self.root], try self.root.revocationList(of: []) + own) == nil)
+        let problem = try self.problem([self.root], try self.root.revocationList(of: [self.middle.certificate]) + own)
+        guard case .certificateRevoked(let detail) = problem else {
+            Issue.record("not revoked: \(String(describing: problem))")
+            return
+        }
+        #expect(detail.contains("CN=Middle"))
+        // Also if the intermediate authority is among the trusted ones, and so is its issuer.
+        let both = try self.problem(
+            [self.middle, self.root],
+            try self.root.revocationList(of: [self.middle.certificate]) + own
+        )
+        #expect(both != nil)
+    }
+
+    @Test func `each authority of the chain needs a list, except above the trusted one`() throws {
+        let (own, other) = (try self.middle.revocationList(of: []), try self.root.revocationList(of: []))
+        #expect(try self.problem([self.root], own) != nil)
+        #expect(try self.problem([self.root], other) != nil)
+        #expect(try self.problem([self.middle], own) == nil)
+        #expect(try self.problem([self.middle], own + other) == nil)
+    }
+
+    @Test func `the verifier knows the list of each authority`() throws {
+        let twin = try TestCertificateAuthority(name: "Root")
+        let verifier = try CertificateVerifier(
+            authorities: self.root.certificatePEM + self.middle.certificatePEM,
+            // A list with the right name and another signature.
+            revocations: try twin.revocationList(of: []) + self.middle.revocationList(of: [])
+        )
+        let statuses = try #require(verifier.revocationStatuses)
+        #expect(statuses.map(\.authority) == [self.root.certificate, self.middle.certificate])
+        #expect(statuses[0].validity == nil)
+        #expect((statuses[1].validity?.count ?? 0) > 86_000)
+        #expect(try CertificateVerifier(authorities: self.root.certificatePEM).revocationStatuses == nil)
+    }
+}
