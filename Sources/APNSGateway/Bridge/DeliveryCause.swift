@@ -41,6 +41,7 @@ extension ResponseMeaning {
                 .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
                 .credentialFault
             )
+        case .unconfirmed: (.indeterminate(nil), .unknown)
         // The protocol cannot express uncertainty: "accepted" could hide a loss, "not accepted" a duplicate.
         case .transient where isUnknown: (.indeterminate(nil), .unknown)
         // The service did not accept it, so the provider must not believe that it did. Expiry makes no difference: the
