@@ -388,6 +388,7 @@ package final class Gateway: Sendable {
     ) async -> (clientCount: Int, failure: String?) {
         do {
             let configuration = try self.reread()
+            try self.checkRemembered(configuration.file)
             let old = self.namedClients
             let clients = try configuration.makeClients(self.health, logger: self.logger)
             try self.listener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
@@ -401,6 +402,17 @@ package final class Gateway: Sendable {
         } catch {
             self.logger.error("configuration not reloaded", metadata: [LogKey.configurationFailure: "\(error)"])
             return (0, "\(error)")
+        }
+    }
+
+    /// Checks limits that depend on those of the process, which a reload does not change.
+    private func checkRemembered(_ file: GatewayFile) throws(GatewayFailure) {
+        for provider in file.providers {
+            let count = self.file.limits.inFlightPerConnection
+            guard let sentence = provider.rememberedFault(inFlightPerConnection: count) else { continue }
+            throw .configuration(
+                "provider \(provider.name): limits: \(sentence) (inFlightPerConnection is \(count) until a restart)"
+            )
         }
     }
 
