@@ -514,6 +514,16 @@ package final class Gateway: Sendable {
                 )
             )
         }
+        for (name, count) in self.backend.possibleResendCounts {
+            samples.append(
+                Sample(
+                    name: "apns_legacy_resends_possible_total",
+                    kind: .counter,
+                    dimensions: [("provider", name)],
+                    value: Double(count)
+                )
+            )
+        }
         for provider in configuration.providers {
             guard let isReached = self.health.isReached(provider.file.name) else { continue }
             let dimensions = [("provider", provider.file.name)]

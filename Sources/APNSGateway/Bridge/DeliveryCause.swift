@@ -21,6 +21,8 @@ enum DeliveryCause: String, CaseIterable, Sendable {
     case leftToResend = "left-to-resend"
     /// Not delivered again, because it was delivered before its provider was asked to resend it.
     case resent
+    /// The same, with another expiry than before.
+    case resentWithNewExpiry = "resent-new-expiry"
 }
 
 extension ResponseMeaning {
