@@ -419,7 +419,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Handles requests that may have been processed.
     func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
-        guard self.isOver else { return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble)) }
+        guard self.isOver || trouble == .acceptanceIncomplete else {
+            return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble))
+        }
         for push in pushes { self.settle(push, .indeterminate(trouble)) }
     }
 
@@ -512,6 +514,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
                 isWanted: isWanted && connection === self.current
             )
             self.unknown(overdue.unknown, .deadline)
+            self.unknown(overdue.accepting, .acceptanceIncomplete)
             self.unprocessed(overdue.unprocessed)
         }
         self.tellQueue()

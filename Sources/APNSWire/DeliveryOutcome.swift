@@ -35,7 +35,8 @@ public enum DeliveryOutcome: Hashable, Sendable {
     /// It can be sent once corrected.
     case invalid(InvalidReason)
 
-    /// Not sent, because its token is known to be dead or was rejected earlier in the same run.
+    /// Not sent, because its token is known to be dead or was rejected earlier in the same run; in a gateway, because
+    /// it was delivered before its provider was asked to send it again.
     case suppressed
 }
 
@@ -70,6 +71,9 @@ extension DeliveryOutcome {
         case connectionLost(ConnectionFailure)
         /// The service reset the request's stream with this HTTP/2 error code.
         case streamReset(code: Int)
+        /// The service began to answer with status 200, and did not end the answer: it most likely accepted the
+        /// notification.
+        case acceptanceIncomplete
         /// The service refused the stream, closed the connection before it, or stopped reading the request, too many
         /// times.
         case refusedTooOften
@@ -163,6 +167,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .deadline: "no answer in time"
         case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
+        case .acceptanceIncomplete: "the service began to answer 200, and did not end the answer"
         case .refusedTooOften: "the service refused it too many times without a reason"
         case .notPermitted(let failure): "not permitted: \(failure)"
         case .unavailable(let failure): "the service cannot be reached: \(failure)"

@@ -42,7 +42,13 @@ package enum LogKey {
     package static let outcome = "push.outcome"
     package static let received = "push.notifications.received"
     package static let rejected = "push.notifications.rejected"
+    /// How many notifications were delivered although they may be resends.
+    package static let possibleResends = "push.notifications.resent.possible"
     package static let request = "push.request.identifier"
+    /// How many notifications were resends, and were not delivered again.
+    package static let resent = "push.notifications.resent"
+    /// How many of these have another expiry than before.
+    package static let resentWithNewExpiry = "push.notifications.resent.expiry"
     package static let unsettled = "push.notifications.unsettled"
 
     // MARK: Answers and refusals

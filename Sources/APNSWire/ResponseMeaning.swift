@@ -16,6 +16,9 @@ package enum ResponseMeaning: Hashable, Sendable {
     case requestFault
     /// The credentials of the sender are at fault.
     case credentialFault
+    /// The service began to answer that it was accepted, and did not end the answer: another attempt would most likely
+    /// deliver it twice.
+    case unconfirmed
     /// Another attempt may get another answer.
     case transient(TransientCause)
 
@@ -58,6 +61,7 @@ extension ResponseMeaning {
         case .accepted, .suppressed: self = .accepted
         case .unsent(.notPermitted): self = .credentialFault
         case .unsent: self = .transient(.unprocessed)
+        case .indeterminate(.acceptanceIncomplete): self = .unconfirmed
         case .indeterminate: self = .transient(.unknown)
         case .rejected(let rejection): self.init(rejection, topic: topic, now: now)
         case .invalid(let reason): self.init(.http2(reason.rejection), topic: topic, now: now)
@@ -165,7 +169,7 @@ extension Rejection {
         switch ResponseMeaning(self, now: now) {
         case .dead(let since): .dead(since: since)
         case .rejected(.invalidToken): self.reason == .deviceTokenNotForTopic ? .foreign : .invalid
-        case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .transient: nil
+        case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .unconfirmed, .transient: nil
         }
     }
 
@@ -175,7 +179,7 @@ extension Rejection {
         switch ResponseMeaning(self, now: .max) {
         case .accepted, .dead: nil
         case .rejected(let status), .misconfigured(let status): status
-        case .requestFault, .credentialFault, .transient: .processingError
+        case .requestFault, .credentialFault, .unconfirmed, .transient: .processingError
         }
     }
 }

@@ -91,7 +91,7 @@ import Testing
             var (runStart, previous) = (0, UInt32?.none)
             for (index, number) in numbers.enumerated() {
                 guard let number else { continue }
-                if let before = previous, number <= 1, number < before { runStart = index }
+                if let before = previous, number <= 1, number < before, before != .max { runStart = index }
                 previous = number
             }
             var last: UInt32?

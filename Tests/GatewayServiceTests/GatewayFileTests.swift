@@ -174,6 +174,24 @@ import Testing
             key: "providers"
         ),
         Fault(
+            testDescription: "fewer remembered notifications than may be in flight",
+            change: ("    environment:", "    limits: {inFlight: 20, remembered: 19}\n    environment:"),
+            line: 8,
+            key: "providers[0].limits"
+        ),
+        Fault(
+            testDescription: "nothing remembered, by default several in flight",
+            change: ("    environment:", "    limits: {remembered: 0}\n    environment:"),
+            line: 8,
+            key: "providers[0].limits"
+        ),
+        Fault(
+            testDescription: "more in flight than are remembered by default",
+            change: ("    environment:", "    limits: {inFlight: 200000}\n    environment:"),
+            line: 8,
+            key: "providers[0].limits"
+        ),
+        Fault(
             testDescription: "two credentials",
             change: ("passphraseFile: secret", "p8: key"),
             line: 10,
@@ -197,6 +215,16 @@ import Testing
             #expect(error.key == fault.key, "\(error)")
             #expect(error.line == fault.line, "\(error)")
         }
+    }
+
+    @Test(arguments: [
+        ("limits: {inFlightPerConnection: 1}\nfeedback: f", "remembered: 0"),
+        ("feedback: f", "inFlight: 1, remembered: 0"), ("feedback: f", "inFlight: 20, remembered: 20"),
+    ])
+    func `as many notifications as may be in flight are enough to remember`(top: String, limits: String) throws {
+        let yaml = Self.shortest.replacing("feedback: f", with: top)
+            .replacing("    environment:", with: "    limits: {\(limits)}\n    environment:")
+        #expect(try GatewayFile(yaml: yaml).providers.count == 1)
     }
 
     @Test func `environment variables override the file`() throws {

@@ -42,13 +42,17 @@ package enum ListenerFixture {
     }
 
     /// Frames with these identifiers, each for the token of the same number.
-    package static func frames(_ identifiers: ClosedRange<UInt32>, command: Command = .enhanced) throws -> ByteBuffer {
+    package static func frames(
+        _ identifiers: ClosedRange<UInt32>,
+        command: Command = .enhanced,
+        expiry: UInt32 = 0
+    ) throws -> ByteBuffer {
         var bytes = ByteBuffer()
         for identifier in identifiers {
             let frame = NotificationFrame(
                 token: try Self.token(Int(identifier)),
                 payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}"),
-                expiry: 0,
+                expiry: expiry,
                 identifier: identifier,
                 command: command
             )

@@ -82,18 +82,29 @@ final class Bridge: Sendable {
         )
         let origin = DeliveryOrigin(connection: sender.connection, number: message.number)
         let (outcomes, identifier) = (message.ticket.outcomes, message.identifier)
-        let (action, inFlightCount) = self.state.withLockedValue { state in
-            let action = state.take(content, identifier: identifier, from: origin, outcomes, now: self.clock.now())
-            return (action, state.inFlightCount)
+        let milliseconds = self.clock.milliseconds()
+        let ((action, resolution), inFlightCount) = self.state.withLockedValue { state in
+            let taken = state.take(
+                content,
+                identifier: identifier,
+                from: origin,
+                outcomes,
+                now: self.clock.now(),
+                milliseconds: milliseconds
+            )
+            return (taken, state.inFlightCount)
         }
+        self.carryOut(resolution, sender)
         let number: DeliveryNumber
+        var isHeldFirst: Bool?
         switch action {
-        case .forget(let delivery, let key):
-            self.forget(key, delivery, origin, sender)
+        case .forget(let delivery, let resend, let cause):
+            self.forget(resend, delivery, origin, sender, cause)
             return (nil, inFlightCount >= self.configuration.inFlightCountMax)
         case .send(let delivery): number = delivery
+        case .hold(let delivery, let isFirst): (number, isHeldFirst) = (delivery, isFirst)
         }
-        guard content.payload.readableBytes <= self.configuration.payloadByteCountMax else {
+        guard isHeldFirst != nil || content.payload.readableBytes <= self.configuration.payloadByteCountMax else {
             return (self.refuseLongPayload(number, origin, sender), false)
         }
         let request = sender.rules.request(
@@ -105,7 +116,8 @@ final class Bridge: Sendable {
         )
         let now = self.clock.now()
         self.observer.inFlight(inFlightCount)
-        self.send(Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender))
+        let delivery = Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender)
+        if let isHeldFirst { self.hold(delivery, isFirst: isHeldFirst) } else { self.send(delivery) }
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
@@ -114,17 +126,58 @@ final class Bridge: Sendable {
     ///
     /// It completes after the resend's entry is removed from the disk, so that after a restart no later notification is
     /// mistaken for the resend.
-    private func forget(_ key: ResendKey, _ delivery: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) {
-        self.logger.info(
-            "resend not delivered again",
-            metadata: [
-                LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
-                LogKey.topic: "\(sender.list.topic)",
-            ]
-        )
-        self.resends.remove(key, of: self.configuration.name) {
-            self.settle(delivery, origin, sender.cooldownKey, .accepted, .resent)
+    private func forget(
+        _ resend: ExpectedResend,
+        _ delivery: DeliveryNumber,
+        _ origin: DeliveryOrigin,
+        _ sender: Sender,
+        _ cause: DeliveryCause
+    ) {
+        self.resends.remove(resend, of: self.configuration.name) {
+            self.settle(delivery, origin, sender.cooldownKey, .suppressed, cause)
         }
+    }
+
+    /// Holds a notification that may be a resend with another expiry, until the next ones show whether it is.
+    private func hold(_ delivery: Delivery, isFirst: Bool) {
+        self.state.withLockedValue { state in
+            state.hold(delivery.number) { resend in
+                guard let resend else { return self.send(delivery) }
+                self.forget(resend, delivery.number, delivery.origin, delivery.sender, .resentWithNewExpiry)
+            }
+        }
+        guard isFirst else { return }
+        self.group.any().scheduleTask(in: TimeAmount(self.rules.runs.holdDuration)) {
+            self.endRun(delivery.sender)
+        }
+    }
+
+    /// Delivers what a connection holds, unless the run is certain.
+    private func endRun(_ sender: Sender) {
+        self.carryOut(self.state.withLockedValue { $0.endRun(of: sender.connection) }, sender)
+    }
+
+    /// Records that a connection has closed.
+    func closed(_ sender: Sender) {
+        let now = self.clock.now()
+        self.carryOut(self.state.withLockedValue { $0.closed(sender.connection, now: now) }, sender)
+    }
+
+    private func carryOut(_ resolution: BridgeState.Resolution, _ sender: Sender) {
+        for (body, resend) in resolution.completions { body(resend) }
+        guard let counts = resolution.report else { return }
+        var metadata: Logger.Metadata = [
+            LogKey.bridgeConnection: "\(sender.connection)", LogKey.topic: "\(sender.list.topic)",
+        ]
+        if counts.possible > 0 {
+            metadata[LogKey.possibleResends] = "\(counts.possible)"
+            self.logger.notice("possible resends delivered", metadata: metadata)
+            metadata[LogKey.possibleResends] = nil
+        }
+        guard counts.resent > 0 else { return }
+        metadata[LogKey.resent] = "\(counts.resent)"
+        if counts.resentWithNewExpiry > 0 { metadata[LogKey.resentWithNewExpiry] = "\(counts.resentWithNewExpiry)" }
+        self.logger.info("resends not delivered again", metadata: metadata)
     }
 
     private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
@@ -229,7 +282,7 @@ final class Bridge: Sendable {
         switch cause {
         case .rejected, .gatewayFault: return (outcome, .ignored)
         case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent,
-            .leftToResend:
+            .resentWithNewExpiry, .leftToResend:
             return (outcome, cause)
         }
     }
@@ -256,7 +309,7 @@ final class Bridge: Sendable {
         case .rejected:
             self.logger.info("not delivered", metadata: self.metadata(delivery, answer, cause))
             self.settle(delivery, outcome, cause)
-        case .ignored, .resent, .leftToResend: self.settle(delivery, outcome, cause)
+        case .ignored, .resent, .resentWithNewExpiry, .leftToResend: self.settle(delivery, outcome, cause)
         }
     }
 
@@ -300,7 +353,7 @@ final class Bridge: Sendable {
     ) {
         self.observer.ended(cause)
         // Each random number costs a system call.
-        let jitter = outcome.kind == .accepted ? 0 : self.clock.jitter()
+        let jitter = outcome.kind == .accepted || outcome.kind == .suppressed ? 0 : self.clock.jitter()
         let (action, after) = self.state.withLockedValue { state in
             let action = state.end(
                 number,
@@ -337,21 +390,24 @@ final class Bridge: Sendable {
     /// Ends a connection whose provider is about to receive an error response.
     ///
     /// - Parameters:
-    ///   - connection: the connection.
+    ///   - sender: the sender on the connection.
     ///   - ending: the end that the protocol requires.
     ///   - response: the error response to send.
     ///   - body: called once, from any thread, possibly before this returns, unless the connection closes first; `true`
     ///     if the error response may be sent, since every resend to expect is either new or remembered on the disk.
     func end(
-        _ connection: UInt64,
+        of sender: Sender,
         _ ending: GatewayEnding,
         _ response: ErrorResponse,
         then body: @escaping BridgeState.EndCompletion
     ) {
-        let end = self.state.withLockedValue { state in
+        let (end, resolution) = self.state.withLockedValue { state in
             let fault = ending.status == nil ? nil : response.identifier
-            return state.end(connection, at: ending.number, fault: fault, then: body)
+            let end = state.end(sender.connection, at: ending.number, fault: fault, then: body)
+            // No message follows that could show whether the held ones are resends.
+            return (end, state.endRun(of: sender.connection))
         }
+        self.carryOut(resolution, sender)
         if let end { self.remember(end) }
     }
 
@@ -360,28 +416,41 @@ final class Bridge: Sendable {
         guard !end.isContradicted else {
             return self.refuse(end, "for some notifications it is unknown whether the service accepted them")
         }
-        let keys = self.rules.remembered(end.delivered.map { self.rules.key($0.content, $0.identifier) })
-        guard !keys.isEmpty else { return self.remembered([], end) }
-        guard self.state.withLockedValue({ $0.hasRoom(for: keys.count, now: self.clock.now()) }) else {
+        let resends = self.rules.remembered(self.expected(end))
+        guard !resends.isEmpty else { return self.remembered([], end) }
+        guard self.state.withLockedValue({ $0.hasRoom(for: resends.count, now: self.clock.now()) }) else {
             return self.refuse(end, "no room for expected resends (limits.remembered)")
         }
         let (name, duration) = (self.configuration.name, self.configuration.rememberedDuration)
         guard self.rules.waitsForStore else {
-            self.resends.insert(keys, of: name, for: duration) { _ in }
-            return self.remembered(keys, end)
+            self.resends.insert(resends, of: name, for: duration) { _ in }
+            return self.remembered(resends, end)
         }
-        self.resends.insert(keys, of: name, for: duration) { isKept in
+        self.resends.insert(resends, of: name, for: duration) { isKept in
             if isKept {
-                self.remembered(keys, end)
+                self.remembered(resends, end)
             } else {
                 self.refuse(end, "too many writes to the database are pending")
             }
         }
     }
 
-    private func remembered(_ keys: [ResendKey], _ end: InFlightTracker.ConnectionEnd) {
+    /// The resends to expect after the error response of a connection.
+    private func expected(_ end: InFlightTracker.ConnectionEnd) -> [ExpectedResend] {
+        guard !end.delivered.isEmpty else { return [] }
+        let response = self.state.withLockedValue { $0.numberResponse() }
+        return end.delivered.map { resend in
+            ExpectedResend(
+                key: self.rules.key(resend.content, resend.identifier),
+                place: ExpectedResend.Place(response: response, index: resend.index),
+                lifetime: resend.content.lifetime(arrivedAt: resend.arrivedAt)
+            )
+        }
+    }
+
+    private func remembered(_ resends: [ExpectedResend], _ end: InFlightTracker.ConnectionEnd) {
         let (action, after) = self.state.withLockedValue { state in
-            let action = state.remembered(keys, of: end.connection, now: self.clock.now())
+            let action = state.remembered(resends, of: end.connection, now: self.clock.now())
             return (action, Self.after(&state))
         }
         self.carryOut(.drop, .accepted, after)
@@ -398,15 +467,15 @@ final class Bridge: Sendable {
             }
             body(true)
         case .refuse(let body):
-            self.forget(keys)
+            self.forget(resends)
             self.logInDoubt(end, "no room for expected resends (limits.remembered)")
             body(false)
-        case .forget: self.forget(keys)
+        case .forget: self.forget(resends)
         }
     }
 
-    private func forget(_ keys: [ResendKey]) {
-        for key in keys { self.resends.remove(key, of: self.configuration.name) {} }
+    private func forget(_ resends: [ExpectedResend]) {
+        for resend in resends { self.resends.remove(resend, of: self.configuration.name) {} }
     }
 
     /// Closes a connection without an error response, since resends could cause duplicates.
@@ -453,6 +522,7 @@ final class Bridge: Sendable {
         case .invalid(let reason): "\(reason.rejection.status) \(reason.rejection.reason.text)"
         case .unsent(.notPermitted(let failure)): "not permitted: \(failure)"
         case .unsent: "not processed"
+        case .indeterminate(.acceptanceIncomplete): "200 without its end"
         case .indeterminate: "none"
         }
     }

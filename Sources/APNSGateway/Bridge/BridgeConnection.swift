@@ -74,13 +74,13 @@ final class BridgeConnection: DeliveryConnection {
             }
             return carryOut(nil)
         }
-        self.bridge.end(self.sender.connection, ending, response) { isRemembered in
+        self.bridge.end(of: self.sender, ending, response) { isRemembered in
             carryOut(isRemembered ? response : nil)
         }
     }
 
     func closed() {
         self.backend.closed(self.certificate, self.rejectionPolicy)
-        self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
+        self.bridge.closed(self.sender)
     }
 }

@@ -20,7 +20,10 @@ struct BridgeRules: Sendable {
     var waitsForStore = true
 
     /// The notifications to remember among those delivered after the message at fault.
-    var remembered: @Sendable ([ResendKey]) -> [ResendKey] = { $0 }
+    var remembered: @Sendable ([ExpectedResend]) -> [ExpectedResend] = { $0 }
+
+    /// The rules for resends whose provider computed another expiry.
+    var runs = ResendRunRules()
 
     /// The meaning of a response of the service other than success.
     var meaning: @Sendable (ResponseMeaning) -> ResponseMeaning = { $0 }

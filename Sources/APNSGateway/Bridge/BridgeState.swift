@@ -12,7 +12,19 @@ struct BridgeState {
         case send(DeliveryNumber)
         /// It was already delivered: remove the expected resend from the disk, then report the notification as
         /// delivered.
-        case forget(DeliveryNumber, ResendKey)
+        case forget(DeliveryNumber, ExpectedResend, DeliveryCause)
+        /// Call ``BridgeState/hold(_:_:)``, since it is not certain yet whether it was delivered. With the first one,
+        /// start the timer for ``BridgeState/endRun(of:)``.
+        case hold(DeliveryNumber, isFirst: Bool)
+    }
+
+    /// Called for a held notification: with the expected resend if it was already delivered, with `nil` to send it.
+    typealias HoldCompletion = @Sendable (_ resend: ExpectedResend?) -> Void
+
+    /// What follows for held notifications, and what to log.
+    struct Resolution {
+        var completions: [(body: HoldCompletion, resend: ExpectedResend?)] = []
+        var report: ResendCounts?
     }
 
     /// Called at the end of a connection; `true` if the expected resends are stored, so that the error response may be
@@ -51,6 +63,7 @@ struct BridgeState {
     /// Connections whose end waits for outcomes.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
+    private var held: [DeliveryNumber: HoldCompletion] = [:]
 
     init(_ configuration: BridgeConfiguration, rules: BridgeRules = .exact) {
         self.rules = rules
@@ -58,7 +71,8 @@ struct BridgeState {
         self.tracker = InFlightTracker(rules: rules)
         self.deduplicator = ResendDeduplicator(
             countMax: configuration.rememberedCountMax,
-            duration: configuration.rememberedDuration
+            duration: configuration.rememberedDuration,
+            rules: rules.runs
         )
     }
 
@@ -76,17 +90,54 @@ struct BridgeState {
         identifier: UInt32?,
         from origin: DeliveryOrigin,
         _ outcomes: OutcomeQueue,
-        now: Duration
-    ) -> OnTake {
+        now: Duration,
+        milliseconds: Int64
+    ) -> (action: OnTake, resolution: Resolution) {
         if origin.number == 1 { self.outcomeQueues[origin.connection] = outcomes }
-        let delivery = self.tracker.take(content, identifier: identifier, from: origin)
+        let delivery = self.tracker.take(content, identifier: identifier, from: origin, arrivedAt: milliseconds)
         self.inFlightCount += 1
-        // The digest is computed only if there is something to compare it with.
-        if !self.deduplicator.isEmpty, let identifier {
-            let key = self.rules.key(content, identifier)
-            if self.deduplicator.remove(key, now: now) { return .forget(delivery, key) }
+        // The digests are computed only if there is something to compare them with.
+        guard self.deduplicator.concerns(origin.connection) else { return (.send(delivery), Resolution()) }
+        guard let identifier else {
+            return (.send(delivery), self.resolution(self.deduplicator.skip(origin)))
         }
-        return .send(delivery)
+        let message = ResendDeduplicator.Message(
+            key: self.rules.key(content, identifier),
+            lifetime: content.lifetime(arrivedAt: milliseconds),
+            delivery: delivery,
+            origin: origin
+        )
+        let (match, resolution) = self.deduplicator.take(message, now: now)
+        let action: OnTake =
+            switch match {
+            case .new, .possible: .send(delivery)
+            case .resend(let resend, let hasNewExpiry):
+                .forget(delivery, resend, hasNewExpiry ? .resentWithNewExpiry : .resent)
+            case .held(let isFirst): .hold(delivery, isFirst: isFirst)
+            }
+        return (action, self.resolution(resolution))
+    }
+
+    /// Holds a notification until the run of its connection is certain, or ended.
+    mutating func hold(_ delivery: DeliveryNumber, _ body: @escaping HoldCompletion) { self.held[delivery] = body }
+
+    /// Records that a connection was opened; the numbers of connections increase.
+    mutating func open(_ connection: UInt64) { self.deduplicator.open(connection) }
+
+    /// Ends the run of a connection unless it is certain: what it holds is sent.
+    mutating func endRun(of connection: UInt64) -> Resolution {
+        self.resolution(self.deduplicator.endRun(of: connection))
+    }
+
+    private mutating func resolution(_ found: ResendDeduplicator.Resolution) -> Resolution {
+        var resolution = Resolution(report: found.report)
+        for (delivery, resend) in found.resent {
+            if let body = self.held.removeValue(forKey: delivery) { resolution.completions.append((body, resend)) }
+        }
+        for delivery in found.released {
+            if let body = self.held.removeValue(forKey: delivery) { resolution.completions.append((body, nil)) }
+        }
+        return resolution
     }
 
     /// Records the outcome of a notification.
@@ -115,7 +166,8 @@ struct BridgeState {
         case .misconfigured, .credentialFault, .budgetSpent:
             let delayMax = self.rememberedDuration / 2
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
-        case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
+        case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .resentWithNewExpiry, .leftToResend:
+            break
         }
         return action
     }
@@ -168,15 +220,18 @@ struct BridgeState {
         return self.tracker.end(connection, at: number, fault: identifier)
     }
 
+    /// Assigns a number to an error response.
+    mutating func numberResponse() -> Int64 { self.deduplicator.numberResponse() }
+
     /// Whether there is room for this many more expected resends.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool { self.deduplicator.hasRoom(for: count, now: now) }
 
     /// Records that the expected resends are on the disk.
     ///
     /// Their time starts now, since the provider receives the error response now.
-    mutating func remembered(_ keys: [ResendKey], of connection: UInt64, now: Duration) -> OnRemembered {
+    mutating func remembered(_ resends: [ExpectedResend], of connection: UInt64, now: Duration) -> OnRemembered {
         guard let body = self.endCompletions.removeValue(forKey: connection) else { return .forget }
-        guard self.deduplicator.insert(keys, now: now) else {
+        guard self.deduplicator.insert(resends, of: connection, now: now) else {
             self.tracker.close(connection)
             return .refuse(body)
         }
@@ -195,18 +250,27 @@ struct BridgeState {
     }
 
     /// Loads the resends that a previous process expected.
-    mutating func expect(_ keys: [ResendKey], now: Duration) { _ = self.deduplicator.insert(keys, now: now) }
+    mutating func expect(_ resends: some Collection<ExpectedResend>, now: Duration) {
+        _ = self.deduplicator.insert(resends, of: nil, now: now)
+    }
 
+    /// Records that a connection ends without an error response.
     mutating func close(_ connection: UInt64) {
         self.tracker.close(connection)
         self.outcomeQueues[connection] = nil
         self.endCompletions[connection] = nil
     }
 
+    /// Records that a connection has closed.
+    mutating func closed(_ connection: UInt64, now: Duration) -> Resolution {
+        self.close(connection)
+        return self.resolution(self.deduplicator.close(connection, now: now))
+    }
+
     /// Whether anything is in flight, may arrive on a connection that has sent something, or is expected to be resent.
     var isBusy: Bool {
         self.inFlightCount > 0 || !self.outcomeQueues.isEmpty || !self.endCompletions.isEmpty
-            || !self.deduplicator.isEmpty
+            || self.deduplicator.count > 0
     }
 
     /// Registers a callback for when nothing is in flight.

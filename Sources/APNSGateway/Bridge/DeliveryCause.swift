@@ -21,6 +21,8 @@ enum DeliveryCause: String, CaseIterable, Sendable {
     case leftToResend = "left-to-resend"
     /// Not delivered again, because it was delivered before its provider was asked to resend it.
     case resent
+    /// The same, with another expiry than before.
+    case resentWithNewExpiry = "resent-new-expiry"
 }
 
 extension ResponseMeaning {
@@ -41,6 +43,7 @@ extension ResponseMeaning {
                 .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
                 .credentialFault
             )
+        case .unconfirmed: (.indeterminate(nil), .unknown)
         // The protocol cannot express uncertainty: "accepted" could hide a loss, "not accepted" a duplicate.
         case .transient where isUnknown: (.indeterminate(nil), .unknown)
         // The service did not accept it, so the provider must not believe that it did. Expiry makes no difference: the

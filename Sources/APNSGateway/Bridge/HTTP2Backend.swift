@@ -154,9 +154,9 @@ public final class HTTP2Backend: DeliveryBackend {
     /// Creates the state of a provider that is new to this process; an earlier process may have stored resends for it.
     private func makeState(_ configuration: BridgeConfiguration) -> NIOLockedValueBox<BridgeState> {
         var state = BridgeState(configuration, rules: self.rules)
-        let keys = self.resends.keys(of: configuration.name, for: configuration.rememberedDuration)
-        if !keys.isEmpty {
-            state.expect(keys.suffix(configuration.rememberedCountMax), now: self.clock.now())
+        let resends = self.resends.resends(of: configuration.name, for: configuration.rememberedDuration)
+        if !resends.isEmpty {
+            state.expect(resends.suffix(configuration.rememberedCountMax), now: self.clock.now())
             self.logger.info(
                 "resends expected",
                 metadata: [
@@ -172,6 +172,14 @@ public final class HTTP2Backend: DeliveryBackend {
         let bridges = self.providers.withLockedValue(\.all)
         return Dictionary(
             bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.deduplicator.expiredCount)) }
+        ) { first, _ in first }
+    }
+
+    /// The number of delivered notifications of each provider that equal an expected resend in all but the expiry.
+    public var possibleResendCounts: [String: UInt64] {
+        let bridges = self.providers.withLockedValue(\.all)
+        return Dictionary(
+            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.deduplicator.possibleCount)) }
         ) { first, _ in first }
     }
 
@@ -311,6 +319,7 @@ public final class HTTP2Backend: DeliveryBackend {
             let now = Int64(self.clock.date())
             return (providers.lastConnection, providers.certificates.open(provider, of: name, now: now))
         }
+        bridge.state.withLockedValue { $0.open(number) }
         var metadata = Self.metadata(of: provider, topic)
         metadata[LogKey.bridgeConnection] = "\(number)"
         logger.info("provider admitted", metadata: metadata)

@@ -48,8 +48,18 @@ struct InFlightTracker {
     /// A connection whose end can be completed.
     struct ConnectionEnd: Sendable {
         var connection: UInt64
-        /// The delivered notifications that will be resent.
-        var delivered: [(content: ResendContent, identifier: UInt32)]
+        /// A delivered notification that will be resent.
+        struct Resend: Sendable {
+            var content: ResendContent
+            var identifier: UInt32
+            /// When it arrived, in milliseconds since 1970 (UTC).
+            var arrivedAt: Int64
+            /// How many messages to resend precede it, whether they were delivered or not.
+            var index: Int64
+        }
+
+        /// The delivered notifications that will be resent, in order.
+        var delivered: [Resend]
         /// Whether no error response can be sent: the message that it would name was delivered meanwhile, or the
         /// outcome of a later one is unknown.
         var isContradicted = false
@@ -67,6 +77,8 @@ struct InFlightTracker {
         var content: ResendContent
         /// The identifier by which it is resent; `nil` if it has none.
         var identifier: UInt32?
+        /// When it arrived, in milliseconds since 1970 (UTC).
+        var arrivedAt: Int64
         var state: State
     }
 
@@ -170,8 +182,16 @@ struct InFlightTracker {
             guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
             var end = ConnectionEnd(connection: connection, delivered: [])
             end.isContradicted = self.rows.contains { $0.state == .ended(.inDoubt) && self.isResendable($0) }
-            for row in self.rows where row.state == .ended(.delivered) && self.isResendable(row) {
-                if let identifier = row.identifier { end.delivered.append((row.content, identifier)) }
+            for (index, row) in self.rows.lazy.filter({ self.isResendable($0) }).enumerated() {
+                guard row.state == .ended(.delivered), let identifier = row.identifier else { continue }
+                end.delivered.append(
+                    ConnectionEnd.Resend(
+                        content: row.content,
+                        identifier: identifier,
+                        arrivedAt: row.arrivedAt,
+                        index: Int64(index)
+                    )
+                )
             }
             return end
         }
@@ -201,11 +221,17 @@ struct InFlightTracker {
     ///   - content: the content, which identifies a resend.
     ///   - identifier: the provider's identifier; `nil` for none.
     ///   - origin: where its outcome is reported.
+    ///   - arrivedAt: when it arrived, in milliseconds since 1970 (UTC).
     /// - Returns: the number of its delivery.
-    mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: DeliveryOrigin) -> DeliveryNumber {
+    mutating func take(
+        _ content: ResendContent,
+        identifier: UInt32?,
+        from origin: DeliveryOrigin,
+        arrivedAt: Int64
+    ) -> DeliveryNumber {
         self.lastDelivery += 1
         let delivery = DeliveryNumber(rawValue: self.lastDelivery)
-        let row = Row(content: content, identifier: identifier, state: .sent(delivery))
+        let row = Row(content: content, identifier: identifier, arrivedAt: arrivedAt, state: .sent(delivery))
         self.connections[origin.connection, default: Rows()].append(row)
         return delivery
     }

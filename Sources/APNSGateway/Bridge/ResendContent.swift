@@ -28,12 +28,29 @@ struct ResendContent: Sendable {
 
     /// The key under which the content is stored.
     var key: ResendKey {
+        self.digest { bytes in
+            bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
+            bytes.writeInteger(self.expiry ?? 0)
+        }
+    }
+
+    /// What identifies the content if its expiry is computed each time it is written; `nil` if it has no expiry.
+    ///
+    /// - Parameter arrivedAt: when it arrived, in milliseconds since 1970 (UTC).
+    func lifetime(arrivedAt: Int64) -> ExpectedResend.Lifetime? {
+        guard let expiry, expiry != 0 else { return nil }
+        return ExpectedResend.Lifetime(
+            content: self.digest { _ in },
+            milliseconds: Int64(expiry) * 1000 - arrivedAt
+        )
+    }
+
+    private func digest(_ writeExpiry: (inout ByteBuffer) -> Void) -> ResendKey {
         var bytes = ByteBuffer()
         bytes.writeInteger(UInt8(self.token.byteCount))
         unsafe self.token.withUnsafeBytes { _ = unsafe bytes.writeBytes($0) }
         bytes.writeInteger(self.priority)
-        bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
-        bytes.writeInteger(self.expiry ?? 0)
+        writeExpiry(&bytes)
         bytes.writeImmutableBuffer(self.payload)
         return ResendKey(digestOf: bytes.readableBytesView)
     }

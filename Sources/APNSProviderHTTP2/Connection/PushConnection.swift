@@ -151,6 +151,7 @@ final class PushConnection: ChannelInboundHandler {
         let overdue = self.machine.takeOverdue { now - $0.writtenAt >= limit }
         let isWaiting =
             !self.machine.streams.waiting.isEmpty || !overdue.unknown.isEmpty || !overdue.unprocessed.isEmpty
+            || !overdue.accepting.isEmpty
         // A connection with earlier answers is not given up while it has room; its requests have their own deadlines.
         let isSilent = !self.hasAnswered && !overdue.unknown.isEmpty
         if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
@@ -206,6 +207,7 @@ final class PushConnection: ChannelInboundHandler {
         case .goingAway(let unanswered):
             self.worker?.goingAway(self, unprocessed: unanswered.unprocessed)
             self.worker?.unknown(unanswered.unknown, .streamReset(code: Int(HTTP2Failure.refusedStream)))
+            self.worker?.unknown(unanswered.accepting, .acceptanceIncomplete)
             self.closeWhenIdle()
         case .failed(let failure):
             self.failure =
@@ -296,6 +298,7 @@ final class PushConnection: ChannelInboundHandler {
         self.isOver = true
         self.greetingTimer?.cancel()
         let lost = self.machine.takeLost()
+        self.worker?.unknown(lost.accepting, .acceptanceIncomplete)
         self.worker?.ended(self, unknown: lost.unknown, unprocessed: lost.unprocessed, failure: self.failure)
     }
 }

@@ -17,7 +17,7 @@ struct PushConnectionStateMachine<Element> {
         case answered(Element, PushAnswer)
         /// A request was verified as not processed.
         case unprocessed(Element)
-        /// It is unknown whether a request was processed.
+        /// It is unknown whether a request was processed; with the reason `acceptanceIncomplete`, do not repeat it.
         case unknown(Element, DeliveryOutcome.Reason)
         /// The service closes the connection gracefully, and does not answer these.
         case goingAway(Unanswered)
@@ -185,7 +185,7 @@ struct PushConnectionStateMachine<Element> {
     private mutating func received(_ number: UInt32, _ answer: PushAnswer, isEnd: Bool) -> Action? {
         guard isEnd else {
             self.answers[number] = answer
-            self.streams.answerBegins(number)
+            self.streams.answerBegins(number, isSuccess: answer.status == 200)
             return nil
         }
         self.answers[number] = nil
@@ -217,6 +217,7 @@ struct PushConnectionStateMachine<Element> {
         switch fate {
         case .unprocessed(let element): .unprocessed(element)
         case .unknown(let element): .unknown(element, .streamReset(code: Int(code)))
+        case .accepting(let element): .unknown(element, .acceptanceIncomplete)
         case nil: nil
         }
     }

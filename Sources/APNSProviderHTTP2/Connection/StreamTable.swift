@@ -10,7 +10,8 @@
 /// - the service sends GOAWAY with a lower last stream, or
 /// - it was not sent completely when the client gives it up, or when the connection ends.
 ///
-/// In all other cases it may have been processed. The table does no I/O and has no clock.
+/// In all other cases it may have been processed. If the answer has begun with success, the request is not to be
+/// repeated: most likely only the end of the answer is missing. The table does no I/O and has no clock.
 ///
 /// - SeeAlso: RFC 9113, 5.1.2, 6.8 and 8.7.
 struct StreamTable<Element> {
@@ -20,6 +21,8 @@ struct StreamTable<Element> {
         case unprocessed(Element)
         /// The service may have processed it.
         case unknown(Element)
+        /// The service has begun to answer it with success.
+        case accepting(Element)
     }
 
     /// Requests without an answer, in the order of their streams.
@@ -28,11 +31,14 @@ struct StreamTable<Element> {
         var unknown: [Element] = []
         /// The service did not process these.
         var unprocessed: [Element] = []
+        /// The service has begun to answer these with success.
+        var accepting: [Element] = []
 
         mutating func add(_ fate: Fate?) {
             switch fate {
             case .unprocessed(let element): self.unprocessed.append(element)
             case .unknown(let element): self.unknown.append(element)
+            case .accepting(let element): self.accepting.append(element)
             case nil: break
             }
         }
@@ -42,10 +48,10 @@ struct StreamTable<Element> {
     static var lastNumber: UInt32 { 0x7FFF_FFFF }
 
     private(set) var waiting: [UInt32: Element] = [:]
-    /// The streams with incomplete answers.
+    /// The streams with incomplete answers, and whether these are successes.
     ///
     /// The service has processed their requests, however the streams end.
-    private var begun: Set<UInt32> = []
+    private var begun: [UInt32: Bool] = [:]
     private var nextNumber: UInt32 = 1
     /// The service's limit; `nil` before its first SETTINGS frame, when no stream may be opened.
     private var announcedMax: Int?
@@ -101,14 +107,14 @@ struct StreamTable<Element> {
     /// - Returns: its request; `nil` if no request waits on that stream.
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
-        if !self.begun.isEmpty { self.begun.remove(number) }
+        if !self.begun.isEmpty { self.begun[number] = nil }
         if isSuccess { self.isUnrestricted = true }
         return element
     }
 
     /// Records an incomplete answer.
-    mutating func answerBegins(_ number: UInt32) {
-        if self.waiting[number] != nil { self.begun.insert(number) }
+    mutating func answerBegins(_ number: UInt32, isSuccess: Bool = false) {
+        if self.waiting[number] != nil { self.begun[number] = isSuccess }
     }
 
     /// Removes a stream whose request was never passed to the library.
@@ -163,9 +169,13 @@ struct StreamTable<Element> {
     }
 
     private mutating func end(_ number: UInt32, isUnprocessed: Bool) -> Fate? {
-        let hasBegun = self.begun.remove(number) != nil
+        let isSuccess = self.begun.removeValue(forKey: number)
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
-        return isUnprocessed && !hasBegun ? .unprocessed(element) : .unknown(element)
+        switch isSuccess {
+        case true?: return .accepting(element)
+        case false?: return .unknown(element)
+        case nil: return isUnprocessed ? .unprocessed(element) : .unknown(element)
+        }
     }
 
     /// The streams whose elements fulfil a condition.

@@ -83,7 +83,7 @@ final class ResponseClassifier: Sendable {
         case .end(.misconfigured), .end(.credentialFault): self.fail(.senderRefused(answer))
         case .end(.transient(let cause)):
             if cause != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
-        case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault):
+        case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault), .end(.unconfirmed):
             self.countRejection(rejection.tokenFault(now: now))
             return .settle(.rejected(rejection))
         }

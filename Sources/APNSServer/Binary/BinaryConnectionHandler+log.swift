@@ -67,6 +67,7 @@ extension BinaryConnectionHandler {
             LogKey.delivered: "\(counts.delivered)", LogKey.rejected: "\(counts.rejected + faultCount)",
             LogKey.listed: "\(counts.listed)", LogKey.dropped: "\(discardedCount)",
         ]
+        if counts.resent > 0 { metadata[LogKey.resent] = "\(counts.resent)" }
         if counts.unsettled > 0 { metadata[LogKey.unsettled] = "\(counts.unsettled)" }
         self.logger.info("connection closed", metadata: metadata)
     }

@@ -9,6 +9,8 @@ struct ConnectionCounts: Hashable, Sendable {
     private(set) var handedOn: UInt64 = 0
     /// Messages accepted by the service.
     private(set) var delivered: UInt64 = 0
+    /// Resends of messages that were delivered on an earlier connection.
+    private(set) var resent: UInt64 = 0
     /// Messages rejected by the service or by the listener's checks.
     private(set) var rejected: UInt64 = 0
     /// Messages whose tokens are dead and on the feedback list.
@@ -21,7 +23,7 @@ struct ConnectionCounts: Hashable, Sendable {
 
     /// Messages that were not accepted, are in doubt, or had no outcome when the connection closed.
     var unsettled: UInt64 {
-        let settled = self.delivered + self.rejected - self.refused + self.listed
+        let settled = self.delivered + self.resent + self.rejected - self.refused + self.listed
         return self.handedOn > settled ? self.handedOn - settled : 0
     }
 
@@ -31,7 +33,8 @@ struct ConnectionCounts: Hashable, Sendable {
     /// Records the outcome of a message.
     mutating func settle(_ outcome: DeliveryOutcome) {
         switch outcome {
-        case .accepted, .suppressed: self.delivered += 1
+        case .accepted: self.delivered += 1
+        case .suppressed: self.resent += 1
         case .rejected(let rejection):
             if rejection.errorResponseStatus == nil { self.listed += 1 } else { self.rejected += 1 }
         case .invalid: self.rejected += 1

@@ -110,7 +110,8 @@ struct ReceivedIdentifiers {
     mutating func insert(_ identifier: UInt32) -> Bool {
         if self.isSwapped == nil { self.chooseByteOrder(identifier) }
         let number = self.number(identifier)
-        let isNewRun = number <= 1 && self.previous.map { number < $0 } ?? false
+        // The successor of the largest number is 0.
+        let isNewRun = number <= 1 && self.previous.map { number < $0 && $0 != .max } ?? false
         if isNewRun { self.run = Occurrences() }
         self.previous = number
         self.all.insert(number)

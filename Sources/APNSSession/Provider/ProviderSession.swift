@@ -447,7 +447,8 @@ extension ProviderSession {
             }
         }
         self.settle(before: number + 1, .rejected(.binary(status)))
-        self.recordProgress()
+        // A gateway whose service is unreachable answers each connection with status 1 for the first notification.
+        if status != .processingError { self.recordProgress() }
         self.countInvalidToken(status)
     }
 

@@ -10,31 +10,31 @@ public protocol ResendStore: Sendable {
     /// - Parameters:
     ///   - provider: the name of the provider.
     ///   - duration: how long they are expected.
-    /// - Returns: their keys, the oldest first; a key occurs as many times as it is expected.
-    func keys(of provider: String, for duration: Duration) -> [ResendKey]
+    /// - Returns: the resends, the oldest first.
+    func resends(of provider: String, for duration: Duration) -> [ExpectedResend]
 
-    /// Stores keys.
+    /// Stores expected resends.
     ///
     /// - Parameters:
-    ///   - keys: one for each expected resend.
+    ///   - resends: the resends.
     ///   - provider: the provider.
     ///   - duration: how long they are expected, from when they are durable.
     ///   - onKept: is called once, on any thread, with `true` after all of them are durable, or immediately with
     ///     `false` if too many are waiting.
     func insert(
-        _ keys: [ResendKey],
+        _ resends: [ExpectedResend],
         of provider: String,
         for duration: Duration,
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     )
 
-    /// Removes one occurrence of a key.
+    /// Removes one expected resend with this key; if there are several, the one in the same place.
     ///
     /// - Parameters:
-    ///   - key: the key of the notification that was sent again.
+    ///   - resend: the notification that was sent again.
     ///   - provider: its provider.
     ///   - onRemoved: is called once, on any thread, after it is removed.
-    func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void)
+    func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void)
 }
 
 /// Stores nothing; the memory of the bridge is sufficient until the process restarts.
@@ -42,12 +42,12 @@ public struct VolatileResendStore: ResendStore {
     /// Creates a store.
     public init() {}
 
-    /// Returns no keys.
-    public func keys(of provider: String, for duration: Duration) -> [ResendKey] { [] }
+    /// Returns no resends.
+    public func resends(of provider: String, for duration: Duration) -> [ExpectedResend] { [] }
 
     /// Calls back immediately.
     public func insert(
-        _ keys: [ResendKey],
+        _ resends: [ExpectedResend],
         of provider: String,
         for duration: Duration,
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
@@ -56,7 +56,7 @@ public struct VolatileResendStore: ResendStore {
     }
 
     /// Calls back immediately.
-    public func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
+    public func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
         onRemoved()
     }
 }

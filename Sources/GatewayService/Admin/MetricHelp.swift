@@ -27,6 +27,8 @@ enum MetricHelp {
         "apns_legacy_notifications_settled_total": "Notifications with a final outcome, by outcome.",
         "apns_legacy_notifications_in_flight": "Notifications in flight, including those that wait for a retry.",
         "apns_legacy_resends_expired_total": "Expected resends that did not arrive in time.",
+        "apns_legacy_resends_possible_total":
+            "Delivered notifications that equal an expected resend in all but the expiry.",
 
         // The service
         "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; initially absent.",

@@ -85,6 +85,21 @@ package struct GatewayFile: Hashable, Sendable {
         var rememberedDuration = Duration.seconds(120)
         var requests = RequestRules(topic: nil)
         var retries = RetryRules()
+
+        /// Returns why the limit of remembered notifications is too low; `nil` if it is not.
+        ///
+        /// If more than that were delivered after a rejected notification, its provider gets no error response. Many
+        /// providers then send everything again, and do so each time.
+        ///
+        /// - Parameter inFlightPerConnection: the limit of a connection. If it is 1, nothing is delivered after a
+        ///   rejected notification.
+        func rememberedFault(inFlightPerConnection: Int) -> String? {
+            let isOneByOne = min(self.inFlight, inFlightPerConnection) == 1
+            guard !isOneByOne, self.rememberedCount < self.inFlight else { return nil }
+            return "remembered, \(self.rememberedCount), must be at least inFlight, \(self.inFlight); otherwise a "
+                + "provider gets no error response when more was delivered after a rejected notification, and may send "
+                + "everything again without end"
+        }
     }
 
     var listen = Listen()
@@ -130,7 +145,13 @@ extension GatewayFile {
         if let limits = fields["limits"] { self.limits = try Limits(limits) }
         if let admin = fields["admin"] { self.admin = try Admin.read(admin) }
         if let log = fields["log"] { self.logLevel = try log.word(LogLevel.self) }
-        for provider in try providers.elements { self.providers.append(try Provider(provider)) }
+        for node in try providers.elements {
+            let provider = try Provider(node)
+            if let sentence = provider.rememberedFault(inFlightPerConnection: self.limits.inFlightPerConnection) {
+                throw (try node.fields(.provider)["limits"] ?? node).fault(sentence)
+            }
+            self.providers.append(provider)
+        }
         guard !self.providers.isEmpty else { throw providers.fault("expected at least one provider") }
         let names = self.providers.map(\.name)
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {

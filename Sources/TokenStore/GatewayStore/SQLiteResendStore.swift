@@ -30,20 +30,20 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     /// Providers retry for minutes; what they send later is more likely a new notification with the same content.
     static let downtimeMax = Duration.seconds(600)
 
-    /// The maximum number of pending keys; further ones are refused.
+    /// The maximum number of pending resends; further ones are refused.
     static let pendingCountMax = 100_000
 
     /// The file has whole seconds.
     private static let expiryMargin = Duration.seconds(2)
 
     private enum Change: Sendable {
-        case insert([ResendKey], provider: String, duration: Duration)
-        case remove(ResendKey, provider: String)
+        case insert([ExpectedResend], provider: String, duration: Duration)
+        case remove(ExpectedResend, provider: String)
     }
 
     private struct Pending: Sendable {
         var changes: [(change: Change, onDone: @Sendable () -> Void)] = []
-        var keyCount = 0
+        var resendCount = 0
         var isWriting = false
         var failureCount = 0
         var isExpiryScheduled = false
@@ -94,8 +94,37 @@ public final class SQLiteResendStore: ResendStore, Sendable {
                     CREATE INDEX IF NOT EXISTS resend_until ON resend (until)
                     """
             )
+            try Self.addColumns(database)
         }
         return File(database: database, logNode: FileIdentity(path: path + "-wal"))
+    }
+
+    /// Adds the columns that earlier versions did not have; they stay empty in rows of these versions.
+    private static func addColumns(_ database: Database) throws {
+        let names = try Set(database.columns(in: "resend").map(\.name))
+        for (name, type) in [
+            ("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER"),
+        ]
+        where !names.contains(name) {
+            try database.execute(sql: "ALTER TABLE resend ADD COLUMN \(name) \(type)")
+        }
+    }
+
+    /// The columns of an expected resend.
+    private static let columns = "key, content, lifetime, response, place"
+
+    private static func resend(_ row: Row) -> ExpectedResend? {
+        guard let key = (row["key"] as Data?).flatMap({ ResendKey(bytes: $0) }) else { return nil }
+        var resend = ExpectedResend(key: key)
+        if let content = (row["content"] as Data?).flatMap({ ResendKey(bytes: $0) }),
+            let time = row["lifetime"] as Int64?
+        {
+            resend.lifetime = ExpectedResend.Lifetime(content: content, milliseconds: time)
+        }
+        if let response = row["response"] as Int64?, let place = row["place"] as Int64? {
+            resend.place = ExpectedResend.Place(response: response, index: place)
+        }
+        return resend
     }
 
     /// Returns the expected resends of a provider, and extends their time.
@@ -106,24 +135,24 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     /// - Parameters:
     ///   - provider: the provider's name.
     ///   - duration: how long they are expected from now on.
-    /// - Returns: the keys, the oldest first.
-    public func keys(of provider: String, for duration: Duration) -> [ResendKey] {
+    /// - Returns: the resends, the oldest first.
+    public func resends(of provider: String, for duration: Duration) -> [ExpectedResend] {
         let now = self.now()
         let earliest = now - Self.downtimeMax.components.seconds
         let until = Self.end(now, duration)
         do {
-            let keys = try self.file.withLockedValue(\.database).queue.write { database in
-                let sql = "SELECT key FROM resend WHERE provider = ? AND until >= ? ORDER BY id"
-                let keys = try Data.fetchAll(database, sql: sql, arguments: [provider, earliest])
-                    .compactMap { ResendKey(bytes: $0) }
+            let resends = try self.file.withLockedValue(\.database).queue.write { database in
+                let sql = "SELECT \(Self.columns) FROM resend WHERE provider = ? AND until >= ? ORDER BY id"
+                let resends = try Row.fetchAll(database, sql: sql, arguments: [provider, earliest])
+                    .compactMap(Self.resend)
                 try database.execute(
                     sql: "UPDATE resend SET until = ? WHERE provider = ? AND until >= ?",
                     arguments: [until, provider, earliest]
                 )
-                return keys
+                return resends
             }
-            if !keys.isEmpty { self.scheduleExpiry(after: duration) }
-            return keys
+            if !resends.isEmpty { self.scheduleExpiry(after: duration) }
+            return resends
         } catch {
             self.logger.error(
                 "expected resends not read",
@@ -138,26 +167,30 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         return isOver ? .max : end
     }
 
-    /// Stores keys.
+    /// Stores expected resends.
     public func insert(
-        _ keys: [ResendKey],
+        _ resends: [ExpectedResend],
         of provider: String,
         for duration: Duration,
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
         let hasRoom = self.pending.withLockedValue { pending in
-            guard pending.keyCount + keys.count <= Self.pendingCountMax else { return false }
-            pending.keyCount += keys.count
+            guard pending.resendCount + resends.count <= Self.pendingCountMax else { return false }
+            pending.resendCount += resends.count
             return true
         }
         guard hasRoom else { return onKept(false) }
-        self.enqueue(.insert(keys, provider: provider, duration: duration)) { onKept(true) }
+        self.enqueue(.insert(resends, provider: provider, duration: duration)) { onKept(true) }
         self.scheduleExpiry(after: duration)
     }
 
-    /// Removes one entry of a key.
-    public func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
-        self.enqueue(.remove(key, provider: provider), onRemoved)
+    /// Removes one entry with the key of a resend.
+    public func remove(
+        _ resend: ExpectedResend,
+        of provider: String,
+        onRemoved: @escaping @Sendable () -> Void
+    ) {
+        self.enqueue(.remove(resend, provider: provider), onRemoved)
     }
 
     private func enqueue(_ change: Change, _ onDone: @escaping @Sendable () -> Void) {
@@ -210,7 +243,9 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             self.pending.withLockedValue { pending in
                 pending.changes.removeFirst(changes.count)
                 pending.failureCount = 0
-                for case .insert(let keys, _, _) in changes.lazy.map(\.change) { pending.keyCount -= keys.count }
+                for case .insert(let resends, _, _) in changes.lazy.map(\.change) {
+                    pending.resendCount -= resends.count
+                }
             }
             for (_, onDone) in changes { onDone() }
         }
@@ -246,7 +281,8 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private func expected(in old: DatabaseQueue, now: Int64) -> [Row] {
         do {
             return try old.read { old in
-                try Row.fetchAll(old, sql: "SELECT provider, key, until FROM resend WHERE until >= ?", arguments: [now])
+                let sql = "SELECT provider, until, \(Self.columns) FROM resend WHERE until >= ?"
+                return try Row.fetchAll(old, sql: sql, arguments: [now])
             }
         } catch {
             self.logger.error("expected resends lost with the removed database", metadata: [LogKey.failure: "\(error)"])
@@ -256,27 +292,44 @@ public final class SQLiteResendStore: ResendStore, Sendable {
 
     private static func insert(_ rows: [Row], into database: Database) throws {
         for row in rows {
-            try database.execute(
-                sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)",
-                arguments: [row[0] as String, row[1] as Data, row[2] as Int64]
-            )
+            guard let resend = Self.resend(row) else { continue }
+            try Self.insert(resend, of: row["provider"], until: row["until"], into: database)
         }
     }
 
+    private static func insert(
+        _ resend: ExpectedResend,
+        of provider: String,
+        until: Int64,
+        into database: Database
+    ) throws {
+        let sql = "INSERT INTO resend (provider, until, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        try database.cachedStatement(sql: sql).execute(
+            arguments: [
+                provider, until, Data(resend.key.bytes), (resend.lifetime?.content.bytes).map { Data($0) },
+                resend.lifetime?.milliseconds, resend.place?.response, resend.place?.index,
+            ]
+        )
+    }
+
     private static func apply(_ changes: [Change], to database: Database, now: Int64) throws {
-        let insert = try database.cachedStatement(sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)")
         let remove = try database.cachedStatement(
             sql: """
-                DELETE FROM resend WHERE id =
-                    (SELECT id FROM resend WHERE provider = ? AND key = ? ORDER BY id LIMIT 1)
+                DELETE FROM resend WHERE id = (
+                    SELECT id FROM resend WHERE provider = ? AND key = ?
+                    ORDER BY (response IS ? AND place IS ?) DESC, id LIMIT 1
+                )
                 """
         )
         for change in changes {
             switch change {
-            case .insert(let keys, let provider, let duration):
+            case .insert(let resends, let provider, let duration):
                 let until = Self.end(now, duration)
-                for key in keys { try insert.execute(arguments: [provider, Data(key.bytes), until]) }
-            case .remove(let key, let provider): try remove.execute(arguments: [provider, Data(key.bytes)])
+                for resend in resends { try Self.insert(resend, of: provider, until: until, into: database) }
+            case .remove(let resend, let provider):
+                try remove.execute(
+                    arguments: [provider, Data(resend.key.bytes), resend.place?.response, resend.place?.index]
+                )
             }
         }
     }

@@ -120,6 +120,12 @@ import Testing
         Line(499, nil, .rejected(1, .rejected)),
     ]
 
+    @Test func `an answer that begins with 200 and does not end is in doubt, and not asked for again`() throws {
+        var scene = try Scene()
+        #expect(scene.receive(.indeterminate(.acceptanceIncomplete)) == .unknown)
+        #expect(scene.receive(.indeterminate(.streamReset(code: 2))) == nil)
+    }
+
     @Test(arguments: Self.finalLines) func `a final response`(_ line: Line) throws {
         var scene = try Scene()
         #expect(scene.answer(line.status, line.reason) == line.ending)

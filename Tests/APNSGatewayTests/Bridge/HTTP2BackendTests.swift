@@ -89,9 +89,59 @@ import Testing
             }
         }
         #expect(upstream.tokens.sorted() == Array(1...6))
-        let resent = lines.of("resend not delivered again")
-        #expect(resent.map { "\($0.metadata["push.notification.number"] ?? "")" } == ["1", "2", "3"])
+        let resent = lines.of("resends not delivered again")
+        #expect(resent.map { "\($0.metadata["push.notifications.resent"] ?? "")" } == ["3"])
         #expect(resent.allSatisfy { $0.level == .info })
+    }
+
+    @Test func `a resend whose expiry has moved with the time is not delivered again, which is logged`() async throws {
+        let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
+        let expiry: UInt32 = 2_000_000_000
+        try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...9, expiry: expiry))
+                try await upstream.wait(count: 9)
+                for number in [1] + Array(3...9) { upstream.answer(number, ScriptedUpstream.accepted) }
+                upstream.answer(2, ScriptedUpstream.badToken)
+                #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 2))
+            }
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(3...10, expiry: expiry + 1))
+                try await upstream.wait(count: 10)
+                upstream.answer(10, ScriptedUpstream.accepted)
+                try await $0.send(try Fixture.probe(11))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 11))
+            }
+        }
+        #expect(upstream.tokens.sorted() == Array(1...10))
+        let resent = lines.of("resends not delivered again")
+        #expect(resent.map { "\($0.metadata["push.notifications.resent"] ?? "")" } == ["7"])
+        #expect(resent.map { "\($0.metadata["push.notifications.resent.expiry"] ?? "")" } == ["7"])
+        #expect(lines.of("possible resends delivered").isEmpty)
+    }
+
+    @Test func `a few that may be resends with another expiry are delivered, which is logged`() async throws {
+        let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
+        try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3, expiry: 2_000_000_000))
+                try await upstream.wait(count: 3)
+                for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
+                upstream.answer(1, ScriptedUpstream.badToken)
+                #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 1))
+            }
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(2...3, expiry: 2_000_000_001))
+                try await upstream.wait(count: 5)
+                for number in [4, 5] { upstream.asked[number - 1].onAnswer(ScriptedUpstream.accepted) }
+                try await $0.send(try Fixture.probe(4))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
+            }
+        }
+        #expect(upstream.tokens.sorted() == [1, 2, 2, 3, 3])
+        let possible = lines.of("possible resends delivered")
+        #expect(possible.map { "\($0.metadata["push.notifications.resent.possible"] ?? "")" } == ["2"])
+        #expect(possible.allSatisfy { $0.level == .notice })
     }
 
     @Test func `no error response is sent while the service may accept what follows the rejection`() async throws {

@@ -18,9 +18,35 @@ import Testing
         ).key
     }
 
-    private static func deduplicator(countMax: Int = 100) -> ResendDeduplicator {
-        ResendDeduplicator(countMax: countMax, duration: .seconds(120))
+    /// A resend with only a key, and the operations on it.
+    private struct Keys {
+        private var deduplicator: ResendDeduplicator
+        private var lastDelivery: UInt64 = 0
+
+        init(countMax: Int) { self.deduplicator = ResendDeduplicator(countMax: countMax, duration: .seconds(120)) }
+
+        var count: Int { self.deduplicator.count }
+        var isEmpty: Bool { self.count == 0 }
+        var expiredCount: UInt64 { self.deduplicator.expiredCount }
+
+        mutating func insert(_ keys: [ResendKey], now: Duration) -> Bool {
+            self.deduplicator.insert(keys.map { ExpectedResend(key: $0) }, of: nil, now: now)
+        }
+
+        /// Takes a message with a key; whether it is a resend.
+        mutating func remove(_ key: ResendKey, now: Duration) -> Bool {
+            self.lastDelivery += 1
+            let message = ResendDeduplicator.Message(
+                key: key,
+                delivery: DeliveryNumber(rawValue: self.lastDelivery),
+                origin: DeliveryOrigin(connection: 1, number: self.lastDelivery)
+            )
+            return self.deduplicator.take(message, now: now).match
+                == .resend(ExpectedResend(key: key), hasNewExpiry: false)
+        }
     }
+
+    private static func deduplicator(countMax: Int = 100) -> Keys { Keys(countMax: countMax) }
 
     @Test func `token, payload, expiry and priority distinguish notifications`() throws {
         let key = try Self.key()

@@ -28,7 +28,8 @@ final class WalkProcess {
         self.store = WalkResendStore(disk)
         let clock = BridgeClock(
             now: { [loop] in .nanoseconds(Int64(loop.now.uptimeNanoseconds)) },
-            date: { 1_800_000_000 },
+            date: { UInt32(clamping: 1_800_000_000 + Int64(loop.now.uptimeNanoseconds / 1_000_000_000)) },
+            milliseconds: { 1_800_000_000_000 + Int64(loop.now.uptimeNanoseconds / 1_000_000) },
             jitter: jitter
         )
         self.backend = HTTP2Backend(
@@ -47,6 +48,9 @@ final class WalkProcess {
         self.upstream.close()
         self.store.close()
     }
+
+    /// The number of messages that were delivered although they may be resends.
+    var possibleResendCount: UInt64 { self.backend.possibleResendCounts.values.reduce(0, +) }
 
     /// The number of recognized resends.
     var resendCount: Int { self.store.removedCount }
@@ -88,15 +92,15 @@ final class WalkUpstream: Upstream {
 
 /// What survives the process.
 final class WalkDisk: Sendable {
-    private let keys = NIOLockedValueBox<[ResendKey]>([])
+    private let resends = NIOLockedValueBox<[ExpectedResend]>([])
 
-    var all: [ResendKey] { self.keys.withLockedValue { $0 } }
+    var all: [ExpectedResend] { self.resends.withLockedValue { $0 } }
 
-    func insert(_ new: [ResendKey]) { self.keys.withLockedValue { $0 += new } }
+    func insert(_ new: [ExpectedResend]) { self.resends.withLockedValue { $0 += new } }
 
-    func remove(_ key: ResendKey) {
-        self.keys.withLockedValue { keys in
-            if let index = keys.firstIndex(of: key) { keys.remove(at: index) }
+    func remove(_ resend: ExpectedResend) {
+        self.resends.withLockedValue { resends in
+            if let index = resends.firstIndex(of: resend) { resends.remove(at: index) }
         }
     }
 }
@@ -119,20 +123,20 @@ final class WalkResendStore: ResendStore {
 
     init(_ disk: WalkDisk) { self.disk = disk }
 
-    func keys(of provider: String, for duration: Duration) -> [ResendKey] { self.disk.all }
+    func resends(of provider: String, for duration: Duration) -> [ExpectedResend] { self.disk.all }
 
     func insert(
-        _ keys: [ResendKey],
+        _ resends: [ExpectedResend],
         of provider: String,
         for duration: Duration,
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
-        self.enqueue(Change(carryOut: { $0.insert(keys) }, onDone: { onKept(true) }))
+        self.enqueue(Change(carryOut: { $0.insert(resends) }, onDone: { onKept(true) }))
     }
 
-    func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
+    func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
         self.state.withLockedValue { $0.removedCount += 1 }
-        self.enqueue(Change(carryOut: { $0.remove(key) }, onDone: onRemoved))
+        self.enqueue(Change(carryOut: { $0.remove(resend) }, onDone: onRemoved))
     }
 
     private func enqueue(_ change: Change) {

@@ -64,7 +64,7 @@ struct PushClientHostileTests {
                 { Wire.headers($0, Wire.status200, isEnd: false) },
                 then: Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
             ),
-            isExpected: isReset(8),
+            isExpected: { $0 == .indeterminate(.acceptanceIncomplete) },
             code: 0
         ),
         Case(
@@ -108,6 +108,29 @@ struct PushClientHostileTests {
             if let code = hostile.code, hostile.script.flood.isEmpty {
                 try await service.wait { $0.goAwayCodes.contains(code) }
             }
+        }
+    }
+
+    /// A request whose answer begins with 200 is sent once; with another status, it is repeated.
+    @Test(arguments: [(200, 1), (503, 2)])
+    func `a request is not repeated if its answer begins with 200 and does not end`(status: Int, count: Int)
+        async throws
+    {
+        let identity = try PushFixture.server.get().identity
+        let script = Script.saying {
+            Wire.headers($0, [(":status", "\(status)")], isEnd: false) + Wire.reset($0, code: 2)
+        }
+        try await HTTP2FrameService.withRunning(script, tls: .server(identity: identity)) { service in
+            var configuration = try PushFixture.clientConfiguration(port: service.port)
+            configuration.attemptCountMax = 2
+            configuration.resendsUnknown = true
+            let request = try PushFixture.request()
+            let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                await client.send(request)
+            }
+            let reason = status == 200 ? DeliveryOutcome.Reason.acceptanceIncomplete : .streamReset(code: 2)
+            #expect(outcome == .indeterminate(reason))
+            #expect(service.record.bodies.count == count)
         }
     }
 

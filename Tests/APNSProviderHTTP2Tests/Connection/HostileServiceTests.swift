@@ -58,6 +58,11 @@ struct HostileCase: Sendable, CustomTestStringConvertible {
     fileprivate static func refused(_ name: String, _ frames: [UInt8]..., code: Int = 1) -> Self {
         Self(name, Array(frames.joined()), is: [.unknown(.streamReset(code: code)), .lost])
     }
+
+    /// The answer to the first request begins with 200, and does not end: the request is not to be repeated.
+    fileprivate static func begun(_ name: String, _ frames: [UInt8]...) -> Self {
+        Self(name, Array(frames.joined()), is: [.unknown(.acceptanceIncomplete), .lost])
+    }
 }
 
 @Suite("A service that violates the protocol, without a channel")
@@ -68,7 +73,7 @@ struct HostileServiceTests {
 
     static let answers: [HostileCase] = [
         .init("a valid 200", Wire.headers(1, [ok]), is: [.accepted, .lost]),
-        .init("no end", Wire.headers(1, [ok], isEnd: false), is: [.lost, .lost]),
+        .begun("no end", Wire.headers(1, [ok], isEnd: false)),
         .init(
             "an end by an empty frame",
             Wire.headers(1, [ok], isEnd: false),
@@ -95,19 +100,19 @@ struct HostileServiceTests {
         .refused("two statuses", Wire.headers(1, [(":status", "400"), ok])),
         .refused("the same status twice", Wire.headers(1, [ok, ok])),
         .refused("a second answer", Wire.headers(1, [(":status", "400")], isEnd: false), Wire.headers(1, [ok])),
-        .refused("a worse second answer", Wire.headers(1, [ok], isEnd: false), Wire.headers(1, [(":status", "500")])),
+        .begun("a worse second answer", Wire.headers(1, [ok], isEnd: false), Wire.headers(1, [(":status", "500")])),
         .refused(
             "a second answer after a body",
             Wire.headers(1, [(":status", "400")], isEnd: false),
             Wire.data(1, [1], isEnd: false),
             Wire.headers(1, [ok])
         ),
-        .refused(
+        .begun(
             "a status in trailers, after a field",
             Wire.headers(1, [ok], isEnd: false),
             Wire.headers(1, [("x", "y"), ok])
         ),
-        .refused(
+        .begun(
             "trailers without END_STREAM",
             Wire.headers(1, [ok], isEnd: false),
             Wire.headers(1, [("x", "y")], isEnd: false)
@@ -122,12 +127,12 @@ struct HostileServiceTests {
         .refused("a name with a space", Wire.headers(1, [ok, ("a b", "x")])),
         .refused("an empty name", Wire.headers(1, [ok, ("", "x")])),
         .refused("a value with a line end", Wire.headers(1, [ok, ("x", "a\r\nb: c")])),
-        .refused(
+        .begun(
             "a content-length that is too long",
             Wire.headers(1, [ok, ("content-length", "5")], isEnd: false),
             Wire.data(1, [1])
         ),
-        .refused(
+        .begun(
             "a content-length that is too short",
             Wire.headers(1, [ok, ("content-length", "1")], isEnd: false),
             Wire.data(1, [1, 2])
@@ -160,9 +165,11 @@ struct HostileServiceTests {
             Wire.reset(1, code: 7),
             is: [.unprocessed, .lost]
         ),
+        .begun("refused in the middle of the answer", Wire.headers(1, [ok], isEnd: false), Wire.reset(1, code: 7)),
+        .begun("ended without an error", Wire.headers(1, [ok], isEnd: false), Wire.reset(1, code: 0)),
         .refused(
-            "refused in the middle of the answer",
-            Wire.headers(1, [ok], isEnd: false),
+            "refused in the middle of a rejection",
+            Wire.headers(1, [(":status", "503")], isEnd: false),
             Wire.reset(1, code: 7),
             code: 7
         ),
@@ -177,7 +184,7 @@ struct HostileServiceTests {
             "GOAWAY in the middle of the answer",
             Wire.headers(3, [ok], isEnd: false),
             Wire.goAway(last: 1),
-            is: [.lost, .unknown(.streamReset(code: 7))]
+            is: [.lost, .unknown(.acceptanceIncomplete)]
         ),
         .init(
             "a GOAWAY that grows",

@@ -96,6 +96,7 @@ struct PushConnectionHarness {
     mutating func lose() {
         let lost = self.machine.takeLost()
         for number in lost.unknown { self.reports[number].append(.lost) }
+        for number in lost.accepting { self.reports[number].append(.unknown(.acceptanceIncomplete)) }
         for number in lost.unprocessed { self.reports[number].append(.unwritten) }
     }
 
@@ -111,6 +112,7 @@ struct PushConnectionHarness {
             case .goingAway(let unanswered):
                 self.isGoingAway = true
                 for number in unanswered.unprocessed { self.reports[number].append(.unprocessed) }
+                for number in unanswered.accepting { self.reports[number].append(.unknown(.acceptanceIncomplete)) }
                 for number in unanswered.unknown { self.reports[number].append(.unknown(.streamReset(code: 7))) }
             case .failed(let failure):
                 #expect(self.failure == nil)

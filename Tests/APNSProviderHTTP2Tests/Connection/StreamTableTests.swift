@@ -95,6 +95,19 @@ struct StreamTableTests {
         #expect(table.room == 0)
     }
 
+    @Test func `an answer that has begun with success differs from any other, however its stream ends`() {
+        var table = StreamTable<Int>(countMax: 10, startsWithOne: false)
+        table.settings(countMax: nil)
+        for element in 0..<5 { _ = table.open(element) }
+        for number: UInt32 in [1, 3, 7, 9] { table.answerBegins(number, isSuccess: true) }
+        table.answerBegins(5)
+        #expect(table.closed(1, code: 7) == .accepting(0))
+        #expect(table.giveUp(3, hasLeft: false) == .accepting(1))
+        #expect(table.giveUp(5, hasLeft: false) == .unknown(2))
+        #expect(table.goAway(last: 7) == .init(accepting: [4]))
+        #expect(table.lost(unfinished: [7]) == .init(accepting: [3]))
+    }
+
     @Test func `a refused stream was not processed, unless its answer has begun`() {
         var table = self.table()
         table.settings(countMax: 10)
@@ -162,7 +175,7 @@ struct StreamTableTests {
 
     private func element(_ fate: StreamTable<Int>.Fate?) -> [Int] {
         switch fate {
-        case .unprocessed(let element), .unknown(let element): [element]
+        case .unprocessed(let element), .unknown(let element), .accepting(let element): [element]
         case nil: []
         }
     }

@@ -242,7 +242,7 @@ import Testing
         try Self.edit(folder, "{shutdown: 10s}", "{shutdown: 11s, connections: 99}")
         try Self.edit(folder, "admin: {port: 0}", "admin: off")
         try Self.edit(folder, "database/feedback", "database/other")
-        try Self.edit(folder, "environment: sandbox", "environment: sandbox\n    limits: {remembered: 7}")
+        try Self.edit(folder, "environment: sandbox", "environment: sandbox\n    limits: {inFlight: 5, remembered: 7}")
         gateway.child.send(SIGHUP)
         let lines = try await gateway.lines("require a restart")
         let keys = "admin, feedback, limits.connections, limits.shutdown, listen.port, listen.tlsMinimum, log"

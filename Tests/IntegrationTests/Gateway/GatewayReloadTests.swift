@@ -121,6 +121,25 @@ import Testing
             content: { Array(($0.read("gateway.yaml") + "\nlisten: {}\n").utf8) },
             words: ["gateway.yaml, line 1: duplicate key"]
         ),
+        Fault(
+            testDescription: "fewer remembered notifications than may be in flight",
+            file: "gateway.yaml",
+            content: { folder in
+                let limits = "environment: sandbox\n    limits: {remembered: 7}"
+                return Array(folder.read("gateway.yaml").replacing("environment: sandbox", with: limits).utf8)
+            },
+            words: ["remembered, 7, must be at least inFlight, 10000"]
+        ),
+        Fault(
+            testDescription: "nothing remembered, with a limit that takes effect only after a restart",
+            file: "gateway.yaml",
+            content: { folder in
+                let limits = "environment: sandbox\n    limits: {remembered: 0}"
+                let text = folder.read("gateway.yaml").replacing("environment: sandbox", with: limits)
+                return Array(text.replacing("{shutdown: 10s}", with: "{inFlightPerConnection: 1}").utf8)
+            },
+            words: ["provider shop: ", "remembered, 0, must be", "inFlightPerConnection is 1000 until a restart"]
+        ),
     ]
 
     @Test(arguments: faults) func `an error is reported, and its part stays as it was`(_ fault: Fault) async throws {

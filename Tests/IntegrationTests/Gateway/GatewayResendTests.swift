@@ -30,7 +30,9 @@ import Testing
         #expect(counts == Dictionary(uniqueKeysWithValues: (1...10).map { ($0, 2) }))
     }
 
-    @Test func `a resend that is not delivered again is in the log with its number`() async throws {
+    @Test func `resends that are not delivered again are one line in the log, and a count of their connection`()
+        async throws
+    {
         let record = Self.service()
         try await record.upstream().withGateway { gateway in
             let provider = try FrameProvider(gateway.folder, port: gateway.port)
@@ -40,10 +42,14 @@ import Testing
             try await provider.connect()
             try await provider.write(6...10, probe: 11)
             #expect(try await provider.read(count: 6).bytes == "08020000000b")
-            let entries = try gateway.entries("resend not delivered again")
-            #expect(entries.map { $0["level"] } == Array(repeating: "info", count: 5))
-            let numbers = entries.compactMap { $0["push.notification.number"] }.sorted()
-            #expect(numbers == ["1", "2", "3", "4", "5"], "of the second connection")
+            try await provider.close()
+            try await gateway.lines("\"resends not delivered again\"", "\"push.notifications.resent\":\"5\"")
+            let entries = try gateway.entries("resends not delivered again")
+            #expect(entries.map { $0["level"] } == ["info"])
+            try await gateway.lines("\"connection closed\"", countMin: 2)
+            let closed = try gateway.entries("connection closed").filter { $0["push.notifications.resent"] != nil }
+            #expect(closed.map { $0["push.notifications.resent"] } == ["5"])
+            #expect(closed.map { $0["push.notifications.delivered"] } == ["0"])
         }
         #expect(record.takenCounts == Self.eachOnce)
     }

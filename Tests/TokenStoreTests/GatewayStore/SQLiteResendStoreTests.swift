@@ -31,8 +31,17 @@ import Testing
         try SQLiteResendStore(path: self.path, logger: self.lines.logger(.info), now: self.clock.now)
     }
 
-    private static func key(_ number: UInt8) throws -> ResendKey {
-        try #require(ResendKey(bytes: [UInt8](repeating: number, count: ResendKey.byteCount)))
+    private static func key(_ number: UInt8) throws -> ExpectedResend {
+        let key = try #require(ResendKey(bytes: [UInt8](repeating: number, count: ResendKey.byteCount)))
+        return ExpectedResend(key: key)
+    }
+
+    /// A resend with everything that may be known about it.
+    private static func whole(_ number: UInt8, place: Int64) throws -> ExpectedResend {
+        var resend = try Self.key(number)
+        resend.place = ExpectedResend.Place(response: 7, index: place)
+        resend.lifetime = ExpectedResend.Lifetime(content: try Self.key(number + 100).key, milliseconds: -5)
+        return resend
     }
 
     private static func insert(_ numbers: [UInt8], of provider: String = "shop", _ store: SQLiteResendStore)
@@ -59,18 +68,54 @@ import Testing
         try await Self.remove(7, store)
         // The first store is not closed, like that of a killed process.
         let other = try self.open()
-        #expect(other.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2), try Self.key(3)])
-        #expect(other.keys(of: "other", for: .seconds(120)) == [try Self.key(9)])
-        #expect(other.keys(of: "none", for: .seconds(120)) == [])
+        #expect(other.resends(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2), try Self.key(3)])
+        #expect(other.resends(of: "other", for: .seconds(120)) == [try Self.key(9)])
+        #expect(other.resends(of: "none", for: .seconds(120)) == [])
+    }
+
+    @Test func `places and lifetimes are stored, and of equal keys the one in the same place is removed`() async throws
+    {
+        let store = try self.open()
+        let resends = try [Self.whole(1, place: 0), Self.whole(2, place: 3), Self.whole(1, place: 9)]
+        await withCheckedContinuation { continuation in
+            store.insert(resends, of: "shop", for: .seconds(120)) { _ in continuation.resume() }
+        }
+        await withCheckedContinuation { continuation in
+            store.remove(resends[2], of: "shop") { continuation.resume() }
+        }
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == Array(resends[..<2]))
+        // The file is replaced, and its content is written again.
+        for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: self.path + suffix) }
+        try await Self.insert([3], store)
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == resends[..<2] + [Self.key(3)])
+    }
+
+    @Test func `resends stored by an earlier version are read`() async throws {
+        let old = try DatabaseQueue(path: self.path)
+        try await old.writeWithoutTransaction { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE resend (
+                        id INTEGER PRIMARY KEY, provider TEXT NOT NULL, key BLOB NOT NULL, until INTEGER NOT NULL
+                    );
+                    INSERT INTO resend (provider, key, until) VALUES ('shop', zeroblob(32), 1800000120)
+                    """
+            )
+        }
+        try old.close()
+        let store = try self.open()
+        #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(0)])
+        try await Self.remove(0, store)
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [])
     }
 
     @Test func `resends valid at the stop of a gateway are expected by the next one for a while`() async throws {
         try await Self.insert([1], self.open())
         self.clock.advance(120 + 600)
         self.clock.advance(1)
-        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [])
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [])
         self.clock.advance(-1)
-        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
     @Test func `expired resends are removed with the next change`() async throws {
@@ -78,7 +123,7 @@ import Testing
         try await Self.insert([1], store)
         self.clock.advance(121)
         try await Self.insert([2], store)
-        #expect(store.keys(of: "shop", for: .seconds(120)) == [try Self.key(2)])
+        #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(2)])
     }
 
     @Test func `it shares its file with the feedback store`() async throws {
@@ -87,7 +132,7 @@ import Testing
         try await Self.insert([1], store)
         #expect(feedback.counts == [:])
         #expect(try SQLiteFeedbackStore(path: self.path).counts == [:])
-        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
     @Test func `unwritable changes are not reported as stored, and are written when possible`() async throws {
@@ -107,7 +152,7 @@ import Testing
         }
         try await Self.insert([2], store)
         #expect(isKept.withLockedValue { $0 })
-        #expect(store.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
+        #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
     @Test func `a removed file is created again`() async throws {
@@ -115,7 +160,7 @@ import Testing
         try await Self.insert([1], store)
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: self.path + suffix) }
         try await Self.insert([2], store)
-        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
     @Test func `after a replacement of the file, the next change writes everything`() async throws {
@@ -126,7 +171,7 @@ import Testing
         let feedback = try SQLiteFeedbackStore(path: self.path)
         try await Self.insert([3], store)
         try await Self.remove(2, store)
-        let keys = try self.open().keys(of: "shop", for: .seconds(120))
+        let keys = try self.open().resends(of: "shop", for: .seconds(120))
         #expect(keys == [try Self.key(1), try Self.key(1), try Self.key(3)])
         #expect(feedback.problem == nil)
     }
@@ -147,11 +192,11 @@ import Testing
         try await Self.insert([1, 2], self.open())
         self.clock.advance(100)
         let second = try self.open()
-        #expect(second.keys(of: "shop", for: .seconds(120)).count == 2)
+        #expect(second.resends(of: "shop", for: .seconds(120)).count == 2)
         self.clock.advance(100)
         // Any change removes expired entries.
         try await Self.remove(2, second)
-        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
     @Test func `the number of pending keys is limited`() async throws {
