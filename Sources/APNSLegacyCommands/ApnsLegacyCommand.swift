@@ -42,7 +42,13 @@ public struct ApnsLegacyCommand: ParsableCommand {
         // The Swift runtime reads the command line from there. Without it, each command would print the help and
         // succeed.
         if CommandLine.arguments.isEmpty {
-            Self.exit(CommandFailure(.systemError, "The command line cannot be read, as /proc is not mounted."))
+            let isReadable = unsafe access("/proc/self/cmdline", R_OK) == 0
+            let cause =
+                isReadable
+                ? "a preloaded library may be the cause; run it without LD_PRELOAD" : "/proc is not mounted; mount it"
+            Self.exit(
+                CommandFailure(.systemError, "The command line cannot be read from /proc/self/cmdline: \(cause).")
+            )
         }
         if let failure = RawArguments.failure { Self.exit(failure) }
     }

@@ -300,7 +300,7 @@ public struct Simulator: Sendable {
     private func notifications(_ change: (inout NotificationQuery) -> Void) -> [ReceivedNotification] {
         var query = NotificationQuery()
         change(&query)
-        return self.registry.recorder.notifications(query, countMax: .max) { _ in true }
+        return self.registry.recorder.notifications(query, countMax: .max).map(\.notification)
     }
 
     /// Removes the recorded notifications, and those stored for offline devices.

@@ -16,6 +16,7 @@ package struct ConnectionOpener: Sendable {
     private let proxy: Proxy?
     private let connectDurationMax: Duration
     private let keepaliveDelay: Duration?
+    private let receiveBufferByteCount: Int?
     private let context: TLSContext
 
     /// The channel becomes unwritable above the high mark and writable again below the low mark, in bytes.
@@ -38,6 +39,8 @@ package struct ConnectionOpener: Sendable {
     ///   - tls: the identity, trust and versions of TLS.
     ///   - connectDurationMax: the time limit for opening a TCP connection, including the proxy.
     ///   - keepaliveDelay: the time without traffic before TCP sends keepalive probes; `nil` for none.
+    ///   - receiveBufferByteCount: the size of the socket's receive buffer, which the kernel doubles; `nil` for that of
+    ///     the system, which grows to some megabytes.
     /// - Throws: `TLSError` for unusable certificates and keys.
     package init(
         endpoint: Endpoint,
@@ -46,7 +49,8 @@ package struct ConnectionOpener: Sendable {
         proxy: Proxy?,
         tls: TLSConfiguration,
         connectDurationMax: Duration,
-        keepaliveDelay: Duration?
+        keepaliveDelay: Duration?,
+        receiveBufferByteCount: Int? = nil
     ) throws(TLSError) {
         self.endpoint = endpoint
         self.role = role
@@ -55,6 +59,7 @@ package struct ConnectionOpener: Sendable {
         self.proxy = proxy
         self.connectDurationMax = connectDurationMax
         self.keepaliveDelay = keepaliveDelay
+        self.receiveBufferByteCount = receiveBufferByteCount
         var tls = tls
         // Data that the other side sends after this side has closed is not needed, so the wait for it is short.
         tls.shutdownTimeout = min(tls.shutdownTimeout, .seconds(1))
@@ -98,7 +103,7 @@ package struct ConnectionOpener: Sendable {
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
-        let bootstrap = ClientBootstrap(group: eventLoop)
+        var bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(self.connectDurationMax))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
@@ -106,6 +111,9 @@ package struct ConnectionOpener: Sendable {
                 .recvAllocator,
                 value: FixedSizeRecvByteBufferAllocator(capacity: ConnectionOpener.readByteCountMax)
             )
+        if let count = self.receiveBufferByteCount {
+            bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: count)
+        }
         guard let delay = self.keepaliveDelay else { return bootstrap }
         let seconds = ChannelOptions.Types.SocketOption.Value(clamping: max(1, delay.components.seconds))
         return

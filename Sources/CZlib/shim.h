@@ -9,8 +9,8 @@
 
 static inline int CZlib_inflateInit2(z_stream *stream, int windowBits) { return inflateInit2(stream, windowBits); }
 
-static inline int CZlib_deflateInit2(z_stream *stream, int level, int windowBits) {
-    return deflateInit2(stream, level, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY);
+static inline int CZlib_deflateInit2(z_stream *stream, int level, int windowBits, int memLevel) {
+    return deflateInit2(stream, level, Z_DEFLATED, windowBits, memLevel, Z_DEFAULT_STRATEGY);
 }
 
 #endif

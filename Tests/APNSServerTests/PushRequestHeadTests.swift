@@ -25,6 +25,13 @@ struct PushRequestHeadTests {
         return refusal.reason
     }
 
+    @Test(arguments: ["/4/broadcasts/apps/com.example.app", "/1/apps/com.example.app/channels"])
+    func `a request of a broadcast is answered that it is not simulated`(_ path: String) {
+        #expect(self.reason([":path": path]) == .other("BroadcastsAreNotSimulated"))
+        #expect(self.reason([":path": path, ":method": "GET", "apns-topic": nil])?.status == nil)
+        #expect(self.reason([":path": "/4/"]) == .badPath)
+    }
+
     @Test func `valid headers are read`() {
         guard
             case .head(let head) = self.read([

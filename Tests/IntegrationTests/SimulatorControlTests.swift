@@ -11,7 +11,8 @@ import TestSupport
     /// The programs, and their groups of tests.
     private static let groups = [
         ("control_api.py", "ReadingTests"), ("control_api.py", "LiveTests"), ("control_api.py", "DeviceTests"),
-        ("control_api.py", "FaultTests"), ("simulator_options.py", "OptionTests"),
+        ("control_api.py", "FaultTests"), ("control_connections.py", "RequestTests"),
+        ("control_connections.py", "SlowClientTests"), ("simulator_options.py", "OptionTests"),
         ("simulator_record.py", "RecordTests"), ("simulator_record.py", "RevocationTests"),
         ("simulator_record.py", "BoundTests"),
     ]

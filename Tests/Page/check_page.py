@@ -490,6 +490,26 @@ class Checks:
             assert self.browser.evaluate("getComputedStyle(document.body).backgroundColor") == ground
         self.browser.evaluate("localStorage.clear()")
 
+    def check_the_header_of_a_phone_takes_at_most_a_fifth(self):
+        self.browser.resize(390, 844)
+        self.open()
+        bottom = self.browser.evaluate("document.querySelector('nav.views').getBoundingClientRect().bottom")
+        assert bottom <= 844 / 5, bottom
+
+    def check_the_count_of_the_view_is_that_of_the_record(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push(*[(token, alert(f"{number}")) for number in range(150)])
+        self.open()
+        self.wait_for_text("#count-notifications", "150")
+        self.simulator.push((token, alert("one more")))
+        self.wait_for_text("#count-notifications", "151")
+
+    def check_an_invalid_payload_says_what_is_invalid(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, '{"aps":'))
+        self.open()
+        self.wait_for_text(".row", "Invalid payload: ")
+
     def check_narrow_windows(self):
         self._fill()
         self.browser.resize(360, 640)

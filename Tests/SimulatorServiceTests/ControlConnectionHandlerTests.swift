@@ -18,7 +18,7 @@ import Testing
     private let isClosed = NIOLockedValueBox(false)
 
     init() throws {
-        let handler = ControlConnectionHandler(NIOLockedValueBox(0)) {}
+        let handler = ControlConnectionHandler(ControlConnections {})
         try self.channel.pipeline.syncOperations.addHandler(handler)
         try self.channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         self.channel.closeFuture.whenComplete { [isClosed] _ in isClosed.withLockedValue { $0 = true } }
@@ -50,6 +50,23 @@ import Testing
 
     @Test func `a connection without a request is idle`() {
         #expect(self.ends(after: Self.idleDurationMax))
+    }
+
+    @Test func `an incomplete head has to be complete in time, however slowly it arrives`() throws {
+        self.channel.embeddedEventLoop.advanceTime(by: Self.idleDurationMax - .seconds(1))
+        self.channel.pipeline.fireChannelReadComplete()
+        self.channel.embeddedEventLoop.advanceTime(by: .seconds(4))
+        self.channel.pipeline.fireChannelReadComplete()
+        #expect(self.ends(after: Self.requestDurationMax - .seconds(4)))
+    }
+
+    @Test func `the rest of a head has its own time after another request`() throws {
+        try self.receive(Self.head, .end(nil))
+        try self.answer()
+        self.channel.embeddedEventLoop.advanceTime(by: Self.requestDurationMax)
+        #expect(!self.isOver)
+        self.channel.pipeline.fireChannelReadComplete()
+        #expect(self.ends(after: Self.requestDurationMax))
     }
 
     @Test func `a request has to be complete in time`() throws {

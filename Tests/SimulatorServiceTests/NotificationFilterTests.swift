@@ -24,7 +24,7 @@ import Testing
         ])
         #expect(filter.token == (try DeviceToken(token)))
         #expect(filter.listener == .http2 && filter.outcome == .any && filter.order == .newest)
-        #expect(filter.text == Array("hello".utf8))
+        #expect(filter.text == SearchText("hello"))
         #expect(filter.after == 3 && filter.before == 9 && filter.countMax == 5 && filter.count == 2)
         #expect(filter.wait == .milliseconds(500))
     }

@@ -192,6 +192,12 @@ public struct FeedbackClient: Sendable {
         }
     }
 
+    /// The size of the socket's receive buffer in bytes.
+    ///
+    /// A service may delete entries when it writes them. Those in the socket are lost if the process is killed, and
+    /// the size of this buffer limits that of the service's, too.
+    private static let receiveBufferByteCount = 64 * 1024
+
     /// Connects and reads the whole list.
     private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.Ending {
         let opener = try ConnectionOpener(
@@ -200,7 +206,8 @@ public struct FeedbackClient: Sendable {
             proxy: self.configuration.proxy,
             tls: self.configuration.tls,
             connectDurationMax: self.configuration.connectDurationMax,
-            keepaliveDelay: nil
+            keepaliveDelay: nil,
+            receiveBufferByteCount: Self.receiveBufferByteCount
         )
         let eventLoop = self.group.next()
         let (configuration, pool) = (self.configuration, self.pool)

@@ -5,7 +5,8 @@ import FileSystemSupport
 import Glibc
 import SystemPackage
 
-/// A file with the simulator's ports, which exists while the simulator listens.
+/// A file with the simulator's ports, which exists while the simulator listens, and until the next start if the process
+/// is killed.
 ///
 /// One process owns the file and holds a lock on a file next to it. If the file exists when the lock is taken, a killed
 /// process left it.
@@ -49,5 +50,6 @@ final class Announcement: Sendable {
         }
     }
 
-    private func withdraw() { _ = unsafe unlink(self.path) }
+    /// Removes the file; the lock remains until the end.
+    func withdraw() { _ = unsafe unlink(self.path) }
 }

@@ -131,6 +131,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
+                // A second signal ends the process without further steps.
+                announcement?.withdraw()
                 manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)

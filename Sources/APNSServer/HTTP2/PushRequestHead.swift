@@ -19,6 +19,10 @@ struct PushRequestHead: Equatable {
 
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
+    /// Apple's paths for broadcasts and their channels.
+    private static let broadcastPathPrefixes = ["/4/broadcasts/", "/1/apps/"]
+    /// Not a reason of Apple's, so that nobody looks for a mistake in the request.
+    private static let broadcastReason = PushReason.other("BroadcastsAreNotSimulated")
 
     /// The result of parsing.
     enum Result: Equatable {
@@ -57,6 +61,8 @@ struct PushRequestHead: Equatable {
         _ identifier: PushIdentifier,
         _ certificateTopics: [String]
     ) throws(PushRefusal) -> Self {
+        let isBroadcast = self.broadcastPathPrefixes.contains { (values[":path"] ?? "").hasPrefix($0) }
+        guard !isBroadcast else { throw PushRefusal(self.broadcastReason, "broadcasts are not simulated") }
         guard values[":method"] == "POST" else { throw PushRefusal(.methodNotAllowed, "the method is not POST") }
         let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
         guard let topic else {

@@ -258,7 +258,11 @@ final class DeviceRegistry: Sendable {
         return self.state.withLockedValue { state in
             let device = state.table.device(of: token)
             guard device?.isOnline != false else { return nil }
-            return KnownTokens.Entry(device: device?.identifier, countIndex: state.counts.index(of: token))
+            return KnownTokens.Entry(
+                device: device?.identifier,
+                countIndex: state.counts.index(of: token),
+                tokenKey: token.recordKey
+            )
         }
     }
 

@@ -13,6 +13,8 @@ struct KnownTokens {
         var device: String?
         /// The index of the token's counter; `nil` for none.
         var countIndex: UInt32?
+        /// The key of the token in the record.
+        var tokenKey: UInt32 = 0
     }
 
     private struct Slot {

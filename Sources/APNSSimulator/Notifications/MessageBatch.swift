@@ -27,6 +27,8 @@ struct MessageBatch: Sendable {
         var end: UInt32
         /// The index of the token's counter; `nil` for none.
         var countIndex: UInt32?
+        /// The key of the token in the record.
+        var tokenKey: UInt32
     }
 
     /// The maximum size of a batch in bytes, so that little is kept longer than its oldest message.
@@ -72,7 +74,8 @@ struct MessageBatch: Sendable {
             Message(
                 device: entry.device,
                 end: UInt32(truncatingIfNeeded: self.bytes.count),
-                countIndex: entry.countIndex
+                countIndex: entry.countIndex,
+                tokenKey: entry.tokenKey
             )
         )
     }
@@ -120,6 +123,19 @@ struct MessageBatch: Sendable {
                 unsafe token.elementsEqual(UnsafeRawBufferPointer(rebasing: bytes[start..<start + token.count]))
             }
         }
+    }
+
+    /// Whether a message contains a text, without creating a notification.
+    func contains(_ text: SearchText, _ index: Int) -> Bool {
+        guard let layout = self.layout(index) else { return false }
+        let isInMessage = unsafe self.bytes.withUnsafeBytes { bytes in
+            let message = unsafe UnsafeRawBufferPointer(rebasing: bytes[self.range(index)])
+            let (payload, token) = (layout.payloadOffset, layout.tokenOffset)
+            return unsafe text.isIn(
+                UnsafeRawBufferPointer(rebasing: message[payload..<payload + layout.payloadByteCount])
+            ) || text.isIn(token: UnsafeRawBufferPointer(rebasing: message[token..<token + layout.tokenByteCount]))
+        }
+        return isInMessage || text.isIn(self.source.topic)
     }
 
     /// Returns a message as a notification of the record.

@@ -21,6 +21,8 @@ struct NotificationHistory {
 
     /// The stored notifications, the oldest first.
     private var segments: Deque<NotificationSegment> = []
+    /// The key of each stored notification's token.
+    private var tokenKeys: Deque<UInt32> = []
     /// The number of stored notifications.
     private(set) var count = 0
     /// The number of the next notification.
@@ -91,6 +93,7 @@ struct NotificationHistory {
         self.nextNumber += UInt64(segment.count)
         self.count += segment.count
         self.byteCount += segment.byteCount
+        segment.visitTokenKeys { self.tokenKeys.append($0) }
         self.segments.append(segment)
         while self.count > self.countMax { self.removeOldest(self.count - self.countMax) }
         while self.byteCount > self.byteCountMax, self.count > 0 { self.removeOldest(1) }
@@ -107,6 +110,7 @@ struct NotificationHistory {
     /// Numbers continue, and waiters keep waiting.
     mutating func removeAll() {
         self.segments = []
+        self.tokenKeys = []
         self.count = 0
         self.byteCount = 0
         if self.unreturned != nil { self.unreturned = [:] }
@@ -132,6 +136,7 @@ struct NotificationHistory {
             }
         }
         self.count -= removed
+        self.tokenKeys.removeFirst(removed)
         self.byteCount -= oldest.byteCount
         if removed == oldest.count {
             self.segments.removeFirst()
@@ -194,6 +199,36 @@ struct NotificationHistory {
         guard number > self.numberBeforeOldest, self.count > 0 else { return [] }
         let end = (self.index(of: min(number, self.nextNumber - 1)) ?? -1) + 1
         return Array(self.segments[max(0, end - countMax)..<end])[...]
+    }
+
+    /// The maximum numbers of notifications that ``candidates(_:_:_:)`` searches and returns.
+    static let candidateLimits = (searchedCount: UInt64(65_536), foundCount: 256)
+
+    /// Searches a part of the stored notifications for those whose token has a key.
+    ///
+    /// - Parameters:
+    ///   - key: the key, which other tokens may have, too.
+    ///   - numbers: the numbers of the notifications.
+    ///   - order: the order of the search.
+    /// - Returns: the notifications, and the numbers that remain to be searched; `nil` for none.
+    func candidates(
+        _ key: UInt32,
+        _ numbers: ClosedRange<UInt64>,
+        _ order: NotificationQuery.Order
+    ) -> (found: [RecordedNotification], rest: ClosedRange<UInt64>?) {
+        let before = self.numberBeforeOldest
+        let (lower, upper) = (max(numbers.lowerBound, before + 1), min(numbers.upperBound, self.nextNumber - 1))
+        guard lower <= upper else { return ([], nil) }
+        var found: [RecordedNotification] = []
+        for offset in 0...upper - lower {
+            let number = order == .oldest ? lower + offset : upper - offset
+            if found.count == Self.candidateLimits.foundCount || offset == Self.candidateLimits.searchedCount {
+                return (found, order == .oldest ? number...upper : lower...number)
+            }
+            guard self.tokenKeys[Int(number - before - 1)] == key, let index = self.index(of: number) else { continue }
+            found.append(RecordedNotification(segment: self.segments[index], number: number))
+        }
+        return (found, nil)
     }
 
     /// Returns the index of the segment with a number; `nil` if it is not stored.

@@ -31,7 +31,9 @@ final class NotificationRecorder: Sendable {
     }
 
     /// The stored notifications, the oldest first.
-    var notifications: [ReceivedNotification] { self.notifications(NotificationQuery(), countMax: .max) { _ in true } }
+    var notifications: [ReceivedNotification] {
+        self.notifications(NotificationQuery(), countMax: .max).map(\.notification)
+    }
 
     /// The number of stored notifications.
     var count: Int { self.state.withLockedValue(\.history.count) }
@@ -52,26 +54,39 @@ final class NotificationRecorder: Sendable {
     /// Returns stored notifications that match a query.
     ///
     /// - Parameters:
-    ///   - query: the conditions that can be checked quickly, and the order.
+    ///   - query: the conditions and the order.
     ///   - countMax: the maximum number of notifications.
-    ///   - isIncluded: a further condition.
     /// - Returns: the notifications in the order of the query.
-    func notifications(
-        _ query: NotificationQuery,
-        countMax: Int,
-        where isIncluded: (ReceivedNotification) -> Bool
-    ) -> [ReceivedNotification] {
-        var found: [ReceivedNotification] = []
+    func notifications(_ query: NotificationQuery, countMax: Int) -> [RecordedNotification] {
+        if let token = query.token { return self.notifications(for: token, query, countMax: countMax) }
+        var found: [RecordedNotification] = []
         self.look(query) { segment in
             guard segment.mayMatch(query) else { return true }
             let numbers = segment.numbers
             for offset in 0..<UInt64(segment.count) where found.count < countMax {
                 let number = query.order == .oldest ? numbers.lowerBound + offset : numbers.upperBound - offset
                 guard segment.matches(query, number) else { continue }
-                let notification = segment.notification(number)
-                if isIncluded(notification) { found.append(notification) }
+                found.append(RecordedNotification(segment: segment, number: number))
             }
             return found.count < countMax
+        }
+        return found
+    }
+
+    private func notifications(
+        for token: DeviceToken,
+        _ query: NotificationQuery,
+        countMax: Int
+    ) -> [RecordedNotification] {
+        let key = token.recordKey
+        var found: [RecordedNotification] = []
+        var rest: ClosedRange<UInt64>? = query.numbers
+        while let numbers = rest, found.count < countMax {
+            let part = self.state.withLockedValue { $0.history.candidates(key, numbers, query.order) }
+            for each in part.found where found.count < countMax {
+                if each.segment.mayMatch(query), each.segment.matches(query, each.number) { found.append(each) }
+            }
+            rest = part.rest
         }
         return found
     }

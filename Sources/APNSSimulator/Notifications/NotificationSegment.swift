@@ -7,7 +7,14 @@ struct NotificationSegment: Sendable {
     private enum Content {
         /// Messages, including those already removed from the front.
         case messages(MessageBatch)
-        indirect case single(ReceivedNotification)
+        /// Behind a reference, so that a search reads single properties.
+        case single(Single)
+    }
+
+    private final class Single: Sendable {
+        let notification: ReceivedNotification
+
+        init(_ notification: ReceivedNotification) { self.notification = notification }
     }
 
     private var content: Content
@@ -21,7 +28,7 @@ struct NotificationSegment: Sendable {
     private(set) var byteCount: Int
 
     init(_ notification: ReceivedNotification) {
-        self.content = .single(notification)
+        self.content = .single(Single(notification))
         self.originalNumber = notification.number
         self.firstNumber = notification.number
         self.count = 1
@@ -55,7 +62,7 @@ struct NotificationSegment: Sendable {
     func notification(_ number: UInt64) -> ReceivedNotification {
         switch self.content {
         case .messages(let messages): messages.notification(self.index(number), number: number)
-        case .single(let notification): notification
+        case .single(let single): single.notification
         }
     }
 
@@ -63,15 +70,24 @@ struct NotificationSegment: Sendable {
     func acceptedToken(_ number: UInt64) -> DeviceToken? {
         switch self.content {
         case .messages(let messages): messages.token(self.index(number))
-        case .single(let notification): notification.isAccepted ? notification.token : nil
+        case .single(let single): single.notification.isAccepted ? single.notification.token : nil
+        }
+    }
+
+    /// Visits the keys of the tokens, in order; 0 if there is no token.
+    func visitTokenKeys(_ body: (UInt32) -> Void) {
+        switch self.content {
+        case .messages(let messages): for message in messages.messages { body(message.tokenKey) }
+        case .single(let single): body(single.notification.token?.recordKey ?? 0)
         }
     }
 
     /// Updates the delivery of a notification; messages of a batch were delivered and stay so.
     mutating func change(_ delivery: ReceivedNotification.Delivery) {
-        guard case .single(var notification) = self.content else { return }
+        guard case .single(let single) = self.content else { return }
+        var notification = single.notification
         notification.delivery = delivery
-        self.content = .single(notification)
+        self.content = .single(Single(notification))
     }
 
     /// Whether any notification can match a query.
@@ -81,15 +97,16 @@ struct NotificationSegment: Sendable {
         case .messages(let messages):
             return query.isRejected != true && (query.listener ?? .binary) == .binary
                 && (query.topic == nil || query.topic == messages.source.topic)
-        case .single(let notification): return query.matches(notification)
+        case .single(let single): return query.matches(single.notification)
         }
     }
 
     /// Whether the notification with a number matches a query, given that some can.
     func matches(_ query: NotificationQuery, _ number: UInt64) -> Bool {
         guard query.numbers.contains(number) else { return false }
-        guard let token = query.token, case .messages(let messages) = self.content else { return true }
-        return messages.isForToken(token, self.index(number))
+        guard case .messages(let messages) = self.content else { return true }
+        return query.token.map { messages.isForToken($0, self.index(number)) } ?? true
+            && query.text.map { messages.contains($0, self.index(number)) } ?? true
     }
 
     /// The origins of the remaining notifications.
@@ -103,13 +120,13 @@ struct NotificationSegment: Sendable {
                 numbers: self.numbers,
                 areRejected: false
             )
-        case .single(let notification):
+        case .single(let single):
             NotificationOrigin(
-                listener: notification.listener,
-                connectionNumber: notification.connectionNumber,
-                firstNotificationNumber: notification.notificationNumber,
+                listener: single.notification.listener,
+                connectionNumber: single.notification.connectionNumber,
+                firstNotificationNumber: single.notification.notificationNumber,
                 numbers: self.numbers,
-                areRejected: !notification.isAccepted
+                areRejected: !single.notification.isAccepted
             )
         }
     }
@@ -144,6 +161,8 @@ package struct NotificationQuery: Hashable, Sendable {
     package var isRejected: Bool?
     /// The numbers in the record.
     package var numbers: ClosedRange<UInt64> = 0...UInt64.max
+    /// A text in the payload, the topic or the token; `nil` for any.
+    package var text: SearchText?
     /// The order of the results.
     package var order = Order.oldest
 
@@ -160,6 +179,6 @@ package struct NotificationQuery: Hashable, Sendable {
         if let token = self.token, token != notification.token { return false }
         if let topic = self.topic, topic != notification.topic { return false }
         if let listener = self.listener, listener != notification.listener { return false }
-        return true
+        return self.text.map(notification.contains) ?? true
     }
 }

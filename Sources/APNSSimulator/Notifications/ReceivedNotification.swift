@@ -46,6 +46,15 @@ public struct ReceivedNotification: Hashable, Sendable {
     private var payloadRange: Range<Int>?
     private var separatePayload: [UInt8] = []
 
+    /// Whether the payload, the topic or the digits of the token contain a text.
+    func contains(_ text: SearchText) -> Bool {
+        let isInPayload = unsafe (self.payloadRange == nil ? self.separatePayload : self.frame).withUnsafeBytes {
+            unsafe text.isIn(UnsafeRawBufferPointer(rebasing: $0[self.payloadRange ?? $0.indices]))
+        }
+        return isInPayload || text.isIn(self.topic)
+            || self.token.map { unsafe $0.withUnsafeBytes { unsafe text.isIn(token: $0) } } ?? false
+    }
+
     /// The number of bytes of the whole payload.
     public internal(set) var payloadByteCount: Int {
         get { (self.payloadRange?.count ?? self.separatePayload.count) + self.missingPayloadByteCount }

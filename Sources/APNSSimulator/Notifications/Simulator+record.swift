@@ -19,15 +19,13 @@ extension Simulator {
     /// - Parameters:
     ///   - query: the conditions and the order.
     ///   - countMax: the maximum number of notifications.
-    ///   - isIncluded: a further condition.
     /// - Returns: the matching notifications.
     package func notifications(
         _ query: NotificationQuery = NotificationQuery(),
-        countMax: Int = .max,
-        where isIncluded: (ReceivedNotification) -> Bool = { _ in true }
-    ) -> [ReceivedNotification] {
+        countMax: Int = .max
+    ) -> [RecordedNotification] {
         self.registry.expire()
-        return self.registry.recorder.notifications(query, countMax: countMax, where: isIncluded)
+        return self.registry.recorder.notifications(query, countMax: countMax)
     }
 
     /// The number of notifications in the record.

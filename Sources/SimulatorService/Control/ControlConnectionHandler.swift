@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import HTTPTypes
-import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTPTypes
 
-/// Limits a connection to the control listener: the time for a request to arrive and for a response to be read, and
-/// the number of connections.
+/// Limits the time that a connection to the control listener waits for its client: for a request, and until a response
+/// is read.
 final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// The maximum number of connections; further ones are closed immediately.
-    static let connectionCountMax = 512
-    /// The time limit for a request, from its head to its end.
+    /// The time limit for a request, from the first bytes of its head, and again from the end of its head.
     static let requestDurationMax = TimeAmount.seconds(10)
     /// The time limit for a connection without a request.
     static let idleDurationMax = TimeAmount.seconds(60)
@@ -24,8 +21,7 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     /// The time limit of a response to a client that has closed its side.
     private static let halfClosedDurationMax = TimeAmount.seconds(2)
 
-    private let connectionCount: NIOLockedValueBox<Int>
-    private let onRefused: @Sendable () -> Void
+    private let connections: ControlConnections
     /// Closes the connection unless cancelled.
     private var deadline: Scheduled<Void>?
     private var unreadDeadline: Scheduled<Void>?
@@ -33,24 +29,16 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     private var requestCount = 0
     /// Whether a request has started and is incomplete.
     private var isReceiving = false
+    /// Whether bytes of a head have arrived, but not all.
+    private var isHeadIncomplete = false
+    /// Whether the current read contains a part of a request.
+    private var hasReadPart = false
     private var isInputClosed = false
 
-    init(_ connectionCount: NIOLockedValueBox<Int>, onRefused: @escaping @Sendable () -> Void) {
-        self.connectionCount = connectionCount
-        self.onRefused = onRefused
-    }
+    init(_ connections: ControlConnections) { self.connections = connections }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        let connectionCount = self.connectionCount
-        let isRefused = connectionCount.withLockedValue { count in
-            count += 1
-            return count > Self.connectionCountMax
-        }
-        context.channel.closeFuture.whenComplete { _ in connectionCount.withLockedValue { $0 -= 1 } }
-        guard !isRefused else {
-            self.onRefused()
-            return context.channel.close(promise: nil)
-        }
+        guard self.connections.add(context.channel) else { return context.channel.close(promise: nil) }
         self.close(context, in: Self.idleDurationMax)
     }
 
@@ -69,11 +57,21 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     ///
     /// The deadline of a request that was answered before its end stays.
     private func beginIdling(_ context: ChannelHandlerContext) {
-        guard self.requestCount == 0, !self.isReceiving, !self.isInputClosed else { return }
+        guard self.isBetweenRequests, !self.isInputClosed else { return }
         self.close(context, in: Self.idleDurationMax)
     }
 
+    /// Whether no request is open, so that the next bytes begin one.
+    private var isBetweenRequests: Bool { self.requestCount == 0 && !self.isReceiving }
+
+    private func noteState(_ context: ChannelHandlerContext) {
+        let isAnswering = self.requestCount > 0 && !self.isReceiving
+        self.connections.set(context.channel, waits: !isAnswering || !context.channel.isWritable)
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        self.hasReadPart = true
+        self.isHeadIncomplete = false
         switch self.unwrapInboundIn(data) {
         case .head:
             self.requestCount += 1
@@ -85,19 +83,32 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
             self.deadline?.cancel()
             self.beginIdling(context)
         }
+        self.noteState(context)
         context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        // Bytes arrived, but no head.
+        if !self.hasReadPart, !self.isHeadIncomplete, self.isBetweenRequests, !self.isInputClosed {
+            self.isHeadIncomplete = true
+            self.close(context, in: Self.requestDurationMax)
+        }
+        self.hasReadPart = false
+        context.fireChannelReadComplete()
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .end = self.unwrapOutboundIn(data) {
             self.requestCount -= 1
             self.beginIdling(context)
+            self.noteState(context)
         }
         context.write(data, promise: promise)
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         self.unreadDeadline?.cancel()
+        self.noteState(context)
         if !context.channel.isWritable {
             let channel = context.channel
             self.unreadDeadline = context.eventLoop.scheduleTask(in: Self.unreadDurationMax) {

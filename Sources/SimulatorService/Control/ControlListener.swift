@@ -8,6 +8,7 @@ import HummingbirdCore
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOHTTP1
 import NIOPosix
 
 /// Serves the control API and the page.
@@ -40,7 +41,8 @@ struct ControlListener: Sendable {
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
         let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
-        let server = self.server { continuation.yield($0) }
+        let connections = self.makeConnections()
+        let server = self.server(connections) { continuation.yield($0) }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 do {
@@ -61,7 +63,7 @@ struct ControlListener: Sendable {
                 )
             }
             end()
-            await Self.shutDown(server)
+            await Self.shutDown(server, connections)
             return try result.get()
         }
     }
@@ -72,24 +74,22 @@ struct ControlListener: Sendable {
     }
 
     /// Lets open requests complete for a limited time.
-    private static func shutDown(_ server: Server<HTTP1Channel>) async {
+    private static func shutDown(_ server: Server<ControlChannel>, _ connections: ControlConnections) async {
         await withTaskGroup { group in
             group.addTask { try? await server.shutdownGracefully() }
-            group.addTask { try? await Task.sleep(for: self.shutdownDuration) }
+            group.addTask {
+                // The server waits for clients that do not read.
+                if (try? await Task.sleep(for: self.shutdownDuration)) != nil { connections.closeAll() }
+            }
             await group.next()
             group.cancelAll()
         }
     }
 
-    private func server(onListening: @escaping @Sendable (Int) -> Void) -> Server<HTTP1Channel> {
-        // The server's own messages are not for people.
-        var quiet = self.logger
-        quiet.logLevel = max(quiet.logLevel, .warning)
-        let responder = self.responder()
+    private func makeConnections() -> ControlConnections {
         let logger = self.logger
-        let connectionCount = NIOLockedValueBox(0)
         let nextReport = NIOLockedValueBox(NIODeadline.distantPast)
-        let onRefused: @Sendable () -> Void = {
+        return ControlConnections {
             let isDue = nextReport.withLockedValue { next in
                 guard next <= .now() else { return false }
                 next = .now() + Self.reportInterval
@@ -98,19 +98,28 @@ struct ControlListener: Sendable {
             guard isDue else { return }
             logger.warning(
                 "control connection refused",
-                metadata: [LogKey.refusalReason: "limit of \(ControlConnectionHandler.connectionCountMax) reached"]
+                metadata: [LogKey.refusalReason: "limit of \(ControlConnections.countMaxDefault) reached"]
             )
         }
-        let channel = HTTP1Channel(
+    }
+
+    private func server(
+        _ connections: ControlConnections,
+        onListening: @escaping @Sendable (Int) -> Void
+    ) -> Server<ControlChannel> {
+        // The server's own messages are not for people.
+        var quiet = self.logger
+        quiet.logLevel = max(quiet.logLevel, .warning)
+        let responder = self.responder()
+        let logger = self.logger
+        let channel = ControlChannel(
             responder: { request, writer, channel in
                 let context = ControlContext(source: ApplicationRequestContextSource(channel: channel, logger: logger))
                 let response = try await responder.respond(to: request, context: context)
                 let isHead = request.method == .head
                 try await writer.write(response: response.head, body: isHead ? ResponseBody() : response.body)
             },
-            configuration: HTTP1Channel.Configuration(
-                additionalChannelHandlers: [ControlConnectionHandler(connectionCount, onRefused: onRefused)]
-            )
+            connections: connections
         )
         return Server(
             childChannelSetup: channel,
@@ -163,6 +172,7 @@ private struct ControlMiddleware: RouterMiddleware {
         next: @concurrent (Request, ControlContext) async throws -> Response
     ) async throws -> Response {
         var response = await self.answer(request, context, next)
+        if request.method != .head { response.compress(for: request.head) }
         for field in Self.fields { response.headers[field.name] = field.value }
         for (name, value) in Self.furtherFields { response.headers[name] = value }
         return response
@@ -185,6 +195,10 @@ private struct ControlMiddleware: RouterMiddleware {
             return error.response
         } catch let error as HTTPError where error.status == .notFound {
             return self.notFound(request).response
+        } catch is HTTPParserError {
+            var error = ControlError(.badRequest, "the body is not valid HTTP/1.1; check its Transfer-Encoding")
+            error.headers[.connection] = "close"
+            return error.response
         } catch let error as any HTTPResponseError {
             return ControlError(error.status, "\(error)").response
         } catch {

@@ -38,7 +38,7 @@ struct EventStream: Sendable {
             body: ResponseBody { writer in
                 try await writer.write(Self.beginning(reader))
                 while let batch = await reader.next(until: .now() + Self.heartbeatInterval) {
-                    try await writer.write(self.text(batch, reader))
+                    try await self.write(batch, reader, to: &writer)
                 }
                 try await writer.finish(nil)
             }
@@ -51,41 +51,64 @@ struct EventStream: Sendable {
         return ByteBuffer(string: "retry: 1000\nid: \(reader.identifier(reader.lastNumber))\n\(missed)\n")
     }
 
-    private func text(_ batch: EventLog.Batch, _ reader: EventReader) -> ByteBuffer {
-        guard !batch.events.isEmpty else { return ByteBuffer(string: ":\n\n") }
+    /// Writes events in parts, so that a client that does not read uses the memory of one part.
+    @concurrent
+    private func write(
+        _ batch: EventLog.Batch,
+        _ reader: EventReader,
+        to writer: inout any ResponseBodyWriter
+    ) async throws {
+        guard !batch.events.isEmpty else { return try await writer.write(ByteBuffer(string: ":\n\n")) }
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
         let lastFeedback = batch.events.lastIndex(of: .feedback)
         var number = batch.firstNumber
         for (index, event) in batch.events.enumerated() {
             if case .notifications(let numbers) = event {
-                self.add(numbers, firstNumber: number, reader, to: &text)
+                try await self.write(numbers, firstNumber: number, reader, &text, to: &writer)
             } else if event != .feedback || index == lastFeedback {
                 // List events contain the current list, so one is enough.
                 let (kind, json) = self.event(event)
                 text.writeString("id: \(reader.identifier(number))\nevent: \(kind)\ndata: \(json)\n\n")
             }
             number += event.eventCount
+            try await Self.writePart(&text, to: &writer)
         }
-        return text
+        try await Self.writePart(&text, to: &writer, isLast: true)
     }
 
-    /// Adds an event with the current state of each notification; those that have left the record are missed.
-    private func add(
+    /// Writes a text that has the size of a part, or is the last one.
+    @concurrent
+    private static func writePart(
+        _ text: inout ByteBuffer,
+        to writer: inout any ResponseBodyWriter,
+        isLast: Bool = false
+    ) async throws {
+        guard text.readableBytes >= Response.partByteCount || isLast && text.readableBytes > 0 else { return }
+        try await writer.write(text)
+        text = ByteBuffer()
+    }
+
+    /// Writes an event with the current state of each notification; those that have left the record are missed.
+    @concurrent
+    private func write(
         _ numbers: ClosedRange<UInt64>,
         firstNumber: UInt64,
         _ reader: EventReader,
-        to text: inout ByteBuffer
-    ) {
+        _ text: inout ByteBuffer,
+        to writer: inout any ResponseBodyWriter
+    ) async throws {
         var query = NotificationQuery()
         query.numbers = numbers
         let notifications = self.simulator.notifications(query)
         if notifications.count < numbers.count {
             text.writeString("event: missed\ndata: {\"count\":\(numbers.count - notifications.count)}\n\n")
         }
-        for notification in notifications {
-            let identifier = reader.identifier(firstNumber + notification.number - numbers.lowerBound)
-            text.writeString("id: \(identifier)\nevent: notification\ndata: \(notification.json(self.strings))\n\n")
+        for each in notifications {
+            let identifier = reader.identifier(firstNumber + each.number - numbers.lowerBound)
+            let json = each.notification.json(self.strings)
+            text.writeString("id: \(identifier)\nevent: notification\ndata: \(json)\n\n")
+            try await Self.writePart(&text, to: &writer)
         }
     }
 

@@ -23,8 +23,8 @@ struct NotificationFilter: Hashable, Sendable {
     var topic: String?
     var listener: SimulatorListener?
     var outcome = Outcome.accepted
-    /// The searched text, with ASCII letters in lower case.
-    var text: [UInt8] = []
+    /// The searched text.
+    var text: SearchText?
     /// The number before the first notification.
     var after: UInt64 = 0
     /// The number after the last notification.
@@ -43,7 +43,7 @@ struct NotificationFilter: Hashable, Sendable {
             }
         }
         self.topic = query["topic"]
-        self.text = query["text"].map { $0.utf8.map(Self.lowercased) } ?? []
+        self.text = query["text"].map { SearchText($0) }
         self.listener = try Self.word(query, "listener")
         if self.listener == .feedback {
             throw ControlError(.badRequest, "invalid listener; valid values: binary, http2")
@@ -95,11 +95,7 @@ struct NotificationFilter: Hashable, Sendable {
         return number
     }
 
-    private static func lowercased(_ byte: UInt8) -> UInt8 {
-        UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
-    }
-
-    /// The query for the record, without the text.
+    /// The query for the record.
     ///
     /// - Parameter number: the number before the first notification to search.
     /// - Returns: `nil` if nothing can match.
@@ -113,20 +109,7 @@ struct NotificationFilter: Hashable, Sendable {
         query.isRejected = self.outcome == .any ? nil : self.outcome == .rejected
         query.numbers = (before + 1)...(self.before - 1)
         query.order = self.order
+        query.text = self.text
         return query
-    }
-
-    /// Whether a notification contains the text.
-    func hasText(_ notification: ReceivedNotification) -> Bool {
-        self.text.isEmpty || self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
-            || self.isIn(Array((notification.token?.hexadecimal ?? "").utf8))
-    }
-
-    private func isIn(_ bytes: [UInt8]) -> Bool {
-        guard let first = self.text.first, bytes.count >= self.text.count else { return false }
-        return (0...(bytes.count - self.text.count)).contains { start in
-            Self.lowercased(bytes[start]) == first
-                && self.text.indices.allSatisfy { Self.lowercased(bytes[start + $0]) == self.text[$0] }
-        }
     }
 }

@@ -41,18 +41,19 @@ struct NotificationRoutes: Sendable {
         return self.answer(filter, try await self.wait(filter, wait, request.context.channel))
     }
 
-    private func found(_ filter: NotificationFilter, behind number: UInt64 = 0) -> [ReceivedNotification] {
+    private func found(_ filter: NotificationFilter, behind number: UInt64 = 0) -> [RecordedNotification] {
         guard let query = filter.query(behind: number) else { return [] }
-        return self.simulator.notifications(query, countMax: filter.countMax, where: filter.hasText)
+        return self.simulator.notifications(query, countMax: filter.countMax)
     }
 
-    private func answer(_ filter: NotificationFilter, _ found: [ReceivedNotification]) -> Response {
+    private func answer(_ filter: NotificationFilter, _ found: [RecordedNotification]) -> Response {
         let (before, newest) = self.simulator.recordBounds
-        var object = JSONObjectText()
-        object.add("notifications", elements: found.map { $0.json(self.strings) })
-        object.add("lastNumber", newest)
-        object.add("missedCount", before > filter.after ? before - filter.after : 0)
-        return Response(json: object.text)
+        let missedCount = before > filter.after ? before - filter.after : 0
+        return Response(
+            jsonElements: found.count,
+            start: #"{"notifications":["#,
+            end: #"],"lastNumber":\#(newest),"missedCount":\#(missedCount)}"#
+        ) { found[$0].notification.json(self.strings) }
     }
 
     /// Waits until the requested number of notifications match.
@@ -60,7 +61,7 @@ struct NotificationRoutes: Sendable {
         _ filter: NotificationFilter,
         _ duration: Duration,
         _ channel: any Channel
-    ) async throws -> [ReceivedNotification] {
+    ) async throws -> [RecordedNotification] {
         let deadline = NIODeadline.now() + TimeAmount(duration)
         // Before reading the record, so that no new notification is missed.
         guard let reader = self.events.makeReader(channel: channel) else { throw ControlError.tooManyReaders }
@@ -68,14 +69,15 @@ struct NotificationRoutes: Sendable {
         var (count, last) = (0, UInt64(0))
         while true {
             let newest = self.simulator.recordBounds.newest
-            count += self.found(filter, behind: last).count
-            last = newest
+            let added = self.found(filter, behind: last)
+            count += added.count
             if count >= filter.count {
-                let found = self.found(filter)
+                let found = last == 0 ? added : self.found(filter)
                 if found.count >= filter.count { return found }
                 // Some may have left the record meanwhile.
                 count = found.count
             }
+            last = newest
             var isDue = false
             while !isDue {
                 guard let batch = await reader.next(until: deadline) else {

@@ -208,7 +208,7 @@ function drawStatus() {
 
 function drawCounts() {
     const counts = {
-        notifications: state.notifications.heldCount,
+        notifications: state.recordCount,
         devices: state.devices.size,
         faults: [...state.faults.values()].filter(({ isEnabled }) => isEnabled).length,
         feedback: state.feedback.length,

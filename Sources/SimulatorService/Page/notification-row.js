@@ -29,7 +29,10 @@ export function withoutAlert(notification) {
     const { preview, payloadByteCount } = notification;
     if (notification.reason === "closed") return "Not a message: unknown command";
     if (payloadByteCount === 0) return "No payload";
-    if (preview === undefined) return "Invalid payload";
+    if (preview === undefined) {
+        const problem = notification.payloadProblems?.[0]?.text;
+        return problem ? `Invalid payload: ${problem}` : "Invalid payload";
+    }
     if (preview?.badge === 0) return "Removes the badge";
     if (preview?.badge !== undefined) return `Sets the badge to ${preview.badge}`;
     if (preview?.sound !== undefined) return "Plays a sound";

@@ -25,6 +25,10 @@ export class SimulatorState {
     connections = new Map();
     revocations = new Set();
     status = null;
+    /** The number of notifications in the simulator's record; this page has loaded only some of them. */
+    recordCount = 0;
+    /** The number of the last notification that is in `recordCount`. */
+    #countedNumber = 0;
     connection = { isConnected: false, retryAt: null };
     isLoaded = false;
 
@@ -90,6 +94,8 @@ export class SimulatorState {
             this.#loadParts(),
         ]);
         this.status = status;
+        this.#countedNumber = page.lastNumber;
+        this.recordCount = status.heldCount;
         this.#merge(page);
         this.isLoaded = true;
         for (const name of ["status", "notifications", "devices", "faults", "feedback", "connections"]) {
@@ -223,6 +229,10 @@ export class SimulatorState {
             }
             if (type === "notification") {
                 arrived.push(value);
+                if (value.number > this.#countedNumber) {
+                    this.#countedNumber = value.number;
+                    this.recordCount = Math.min(this.recordCount + 1, this.status?.heldCountMax ?? Infinity);
+                }
             } else {
                 // After earlier notifications, to keep the order of events.
                 add();
@@ -265,10 +275,12 @@ export class SimulatorState {
                 break;
             case "cleared":
                 this.notifications.clear();
+                this.recordCount = 0;
                 this.#changed.add("notifications");
                 break;
             case "reset":
                 this.notifications.clear();
+                this.recordCount = 0;
                 this.#changed.add("notifications");
                 this.reload();
                 break;

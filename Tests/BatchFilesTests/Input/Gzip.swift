@@ -6,7 +6,7 @@ import TestSupport
 /// Compresses bytes as one gzip member.
 func gzip(_ bytes: [UInt8], level: CInt = 6) -> [UInt8] {
     var stream = z_stream()
-    guard CZlib_deflateInit2(&stream, level, 15 + 16) == Z_OK else { return [] }
+    guard CZlib_deflateInit2(&stream, level, 15 + 16, 8) == Z_OK else { return [] }
     defer { deflateEnd(&stream) }
     var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(bytes.count))) + 64)
     var input = bytes

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+import NIOCore
+
+/// The open connections of the control listener, and which of them wait for their client.
+final class ControlConnections: Sendable {
+    /// The maximum number of connections.
+    ///
+    /// For one more, the connection is closed that has waited longest for its client: for a request or the rest of it,
+    /// or until the client reads. If there is none, the new one is closed.
+    static let countMaxDefault = 512
+
+    private struct Connection {
+        var channel: any Channel
+        /// Since when it waits for its client; `nil` while a request is answered.
+        var waitsSince: NIODeadline?
+    }
+
+    private let open = NIOLockedValueBox<[ObjectIdentifier: Connection]>([:])
+    private let countMax: Int
+    private let onRefused: @Sendable () -> Void
+
+    /// - Parameters:
+    ///   - countMax: the maximum number of connections.
+    ///   - onRefused: called for each new connection that is closed.
+    init(countMax: Int = ControlConnections.countMaxDefault, onRefused: @escaping @Sendable () -> Void) {
+        self.countMax = countMax
+        self.onRefused = onRefused
+    }
+
+    /// Adds a connection until its end.
+    ///
+    /// - Returns: whether there is room; otherwise the caller closes it.
+    func add(_ channel: any Channel) -> Bool {
+        let id = ObjectIdentifier(channel)
+        let closed = self.open.withLockedValue { open -> (any Channel)? in
+            var closed: (any Channel)?
+            if open.count >= self.countMax {
+                let waiting = open.filter { $0.value.waitsSince != nil }
+                guard
+                    let longest = waiting.min(by: { ($0.value.waitsSince ?? .now()) < ($1.value.waitsSince ?? .now()) })
+                else { return channel }
+                closed = open.removeValue(forKey: longest.key)?.channel
+            }
+            open[id] = Connection(channel: channel, waitsSince: .now())
+            return closed
+        }
+        if closed === channel {
+            self.onRefused()
+            return false
+        }
+        closed?.close(promise: nil)
+        channel.closeFuture.whenComplete { _ in self.open.withLockedValue { $0[id] = nil } }
+        return true
+    }
+
+    /// Closes all connections, also those whose clients do not read.
+    func closeAll() {
+        for connection in self.open.withLockedValue({ Array($0.values) }) { connection.channel.close(promise: nil) }
+    }
+
+    /// Records whether a connection waits for its client.
+    func set(_ channel: any Channel, waits: Bool) {
+        self.open.withLockedValue { open in
+            let id = ObjectIdentifier(channel)
+            guard let connection = open[id], (connection.waitsSince != nil) != waits else { return }
+            open[id]?.waitsSince = waits ? .now() : nil
+        }
+    }
+}
