@@ -136,7 +136,7 @@ public final class PurgeList: Sendable {
     ///
     /// For existing tokens, the newest failure with its source and the earliest first-seen time are kept, so the order
     /// of recording does not matter. A failure before a known registration is not recorded. A failure more than a day
-    /// in the future is dated to the time of the call, since it would outweigh every later registration. The entries
+    /// in the future is dated to the time of the call, since it would override every later registration. The entries
     /// are sorted, if necessary in an unnamed file next to the list, so a lazy sequence of any length needs little
     /// memory. One call with many entries is much faster than many calls.
     ///
@@ -412,7 +412,7 @@ public final class PurgeList: Sendable {
         }
     }
 
-    /// The latest failure that is believed, since one in the future would outweigh every later registration.
+    /// The latest failure that is believed, since one in the future would override every later registration.
     static var latestFailure: Int64 { self.now + PurgeLimits.clockSkewSecondsMax }
 
     /// Validates a failure that decides whether a token is dead.
