@@ -251,7 +251,7 @@ extension SpoolError: CommandError {
     fileprivate var status: ExitStatus {
         switch self {
         case .held: .tryAgain
-        case .cannotCreate: .cannotCreate
+        case .cannotCreate, .unsafeFolder: .cannotCreate
         case .full, .noRoom, .inputOutput: .ioError
         }
     }
@@ -261,9 +261,9 @@ extension PurgeListError: CommandError {
     fileprivate var status: ExitStatus {
         switch self {
         case .missing: .noInput
-        case .cannotOpen, .readOnly: .cannotCreate
+        case .cannotOpen, .readOnly, .danglingLink: .cannotCreate
         case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenByteCount, .nameByteCount,
-            .controlCharacter, .time:
+            .controlCharacter, .time, .trigger, .futureFailure:
             .dataError
         case .full, .inputOutput: .ioError
         case .busy: .tryAgain

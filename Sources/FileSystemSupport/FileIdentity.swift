@@ -23,6 +23,13 @@ package struct FileIdentity: Hashable, Sendable {
         self.init(status)
     }
 
+    /// Whether a path is a symbolic link whose target does not exist, so that creating a file would create the target.
+    package static func isDanglingLink(_ path: String) -> Bool {
+        var status = stat()
+        guard unsafe stat(path, &status) != 0, errno == ENOENT else { return false }
+        return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+    }
+
     private init(_ status: stat) {
         self.device = UInt64(status.st_dev)
         self.number = UInt64(status.st_ino)

@@ -161,7 +161,7 @@ import TokenStore
     /// and a file without its time not earlier than its connection.
     @Test(
         arguments: [
-            (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
+            (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_780_000_000),
         ] as [(written: Int, believed: Int64)]
     )
     func `a future timestamp is clamped to the time of reading`(written: Int, believed: Int64) async throws {
@@ -169,11 +169,27 @@ import TokenStore
         let path = try self.segment([FeedbackTuple(token: token, failedAt: .max).bytes + (try Self.bytes(0..<1))])
         let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
-        let result = try await self.replay(now: 1_800_000_000)
+        let result = try await self.replay(now: 1_780_000_000)
         #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
         var failures: Set<Int64> = []
         try self.folder.list.entries { failures.insert($0.failedAt) }
         #expect(failures == [believed, 1_600_000_000])
+    }
+
+    @Test func `a spool folder that another user can change is refused`() throws {
+        let path = self.folder.path + "/shared"
+        try #require(mkdir(path, 0o777) == 0 && chmod(path, 0o777) == 0)
+        #expect(throws: SpoolError.unsafeFolder(path: path, detail: "can be written by every user")) {
+            try FeedbackSpool(folder: path)
+        }
+        try #require(chmod(path, 0o775) == 0)
+        _ = try FeedbackSpool(folder: path)
+        // Only root can give a folder to another user.
+        guard geteuid() == 0 else { return }
+        try #require(chown(path, 12_345, 12_345) == 0)
+        #expect(throws: SpoolError.unsafeFolder(path: path, detail: "belongs to another user (12345)")) {
+            try FeedbackSpool(folder: path)
+        }
     }
 
     @Test func `a truncated record has its tuples up to the first with an implausible time`() async throws {

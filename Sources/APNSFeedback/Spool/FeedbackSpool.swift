@@ -18,6 +18,8 @@ struct FeedbackSpool: Sendable {
 
     /// Creates the folder if it is missing; its parent must exist.
     ///
+    /// An existing one must belong to this user or root, and other users must not be able to write to it.
+    ///
     /// - Parameter folder: the folder.
     /// - Throws: ``SpoolError``.
     init(folder: String) throws(SpoolError) {
@@ -29,6 +31,12 @@ struct FeedbackSpool: Sendable {
         guard unsafe stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
         guard status.st_mode & S_IFMT == S_IFDIR else {
             throw unsafe SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
+        }
+        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+            throw SpoolError.unsafeFolder(path: folder, detail: "belongs to another user (\(status.st_uid))")
+        }
+        guard status.st_mode & S_IWOTH == 0 else {
+            throw SpoolError.unsafeFolder(path: folder, detail: "can be written by every user")
         }
     }
 

@@ -11,6 +11,8 @@ public enum SpoolError: Error, Hashable, Sendable {
     case held(path: String, holder: Int32?)
     /// The folder cannot be created, or a file in it cannot be opened.
     case cannotCreate(path: String, detail: String)
+    /// Another user can change the files in the folder.
+    case unsafeFolder(path: String, detail: String)
     /// The disk is full, or a quota is reached.
     case full(path: String)
     /// The disk has less free space than is reserved before a service is contacted.
@@ -43,6 +45,9 @@ extension SpoolError: CustomStringConvertible {
                 + "it has ended, because two drains would share the list between them"
         case .cannotCreate(let path, let detail):
             "cannot open \(path): \(detail); check that the spool folder exists and this user may write to it"
+        case .unsafeFolder(let path, let detail):
+            "spool folder \(path) \(detail), who could change what is recorded; run as its owner, or use a folder that "
+                + "only this user can write to"
         case .full(let path):
             "the disk with \(path) is full; what was spooled before is kept, but later bytes may be lost; free some "
                 + "space and run again"

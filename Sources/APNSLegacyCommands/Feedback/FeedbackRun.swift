@@ -62,6 +62,7 @@ struct FeedbackRun {
         }
         guard !configurations.isEmpty else { return worst }
         let list = try PurgeList(path: self.command.purgeList)
+        try self.console.warn(of: list)
         // Closed here to leave a single file, although other tasks may keep the object a moment longer.
         defer { list.close() }
         let spool = self.command.spool ?? self.command.purgeList + ".spool"

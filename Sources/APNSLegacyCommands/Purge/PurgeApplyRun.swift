@@ -29,6 +29,7 @@ struct PurgeApplyRun {
 
     func run() async throws -> ExitStatus {
         let list = try PurgeList(path: self.command.entries.purgeList, isMade: false)
+        try self.console.warn(of: list)
         if let dialect = self.command.other.sql { return try await self.write(list, dialect) }
         if let command = self.command.other.exec { return try await self.hand(list, to: command) }
         return try await self.prune(list)

@@ -52,7 +52,7 @@ struct PurgeExportCommand: PurgeSubcommand {
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let list = try self.file.open()
+        let list = try self.file.open(environment.console)
         guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
             throw CommandFailure(.usage, "\(self.output) is the purge list; name another file with --output")
         }

@@ -70,7 +70,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
         let console = environment.console
         let tokens = try self.tokens.map { try console.open($0) }
         try tokens?.begin(expecting: .registrations, isWaiting: true)
-        let list = try self.file.open()
+        let list = try self.file.open(console)
         var result = PurgeForgetResult()
         var portion = self.token.map { PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds) }
         func flush() throws {

@@ -83,7 +83,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         }
         let format = self.format ?? BatchFormat(fileName: self.input)
         try input.begin(expecting: .deadTokens(format), isWaiting: true)
-        let list = try self.file.open(isMade: true)
+        let list = try self.file.open(isMade: true, environment.console)
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"
         var importing = PurgeImport(format: format, source: source, now: environment.now())

@@ -45,7 +45,7 @@ struct PurgeListCommand: PurgeSubcommand {
     private struct Enough: Error {}
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let list = try self.file.open()
+        let list = try self.file.open(environment.console)
         var output = PurgeOutput(try environment.console.create("-"))
         var count = 0
         do {

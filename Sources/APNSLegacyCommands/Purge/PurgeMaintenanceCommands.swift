@@ -29,7 +29,7 @@ struct PurgeCheckCommand: PurgeSubcommand {
     package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        try self.file.open().checkIntegrity()
+        try self.file.open(environment.console).checkIntegrity()
         try environment.report("ok\n")
         return .success
     }
@@ -59,7 +59,9 @@ struct PurgeExpireCommand: PurgeSubcommand {
     package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let count = try self.file.open().expire(failedBefore: environment.now() - self.olderThan.seconds)
+        let count = try self.file.open(environment.console).expire(
+            failedBefore: environment.now() - self.olderThan.seconds
+        )
         environment.summary.set("expired", count)
         try environment.report("\(count.counted("token")) expired\n")
         return .success

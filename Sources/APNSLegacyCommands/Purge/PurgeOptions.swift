@@ -19,7 +19,11 @@ struct PurgeFileOptions: ParsableArguments {
     var purgeList: String
 
     /// Opens the list, which must exist unless it is to be created.
-    func open(isMade: Bool = false) throws -> PurgeList { try PurgeList(path: self.purgeList, isMade: isMade) }
+    func open(isMade: Bool = false, _ console: Console) throws -> PurgeList {
+        let list = try PurgeList(path: self.purgeList, isMade: isMade)
+        try console.warn(of: list)
+        return list
+    }
 
     /// Whether a path leads to the file of the list.
     func isSameFile(as path: String) -> Bool {
@@ -74,6 +78,11 @@ extension BadLines {
     convenience init(in input: SendInput, _ console: Console) {
         self.init(of: input.name, advice: "fix these and run the command again to see the others") { console.say($0) }
     }
+}
+
+extension Console {
+    /// Says what cannot be verified in a purge list of an earlier release.
+    func warn(of list: PurgeList) throws { if let warning = try list.warning() { self.say(warning) } }
 }
 
 extension PurgeExport.Format: ExpressibleByArgument {}

@@ -26,7 +26,7 @@ struct PurgeStatsCommand: PurgeSubcommand {
     package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let statistics = try self.file.open().statistics()
+        let statistics = try self.file.open(environment.console).statistics()
         environment.summary.set(object: Self.json(statistics))
         try environment.report(Self.text(statistics))
         return .success

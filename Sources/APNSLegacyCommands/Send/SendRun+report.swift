@@ -217,12 +217,14 @@ extension SendRun {
     func purge(_ identity: TLSIdentity?) throws -> SendPurge? {
         let options = self.command.purge
         guard let path = options.purgeList else { return nil }
-        return try SendPurge(
+        let purge = try SendPurge(
             list: path,
             scopes: try options.scopes(self.command, identity),
             recordsRejected: options.purgeRejected,
             startedAt: self.environment.now()
         )
+        try self.console.warn(of: purge.list)
+        return purge
     }
 
     /// Reports what is not on the purge list, even with `--quiet`: dead tokens would stay in use.

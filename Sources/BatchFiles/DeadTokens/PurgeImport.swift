@@ -46,8 +46,6 @@ package struct PurgeImport {
     private(set) var headerProposal: String?
     private var separator = UInt8(ascii: ",")
 
-    /// How far in the future a failure may be, in seconds, because clocks differ.
-    private static let clockSkewSecondsMax: Int64 = 86_400
     /// The number of entries in one transaction.
     private static let portionCount = 65_536
     /// The number of reasons that are counted separately.
@@ -446,7 +444,7 @@ extension PurgeImport {
     /// Whether a time is too far in the future to be a difference between clocks.
     ///
     /// A registration in the future would keep its token off the list until that time.
-    package static func isFuture(_ time: Int64, now: Int64) -> Bool { time > now + Self.clockSkewSecondsMax }
+    package static func isFuture(_ time: Int64, now: Int64) -> Bool { time > now + PurgeLimits.clockSkewSecondsMax }
 }
 
 extension DeviceTokenText {

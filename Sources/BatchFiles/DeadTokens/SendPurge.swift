@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
-import TokenStore
+package import TokenStore
 
 /// The purge list whose tokens a batch skips, and to which rejected tokens are added.
 package struct SendPurge {
     private let dead: PurgeLookup
-    private let list: PurgeList
+    package let list: PurgeList
     /// The scope of rejected tokens; `nil` if they are not added.
     private let target: TokenScope?
     /// The start of this run, in seconds since 1970.

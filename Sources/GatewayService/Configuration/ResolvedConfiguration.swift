@@ -4,6 +4,7 @@ import APNSGateway
 import APNSProviderHTTP2
 import APNSServer
 package import APNSWire
+import FileSystemSupport
 import Glibc
 import Logging
 import NIOCore
@@ -464,9 +465,7 @@ extension ResolvedConfiguration {
             return finding("this user cannot write to the folder \(folder). Change its owner, or its permissions")
         }
         guard unsafe stat(path, &facts) == 0 else {
-            // SQLite follows a link only if its target exists.
-            guard unsafe lstat(path, &facts) != 0 else { return finding("this is a dangling link. Remove it") }
-            return []
+            return FileIdentity.isDanglingLink(path) ? finding("this is a dangling link. Remove it") : []
         }
         guard facts.st_mode & S_IFMT != S_IFDIR else { return finding("this is a folder. Specify a file in it") }
         guard facts.st_mode & S_IFMT == S_IFREG else { return finding("this is no regular file. Choose another one") }

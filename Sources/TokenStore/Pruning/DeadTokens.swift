@@ -8,44 +8,39 @@ import Glibc
 struct DeadTokens {
     private let path: String
     private let rules: TokenTableRules
-    private let scopes: [(identifier: Int64, scope: TokenScope)]
-    /// The scopes ordered by the bytes of their topics.
-    private let topics: [(bytes: [UInt8], scope: Int64)]
+    private let scopes: [PurgeScope]
+    /// The indices of the scopes, ordered by the bytes of their topics.
+    private let topics: [(bytes: [UInt8], scope: Int)]
     private let filter: PurgeFilter
-    private let lookUp: PurgeStatement
-    private let details: PurgeStatement
+    private let rows: PurgeRows
 
-    /// Reads the whole list once for the filter.
+    /// Reads and verifies the list of these topics once.
     init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
         self.path = path
         self.rules = rules
-        self.scopes = try Self.scopes(database, rules)
-        self.topics = self.scopes.map { (Array($0.scope.topic.utf8), $0.identifier) }
+        let known = try PurgeScopes(database)
+        let scopes = try Self.scopes(known, rules)
+        self.scopes = scopes
+        self.topics = scopes.enumerated().map { (Array($0.element.scope.topic.utf8), $0.offset) }
             .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        self.rows = try PurgeRows(database, .dead, hasChecksums: known.hasChecksums)
         // A token that is dead in all topics is in each, so one topic is enough for the filter.
-        let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
-        self.filter = try PurgeFilter(database, scopes: filtered.map(\.identifier))
-        self.lookUp = try PurgeStatement(database, sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
-        self.details = try PurgeStatement(
-            database,
-            sql: "SELECT token, failed_at FROM dead WHERE scope = ?1 AND token > ?2 ORDER BY token"
-        )
+        let filtered = rules.topic.isEveryTopic ? scopes.prefix(1) : scopes[...]
+        self.filter = try PurgeFilter(self.rows, Array(filtered), of: known, path: path)
+        for scope in scopes.dropFirst(filtered.count) { try unsafe self.rows.forEach(in: scope) { _, _ in true } }
     }
 
     /// Returns the scopes of the rules' topics, without those that have no entries and no influence.
     private static func scopes(
-        _ database: Database,
+        _ known: PurgeScopes,
         _ rules: TokenTableRules
-    ) throws -> [(identifier: Int64, scope: TokenScope)] {
+    ) throws -> [PurgeScope] {
         var query = PurgeQuery()
         query.environment = rules.environment
         if case .one(let topic) = rules.topic { query.topic = topic }
-        let known = try PurgeList.scopes(database, matching: query)
-        if case .everyTopic(let topics) = rules.topic { return try self.all(topics, of: known, rules.environment) }
-        let scopes = try known.filter { scope in
-            let sql = "SELECT EXISTS (SELECT 1 FROM dead WHERE scope = ?)"
-            return try Bool.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? false
-        }
+        let matching = known.matching(query)
+        if case .everyTopic(let topics) = rules.topic { return try self.all(topics, of: matching, rules.environment) }
+        let scopes = try matching.filter { try known.entryCount($0) > 0 }
         if rules.topic == .only, scopes.count > 1 {
             throw TokenTableError.severalTopics(scopes.map(\.scope.topic), rules.environment)
         }
@@ -55,9 +50,9 @@ struct DeadTokens {
     /// Returns the scopes in which a token must be dead, including those without entries, in which nothing is dead.
     private static func all(
         _ topics: [String],
-        of known: [(identifier: Int64, scope: TokenScope)],
+        of known: [PurgeScope],
         _ environment: Environment
-    ) throws -> [(identifier: Int64, scope: TokenScope)] {
+    ) throws -> [PurgeScope] {
         let names = Set(topics.map(PurgeName.init))
         let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()
         guard missing.isEmpty else {
@@ -68,8 +63,8 @@ struct DeadTokens {
         return scopes
     }
 
-    /// Returns the scope of a row's topic; `nil` if nothing is dead in it.
-    func scope(ofTopic topic: UnsafeRawBufferPointer) -> Int64? {
+    /// Returns the index of the scope of a row's topic; `nil` if nothing is dead in it.
+    func scope(ofTopic topic: UnsafeRawBufferPointer) -> Int? {
         var (first, end) = (0, self.topics.count)
         while first < end {
             let middle = (first + end) / 2
@@ -90,34 +85,25 @@ struct DeadTokens {
     /// Returns when a token failed by the rules; `nil` if it is not dead.
     ///
     /// The scope is that of the row's topic, if the rules use a column.
-    func failure(of token: UnsafeRawBufferPointer, in scope: Int64?) throws -> Int64? {
+    func failure(of token: UnsafeRawBufferPointer, in scope: Int?) throws -> Int64? {
         guard unsafe self.filter.mayContain(token) else { return nil }
         guard case .column = self.rules.topic else { return try unsafe self.earliestFailure(of: token) }
         guard let scope else { return nil }
-        return try unsafe self.find(token, scope)
+        return try unsafe self.find(token, self.scopes[scope])
     }
 
     /// Returns the earliest failure if a token is dead in every topic; a later registration is alive in one of them.
     private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
         var earliest: Int64?
         for scope in self.scopes {
-            guard let failedAt = try unsafe self.find(token, scope.identifier) else { return nil }
+            guard let failedAt = try unsafe self.find(token, scope) else { return nil }
             earliest = min(earliest ?? failedAt, failedAt)
         }
         return earliest
     }
 
-    private func find(_ token: UnsafeRawBufferPointer, _ scope: Int64) throws -> Int64? {
-        try PurgeListError.translated(path: self.path) {
-            var failedAt: Int64?
-            self.lookUp.bind(scope, at: 1)
-            unsafe self.lookUp.bind(token, at: 2)
-            try self.lookUp.forEachRow { row in
-                failedAt = try PurgeLimits.checked(time: row.integer(0))
-                return false
-            }
-            return failedAt
-        }
+    private func find(_ token: UnsafeRawBufferPointer, _ scope: PurgeScope) throws -> Int64? {
+        try PurgeListError.translated(path: self.path) { try unsafe self.rows.find(token, in: scope)?.time }
     }
 
     /// The position of a token in the order of topics and bytes.
@@ -135,19 +121,12 @@ struct DeadTokens {
         let scopes = isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
         var page: [DeadToken] = []
         while position.scopeIndex < scopes.count {
-            let (identifier, scope) = scopes[position.scopeIndex]
-            try unsafe position.token.withUnsafeBytes { token in
-                self.details.bind(identifier, at: 1)
-                unsafe self.details.bind(token, at: 2)
-                try self.details.forEachRow { row in
-                    let bytes = unsafe row.bytes(0)
-                    let time = row.integer(1)
-                    let failedAt =
-                        try unsafe isEveryTopic ? self.earliestFailure(of: bytes) : PurgeLimits.checked(time: time)
-                    guard let failedAt else { return true }
-                    unsafe page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
-                    return page.count < countMax
-                }
+            let scope = scopes[position.scopeIndex]
+            try unsafe self.rows.forEach(in: scope, after: position.token) { token, row in
+                let failedAt = try unsafe isEveryTopic ? self.earliestFailure(of: token) : row.time
+                guard let failedAt else { return true }
+                unsafe page.append(DeadToken(scope: scope.scope, bytes: Array(token), failedAt: failedAt))
+                return page.count < countMax
             }
             if page.count >= countMax, let last = page.last {
                 position.token = last.bytes

@@ -11,7 +11,10 @@ struct PurgeBatch {
         var tokenByteCount: Int
         var failedAt: Int64
         var firstSeen: Int64
-        var source: Int64
+        var source: PurgeRow.Source
+
+        /// Everything but the token and its scope.
+        var values: PurgeRow { PurgeRow(time: self.failedAt, firstSeen: self.firstSeen, source: self.source) }
 
         var tokenRange: Range<Int> { self.tokenOffset..<self.tokenOffset + self.tokenByteCount }
 
@@ -26,7 +29,7 @@ struct PurgeBatch {
     private(set) var records: [Record] = []
     private(set) var tokens: [UInt8] = []
 
-    mutating func append(_ entry: PurgeEntry, scope: Int64, source: Int64) {
+    mutating func append(_ entry: PurgeEntry, scope: Int64, source: PurgeRow.Source) {
         let offset = self.tokens.count
         self.tokens.append(contentsOf: entry.token)
         var prefix: UInt64 = 0

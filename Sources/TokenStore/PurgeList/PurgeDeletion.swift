@@ -3,58 +3,75 @@
 import APNSWire
 import GRDB
 
-/// The statements of one transaction that removes tokens.
+/// One transaction that removes tokens.
 struct PurgeDeletion {
+    private let scopes: PurgeScopes
+    private let dead: PurgeRows
+    private let registered: PurgeRows
     private let delete: PurgeStatement
-    private let find: PurgeStatement
-    private let remember: PurgeStatement
+    private let insert: PurgeInsertion
+    private let update: PurgeStatement
 
-    init(_ database: Database) throws {
-        self.delete = try PurgeStatement(
+    init(_ database: Database, _ scopes: PurgeScopes) throws {
+        self.scopes = scopes
+        self.dead = try PurgeRows(database, .dead, hasChecksums: true)
+        self.registered = try PurgeRows(database, .registered, hasChecksums: true)
+        self.delete = try PurgeStatement(database, sql: "DELETE FROM dead_token WHERE scope = ?1 AND token = ?2")
+        self.insert = try PurgeInsertion(database, .registered)
+        self.update = try PurgeStatement(
             database,
-            sql: "DELETE FROM dead WHERE scope = ?1 AND token = ?2 AND failed_at < ?3"
-        )
-        self.find = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
-        // An unchanged registration writes nothing, since all registrations may be imported each night.
-        self.remember = try PurgeStatement(
-            database,
-            sql: """
-                INSERT INTO registration (scope, token, registered_at) VALUES (?1, ?2, ?3)
-                ON CONFLICT (scope, token) DO UPDATE SET registered_at = ?3 WHERE registered_at < ?3
-                """
+            sql: "UPDATE registered_token SET registered_at = ?3, checksum = ?4 WHERE scope = ?1 AND token = ?2"
         )
     }
 
-    func forget(_ registration: PurgeRegistration, in scopes: [Int64], _ result: inout PurgeForgetResult) throws {
+    func forget(
+        _ registration: PurgeRegistration,
+        in scopes: [PurgeScope],
+        _ result: inout PurgeForgetResult
+    ) throws {
         if let time = registration.registeredAt, !PurgeLimits.times.contains(time) {
             throw PurgeListError.time(field: "registeredAt", time)
         }
         try unsafe registration.token.withUnsafeBytes { token in
             var isKnown = false
             for scope in scopes {
-                let count = try unsafe self.run(self.delete, scope, token, registration.registeredAt ?? .max)
-                if let time = registration.registeredAt { _ = try unsafe self.run(self.remember, scope, token, time) }
-                self.find.bind(scope, at: 1)
-                unsafe self.find.bind(token, at: 2)
-                let isKept = try count == 0 && self.find.hasRow()
-                result.forgottenCount += count
-                if isKept { result.keptCount += 1 }
-                isKnown = isKnown || isKept || count > 0
+                let entry = try unsafe self.dead.find(token, in: scope)
+                if let time = registration.registeredAt { try unsafe self.remember(token, time, scope) }
+                guard let entry else { continue }
+                isKnown = true
+                guard entry.time < registration.registeredAt ?? .max else {
+                    result.keptCount += 1
+                    continue
+                }
+                self.delete.bind(scope.identifier, at: 1)
+                unsafe self.delete.bind(token, at: 2)
+                result.forgottenCount += try self.delete.run()
+                let checksum = unsafe entry.checksum(token, in: scope)
+                self.scopes.update(scope.identifier) { $0[.dead].remove(checksum) }
             }
             if !isKnown { result.unknownCount += 1 }
             if scopes.isEmpty, registration.registeredAt != nil { result.unrememberedCount += 1 }
         }
     }
 
-    private func run(
-        _ statement: PurgeStatement,
-        _ scope: Int64,
-        _ token: UnsafeRawBufferPointer,
-        _ time: Int64
-    ) throws -> Int {
-        statement.bind(scope, at: 1)
-        unsafe statement.bind(token, at: 2)
-        statement.bind(time, at: 3)
-        return try statement.run()
+    /// Remembers a registration; an unchanged one writes nothing, since all of them may be imported each night.
+    private func remember(_ token: UnsafeRawBufferPointer, _ time: Int64, _ scope: PurgeScope) throws {
+        let new = PurgeRow(time: time, firstSeen: 0, source: nil)
+        guard let old = try unsafe self.registered.find(token, in: scope) else {
+            let checksum = try unsafe self.insert.insert(token, new, in: scope)
+            self.scopes.update(scope.identifier) { $0[.registered].add(checksum) }
+            return
+        }
+        guard old.time < time else { return }
+        let (oldChecksum, checksum) = unsafe (old.checksum(token, in: scope), new.checksum(token, in: scope))
+        self.update.bind(scope.identifier, at: 1)
+        unsafe self.update.bind(token, at: 2)
+        self.update.bind(time, at: 3)
+        self.update.bind(Int64(bitPattern: checksum), at: 4)
+        _ = try self.update.run()
+        self.scopes.update(scope.identifier) { scope in
+            scope[.registered].remove(oldChecksum)
+            scope[.registered].add(checksum)
+        }
     }
 }

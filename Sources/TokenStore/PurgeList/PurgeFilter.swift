@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import GRDB
-
 /// Quickly excludes tokens that are not on a list, in limited memory.
 ///
 /// A Bloom filter with four bits per token. Tokens are hashed although they are nearly always random, since those of
@@ -27,19 +25,18 @@ struct PurgeFilter {
         self.mask = UInt64(wordCount * 64 - 1)
     }
 
-    /// Reads all tokens of some scopes.
-    init(_ database: Database, scopes: some Collection<Int64>) throws {
-        let counts = try scopes.map { scope in
-            try Int.fetchOne(database, sql: "SELECT count(*) FROM dead WHERE scope = ?", arguments: [scope]) ?? 0
-        }
-        self.init(tokenCount: counts.reduce(0, +))
-        let tokens = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
-        for scope in scopes {
-            tokens.bind(scope, at: 1)
-            try tokens.forEachRow { row in
-                unsafe self.insert(row.bytes(0))
-                return true
-            }
+    /// Reads and verifies all tokens of some scopes.
+    init(_ rows: PurgeRows, _ members: [PurgeScope], of scopes: PurgeScopes, path: String) throws {
+        self.init(tokenCount: try members.map { try scopes.entryCount($0) }.reduce(0, +))
+        for scope in members { try self.insert(rows, scope, path: path) }
+    }
+
+    private mutating func insert(_ rows: PurgeRows, _ scope: PurgeScope, path: String) throws {
+        let latest = PurgeList.latestFailure
+        try unsafe rows.forEach(in: scope) { token, row in
+            try PurgeList.check(failure: row.time, latest: latest, path: path)
+            unsafe self.insert(token)
+            return true
         }
     }
 

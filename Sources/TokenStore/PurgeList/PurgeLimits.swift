@@ -11,6 +11,8 @@ public enum PurgeLimits {
     /// The valid times in seconds since 1970: up to the end of the year 9999, the last one with four digits in ISO
     /// 8601.
     public static let times: ClosedRange<Int64> = TimeText.range
+    /// How far in the future a time may be, in seconds, because clocks differ.
+    public static let clockSkewSecondsMax: Int64 = 86_400
     /// The number of entries sorted in memory; about 12 MiB with tokens of 32 bytes.
     static let batchEntryCount = 131_072
     /// The number of rows per INSERT statement.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import FoundationEssentials
+import FileSystemSupport
 import GRDB
 import Glibc
 
@@ -18,7 +18,9 @@ public final class PurgeList: Sendable {
     /// How long a call waits for other writing processes.
     public static let busyDuration = Duration.seconds(10)
 
-    /// Opens a list, and upgrades a file of an older version.
+    /// Opens a list.
+    ///
+    /// A file of an older version is upgraded by its first change, see ``hasChecksums()``.
     ///
     /// - Parameters:
     ///   - path: the path of the file.
@@ -42,6 +44,8 @@ public final class PurgeList: Sendable {
     private static let openPauseMicroseconds: UInt32 = 5000
 
     private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
+        // SQLite would create its target.
+        guard !FileIdentity.isDanglingLink(path) else { throw PurgeListError.danglingLink(path: path) }
         guard unsafe isMade || access(path, F_OK) == 0 || errno != ENOENT else {
             throw PurgeListError.missing(path: path)
         }
@@ -53,7 +57,7 @@ public final class PurgeList: Sendable {
         // Not yet a pool: it would switch a database of another program to a write-ahead log.
         do {
             let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
-            try PurgeSchema.migrate(queue, path: path, isMade: isMade)
+            try PurgeSchema.prepare(queue, path: path, isMade: isMade)
             try queue.close()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             // These statements succeed on every intact file.
@@ -103,10 +107,18 @@ public final class PurgeList: Sendable {
         try PurgeListError.translated(path: self.path) { try self.pool.unsafeRead(body) }
     }
 
-    /// Changes the file in one transaction.
+    /// Changes the file in one transaction, in the current version.
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try PurgeListError.translated(path: self.path) { try self.pool.write(body) }
+        try PurgeListError.translated(path: self.path) {
+            try self.pool.write { database in
+                if try !PurgeSchema.hasChecksums(database) { try PurgeSchema.upgrade(database, path: self.path) }
+                return try body(database)
+            }
+        }
     }
+
+    /// The time, in seconds since 1970.
+    static var now: Int64 { Int64(time(nil)) }
 
     private static var configuration: Configuration {
         var configuration = Configuration()
@@ -123,9 +135,10 @@ public final class PurgeList: Sendable {
     /// Records dead tokens in one transaction.
     ///
     /// For existing tokens, the newest failure with its source and the earliest first-seen time are kept, so the order
-    /// of recording does not matter. A failure before a known registration is not recorded. The entries are sorted, if
-    /// necessary in an unnamed file next to the list, so a lazy sequence of any length needs little memory. One call
-    /// with many entries is much faster than many calls.
+    /// of recording does not matter. A failure before a known registration is not recorded. A failure more than a day
+    /// in the future is dated to the time of the call, since it would override every later registration. The entries
+    /// are sorted, if necessary in an unnamed file next to the list, so a lazy sequence of any length needs little
+    /// memory. One call with many entries is much faster than many calls.
     ///
     /// - Parameter entries: the tokens; iterating must not use this list.
     /// - Returns: how many were new.
@@ -167,22 +180,41 @@ public final class PurgeList: Sendable {
             var query = PurgeQuery()
             query.topic = topic
             query.environment = environment
-            var scopes = try PurgeList.scopes(database, matching: query).map(\.identifier)
-            let deletion = try PurgeDeletion(database)
+            let known = try PurgeScopes(database)
+            var scopes = known.matching(query)
+            let deletion = try PurgeDeletion(database, known)
             var result = PurgeForgetResult()
             for registration in registrations {
                 if scopes.isEmpty, registration.registeredAt != nil, let topic, let environment {
                     try PurgeEntry.check(topic, field: "topic")
-                    let scope = TokenScope(topic: topic, environment: environment)
-                    scopes += try [PurgeList.add(scope, to: database)].compactMap { $0 }
+                    scopes.append(try known.add(TokenScope(topic: topic, environment: environment)))
                 }
                 try deletion.forget(registration, in: scopes, &result)
             }
+            try known.store()
             return result
         }
     }
 
     // MARK: Reading
+
+    /// Whether the rows have checksums, which detect damage.
+    ///
+    /// A list of an older version has none until its first change, which computes them from the current content, so
+    /// that earlier damage stays undetected.
+    ///
+    /// - Returns: whether it has them.
+    /// - Throws: ``PurgeListError``.
+    public func hasChecksums() throws -> Bool { try self.read { try PurgeSchema.hasChecksums($0) } }
+
+    /// What cannot be verified, for a user; `nil` for a list with checksums.
+    package func warning() throws -> String? {
+        guard try !self.hasChecksums() else { return nil }
+        return
+            "Warning: purge list \(self.path) is from an earlier release and has no checksums, so its entries are not "
+            + "verified. The next change of the list adds them, for the entries as they are then: damage from before "
+            + "stays unnoticed. If in doubt, compare with a backup first."
+    }
 
     /// Whether a token is on the list.
     ///
@@ -194,20 +226,17 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``.
     public func contains(token: [UInt8], topic: String, environment: Environment) throws -> Bool {
         try self.read { database in
-            try Bool.fetchOne(
-                database,
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM dead JOIN scope ON scope.id = dead.scope
-                    WHERE topic = ? AND environment = ? AND token = ?)
-                    """,
-                arguments: [topic, environment.rawValue, Data(token)]
-            ) ?? false
+            let scopes = try PurgeScopes(database)
+            guard let scope = scopes[TokenScope(topic: topic, environment: environment)] else { return false }
+            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
+            return try unsafe token.withUnsafeBytes { try unsafe rows.find($0, in: scope) != nil }
         }
     }
 
     /// Calls `body` with entries, ordered by topic, environment (production first) and token bytes.
     ///
-    /// It reads a snapshot, and uses little memory for any number of entries.
+    /// It reads a snapshot, and uses little memory for any number of entries. All entries of the topic and environment
+    /// are read and verified, so missing ones cause an error after the others.
     ///
     /// - Parameters:
     ///   - query: the conditions.
@@ -215,9 +244,25 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``, and errors of `body`.
     public func entries(matching query: PurgeQuery = PurgeQuery(), body: (PurgeEntry) throws -> Void) throws {
         try self.read { database in
-            // By scope, so that the order requires no sorting of tokens.
-            for (identifier, scope) in try PurgeList.scopes(database, matching: query) {
-                try PurgeList.entries(database, in: identifier, scope, matching: query, body: body)
+            let scopes = try PurgeScopes(database)
+            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
+            for scope in scopes.matching(query) {
+                try unsafe rows.forEach(in: scope) { token, row in
+                    guard unsafe query.matches(token, row) else { return true }
+                    let source = try rows.sourceName(row)
+                    guard query.source.map({ $0.utf8.elementsEqual(source.utf8) }) ?? true else { return true }
+                    try body(
+                        PurgeEntry(
+                            topic: scope.scope.topic,
+                            environment: scope.scope.environment,
+                            token: unsafe Array(token),
+                            failedAt: row.time,
+                            firstSeen: row.firstSeen,
+                            source: source
+                        )
+                    )
+                    return true
+                }
             }
         }
     }
@@ -227,68 +272,8 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``.
     public func scopes() throws -> [TokenScope] {
         try self.read { database in
-            try PurgeList.scopes(database, matching: PurgeQuery()).map(\.scope).filter { scope in
-                try Bool.fetchOne(
-                    database,
-                    sql: """
-                        SELECT EXISTS (SELECT 1 FROM dead WHERE scope =
-                        (SELECT id FROM scope WHERE topic = ? AND environment = ?))
-                        """,
-                    arguments: [scope.topic, scope.environment.rawValue]
-                ) ?? false
-            }
-        }
-    }
-
-    /// Returns the scopes of a query in order, with their numbers.
-    static func scopes(
-        _ database: Database,
-        matching query: PurgeQuery
-    ) throws -> [(identifier: Int64, scope: TokenScope)] {
-        let rows = try Row.fetchAll(
-            database,
-            sql: """
-                SELECT id, topic, environment FROM scope
-                WHERE (?1 IS NULL OR topic = ?1) AND (?2 IS NULL OR environment = ?2) ORDER BY topic, environment
-                """,
-            arguments: [query.topic, query.environment?.rawValue]
-        )
-        return try rows.map { row in
-            guard let environment = Environment(rawValue: try row.value(2)) else {
-                throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "unknown environment")
-            }
-            return (try row.value(0), TokenScope(topic: try row.value(1), environment: environment))
-        }
-    }
-
-    private static func entries(
-        _ database: Database,
-        in identifier: Int64,
-        _ scope: TokenScope,
-        matching query: PurgeQuery,
-        body: (PurgeEntry) throws -> Void
-    ) throws {
-        let condition = query.condition
-        let cursor = try Row.fetchCursor(
-            database,
-            sql: """
-                SELECT token, failed_at, first_seen, source.name FROM dead CROSS JOIN source ON source.id = source
-                WHERE scope = ?\(condition.sql) ORDER BY token
-                """,
-            arguments: [identifier] + condition.arguments
-        )
-        while let row = try cursor.next() {
-            let token = try row.withUnsafeData(atIndex: 0) { Array($0 ?? Data()) }
-            try body(
-                PurgeEntry(
-                    topic: scope.topic,
-                    environment: scope.environment,
-                    token: token,
-                    failedAt: try row.time(1),
-                    firstSeen: try row.time(2),
-                    source: try row.value(3)
-                )
-            )
+            let scopes = try PurgeScopes(database)
+            return try scopes.matching(PurgeQuery()).filter { try scopes.entryCount($0) > 0 }.map(\.scope)
         }
     }
 
@@ -303,27 +288,18 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``.
     public func addScope(_ scope: TokenScope) throws {
         try PurgeEntry.check(scope.topic, field: "topic")
-        _ = try self.write { try PurgeList.add(scope, to: $0) }
+        try self.write { database in
+            let scopes = try PurgeScopes(database)
+            _ = try scopes.add(scope)
+            try scopes.store()
+        }
     }
 
     /// Returns all topics and environments that were ever added, even without entries, in order.
     ///
     /// - Throws: ``PurgeListError``.
     public func knownScopes() throws -> [TokenScope] {
-        try self.read { try PurgeList.scopes($0, matching: PurgeQuery()).map(\.scope) }
-    }
-
-    /// Returns the number of a scope, which is added if missing.
-    static func add(_ scope: TokenScope, to database: Database) throws -> Int64? {
-        try database.execute(
-            sql: "INSERT INTO scope (topic, environment) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            arguments: [scope.topic, scope.environment.rawValue]
-        )
-        return try Int64.fetchOne(
-            database,
-            sql: "SELECT id FROM scope WHERE topic = ? AND environment = ?",
-            arguments: [scope.topic, scope.environment.rawValue]
-        )
+        try self.read { try PurgeScopes($0).matching(PurgeQuery()).map(\.scope) }
     }
 
     // MARK: Maintenance
@@ -335,26 +311,25 @@ public final class PurgeList: Sendable {
     public func statistics() throws -> PurgeStatistics {
         try self.read { database in
             var parts: [PurgeStatistics.Part] = []
-            for (identifier, scope) in try PurgeList.scopes(database, matching: PurgeQuery()) {
-                let rows = try Row.fetchAll(
-                    database,
-                    sql: """
-                        SELECT name, amount, oldest, newest FROM (
-                            SELECT source, count(*) AS amount, min(failed_at) AS oldest, max(failed_at) AS newest
-                            FROM dead WHERE scope = ? GROUP BY source
-                        ) JOIN source ON source.id = source ORDER BY name
-                        """,
-                    arguments: [identifier]
-                )
-                parts += try rows.map { row in
-                    PurgeStatistics.Part(
-                        scope: scope,
-                        source: try row.value(0),
-                        count: try row.value(1),
-                        oldestFailure: try row.time(2),
-                        newestFailure: try row.time(3)
-                    )
+            let scopes = try PurgeScopes(database)
+            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
+            for scope in scopes.matching(PurgeQuery()) {
+                var sources: [Int64: PurgeStatistics.Part] = [:]
+                try unsafe rows.forEach(in: scope) { _, row in
+                    let source = row.source?.identifier ?? 0
+                    if sources[source] == nil {
+                        sources[source] = PurgeStatistics.Part(
+                            scope: scope.scope,
+                            source: try rows.sourceName(row),
+                            count: 0,
+                            oldestFailure: row.time,
+                            newestFailure: row.time
+                        )
+                    }
+                    sources[source]?.add(row.time)
+                    return true
                 }
+                parts += sources.values.sorted { $0.source.utf8.lexicographicallyPrecedes($1.source.utf8) }
             }
             return PurgeStatistics(parts: parts)
         }
@@ -370,26 +345,78 @@ public final class PurgeList: Sendable {
     @discardableResult
     public func expire(failedBefore time: Int64) throws -> Int {
         try self.write { database in
-            try database.execute(sql: "DELETE FROM registration WHERE registered_at < ?", arguments: [time])
-            try database.execute(sql: "DELETE FROM dead WHERE failed_at < ?", arguments: [time])
-            return database.changesCount
+            let scopes = try PurgeScopes(database)
+            _ = try self.expire(database, scopes, .registered, "registered_token WHERE registered_at", before: time)
+            let count = try self.expire(database, scopes, .dead, "dead_token WHERE failed_at", before: time)
+            try scopes.store()
+            return count
         }
     }
 
-    /// Verifies the integrity of the whole file.
-    ///
-    /// - Throws: ``PurgeListError/corrupt(path:detail:)`` if the file is damaged.
-    public func checkIntegrity() throws {
-        try self.read { database in
-            let findings = try String.fetchAll(database, sql: "PRAGMA integrity_check(1)")
-            guard findings == ["ok"] else {
-                // SQLite's findings may quote values, so they are not included.
-                throw PurgeListError.corrupt(path: self.path, detail: "SQLite's integrity check failed")
-            }
-            let strays = try Row.fetchOne(database, sql: "PRAGMA foreign_key_check")
-            guard strays == nil else {
-                throw PurgeListError.corrupt(path: self.path, detail: "entries without topic or source")
+    private func expire(
+        _ database: Database,
+        _ scopes: PurgeScopes,
+        _ table: PurgeRows.Table,
+        _ condition: String,
+        before time: Int64
+    ) throws -> Int {
+        let rows = try PurgeRows(database, table, hasChecksums: true)
+        var expiredCount = 0
+        for scope in scopes.all {
+            try unsafe rows.forEach(in: scope) { token, row in
+                guard row.time < time else { return true }
+                expiredCount += 1
+                let checksum = unsafe row.checksum(token, in: scope)
+                scopes.update(scope.identifier) { $0[table].remove(checksum) }
+                return true
             }
         }
+        guard expiredCount > 0 else { return 0 }
+        try database.execute(sql: "DELETE FROM \(condition) < ?", arguments: [time])
+        guard database.changesCount == expiredCount else { throw PurgeDamage.total.error }
+        return expiredCount
+    }
+
+    /// Verifies the whole file: what SQLite can verify, and all checksums.
+    ///
+    /// - Throws: ``PurgeListError/corrupt(path:detail:)`` if the file is damaged, and
+    ///   ``PurgeListError/futureFailure(path:time:)``.
+    public func checkIntegrity() throws {
+        try self.read { database in
+            try PurgeList.checkPages(database, path: self.path)
+            let scopes = try PurgeScopes(database)
+            let dead = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
+            let latest = PurgeList.latestFailure
+            for scope in scopes.all {
+                try unsafe dead.forEach(in: scope) { _, row in
+                    try PurgeList.check(failure: row.time, latest: latest, path: self.path)
+                    return true
+                }
+            }
+            guard scopes.hasChecksums else { return }
+            let registered = try PurgeRows(database, .registered, hasChecksums: true)
+            for scope in scopes.all { try unsafe registered.forEach(in: scope) { _, _ in true } }
+        }
+    }
+
+    /// Verifies the structure of the file.
+    static func checkPages(_ database: Database, path: String) throws {
+        let findings = try String.fetchAll(database, sql: "PRAGMA integrity_check(1)")
+        guard findings == ["ok"] else {
+            // SQLite's findings may quote values, so they are not included.
+            throw PurgeListError.corrupt(path: path, detail: "SQLite's integrity check failed")
+        }
+        let strays = try Row.fetchOne(database, sql: "PRAGMA foreign_key_check")
+        guard strays == nil else {
+            throw PurgeListError.corrupt(path: path, detail: "entries without topic or source")
+        }
+    }
+
+    /// The latest failure that is believed, since one in the future would override every later registration.
+    static var latestFailure: Int64 { self.now + PurgeLimits.clockSkewSecondsMax }
+
+    /// Validates a failure that decides whether a token is dead.
+    static func check(failure: Int64, latest: Int64, path: String) throws {
+        guard failure <= latest else { throw PurgeListError.futureFailure(path: path, time: failure) }
     }
 }

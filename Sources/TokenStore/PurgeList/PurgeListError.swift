@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import GRDB
 import SystemPackage
 
@@ -14,6 +15,8 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case missing(path: String)
     /// The file or its folder cannot be opened.
     case cannotOpen(path: String)
+    /// The path is a symbolic link whose target does not exist.
+    case danglingLink(path: String)
     /// The path is a folder, a device or the like.
     case notAFile(path: String)
     /// The file is empty and was not to become a list.
@@ -24,6 +27,10 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case newerVersion(path: String, found: Int, known: Int)
     /// The file is damaged; the text is SQLite's message.
     case corrupt(path: String, detail: String)
+    /// The file has a trigger, which could change what is recorded.
+    case trigger(path: String)
+    /// A failure is more than a day in the future.
+    case futureFailure(path: String, time: Int64)
     /// The file or its folder is read-only.
     case readOnly(path: String)
     /// The disk is full.
@@ -51,6 +58,8 @@ extension PurgeListError: CustomStringConvertible {
         case .missing(let path): "purge list \(path) does not exist"
         case .cannotOpen(let path):
             "cannot open purge list \(path); check that its folder exists and that this user can write to it"
+        case .danglingLink(let path):
+            "\(path) is a dangling link; remove it, or create the file that it leads to"
         case .notAFile(let path):
             "\(path) is not a regular file; specify a purge list or a new file"
         case .empty(let path): "\(path) is empty and not a purge list; specify a purge list"
@@ -62,6 +71,13 @@ extension PurgeListError: CustomStringConvertible {
         case .corrupt(let path, let detail):
             "purge list \(path) is damaged (\(detail)); move it aside and restore a backup; sqlite3 \(path) .recover "
                 + "may save the rest"
+        case .trigger(let path):
+            "purge list \(path) has a trigger, which could change its entries; no release makes one; remove it with "
+                + "DROP TRIGGER, and check the list with purge check"
+        case .futureFailure(let path, let time):
+            "purge list \(path) has a failure in the future (\(TimeText(seconds: time).text)), after which no "
+                + "registration would count; check the clock of this host; if it is right, remove what purge list "
+                + "--failed-since \(TimeText(seconds: time).text) shows with purge forget --token"
         case .readOnly(let path):
             "cannot write purge list \(path): the file or its folder is read-only; SQLite writes files next to it even "
                 + "for reading"

@@ -8,13 +8,14 @@ import GRDB
 /// It finds tokens that were on the list at its creation and were not removed since.
 public struct PurgeLookup: Sendable {
     private let list: PurgeList
-    private let scopes: [Int64]
+    private let scopes: [PurgeScope]
+    private let hasChecksums: Bool
     private let filter: PurgeFilter
 
     /// The number of tokens that can be found.
     public var tokenCount: Int { self.filter.tokenCount }
 
-    /// Reads the tokens of some topics and environments once.
+    /// Reads and verifies the tokens of some topics and environments once.
     ///
     /// - Parameters:
     ///   - list: the list.
@@ -22,10 +23,12 @@ public struct PurgeLookup: Sendable {
     /// - Throws: ``PurgeListError``.
     public init(_ list: PurgeList, in scopes: [TokenScope]) throws {
         self.list = list
-        let known = try list.read { try PurgeList.scopes($0, matching: PurgeQuery()) }
-        let identifiers = known.filter { scopes.contains($0.scope) }.map(\.identifier)
-        self.scopes = identifiers
-        self.filter = try list.read { try PurgeFilter($0, scopes: identifiers) }
+        (self.scopes, self.hasChecksums, self.filter) = try list.read { database in
+            let known = try PurgeScopes(database)
+            let found = Set(scopes).compactMap { known[$0] }
+            let rows = try PurgeRows(database, .dead, hasChecksums: known.hasChecksums)
+            return (found, known.hasChecksums, try PurgeFilter(rows, found, of: known, path: list.path))
+        }
     }
 
     /// Whether a token is on the list.
@@ -39,13 +42,15 @@ public struct PurgeLookup: Sendable {
 
     private func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {
         guard self.tokenCount > 0, unsafe self.filter.mayContain(token) else { return false }
-        return try self.list.readStatement { database in
-            let statement = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
-            return try self.scopes.contains { scope in
-                statement.bind(scope, at: 1)
-                unsafe statement.bind(token, at: 2)
-                return try statement.hasRow()
+        guard self.hasChecksums else {
+            // Another process may upgrade the list meanwhile.
+            return try self.scopes.map(\.scope).contains { scope in
+                try self.list.contains(token: unsafe Array(token), topic: scope.topic, environment: scope.environment)
             }
+        }
+        return try self.list.readStatement { database in
+            let rows = try PurgeRows(database, .dead, hasChecksums: true)
+            return try self.scopes.contains { try unsafe rows.find(token, in: $0) != nil }
         }
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import FoundationEssentials
-import GRDB
 
 /// Conditions for entries of a list; by default none.
 public struct PurgeQuery: Hashable, Sendable {
@@ -22,18 +20,9 @@ public struct PurgeQuery: Hashable, Sendable {
     /// Creates a query without conditions.
     public init() {}
 
-    /// The conditions other than the scope in SQL with their arguments, for a row of `dead` joined with `source`.
-    var condition: (sql: String, arguments: StatementArguments) {
-        var sql = ""
-        var arguments = StatementArguments()
-        func add(_ term: String, _ value: any DatabaseValueConvertible) {
-            sql += " AND " + term
-            arguments += [value]
-        }
-        if let token { add("token = ?", Data(token)) }
-        if let failedSince { add("failed_at >= ?", failedSince) }
-        if let failedBefore { add("failed_at < ?", failedBefore) }
-        if let source { add("source.name = ?", source) }
-        return (sql, arguments)
+    /// Whether a row matches the conditions other than the scope and the source.
+    func matches(_ token: UnsafeRawBufferPointer, _ row: PurgeRow) -> Bool {
+        let isToken = self.token.map { unsafe $0.elementsEqual(token) } ?? true
+        return isToken && row.time >= self.failedSince ?? .min && row.time < self.failedBefore ?? .max
     }
 }

@@ -5,15 +5,20 @@ import GRDB
 
 /// One transaction that records entries.
 struct PurgeRecording {
-    private let insert: PurgeStatement
-    private let insertMany: PurgeStatement
+    private let scopes: PurgeScopes
+    private let insert: PurgeInsertion
+    private let insertMany: PurgeInsertion
     private let update: PurgeStatement
+    private let dead: PurgeRows
     /// `nil` if there are no registrations, the usual case.
-    private let findRegistration: PurgeStatement?
-    private var scopes: RowIDCache<TokenScope>
-    private var sources: RowIDCache<PurgeName>
+    private let registered: PurgeRows?
+    private var sources: RowCache<PurgeName, PurgeRow.Source>
+    private var scopeIdentifiers: RowCache<TokenScope, Int64>
+    private var scopeMembers: RowCache<Int64, PurgeScope>
     private let path: String
     private let batchEntryCount: Int
+    private let latestFailure = PurgeList.latestFailure
+    private let now = PurgeList.now
     private var batch = PurgeBatch()
     /// Earlier batches, if any.
     private var runs: PurgeRuns?
@@ -24,61 +29,46 @@ struct PurgeRecording {
     init(_ database: Database, path: String, batchEntryCount: Int) throws {
         self.path = path
         self.batchEntryCount = batchEntryCount
-        self.insert = try PurgeRecording.insertion(database, rowCount: 1)
-        self.insertMany = try PurgeRecording.insertion(database, rowCount: PurgeLimits.statementRowCount)
+        let scopes = try PurgeScopes(database)
+        self.scopes = scopes
+        self.insert = try PurgeInsertion(database, .dead)
+        self.insertMany = try PurgeInsertion(database, .dead, rowCount: PurgeLimits.statementRowCount)
         self.update = try PurgeStatement(
             database,
             sql: """
-                UPDATE dead SET failed_at = max(failed_at, ?3), first_seen = min(first_seen, ?4),
-                source = CASE WHEN failed_at < ?3 THEN ?5 ELSE source END
-                WHERE scope = ?1 AND token = ?2 AND (failed_at < ?3 OR first_seen > ?4)
+                UPDATE dead_token SET failed_at = ?3, first_seen = ?4, source = ?5, checksum = ?6
+                WHERE scope = ?1 AND token = ?2
                 """
         )
-        let hasRegistrations =
-            try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM registration)") ?? false
-        self.findRegistration =
-            try hasRegistrations
-            ? PurgeStatement(
-                database,
-                sql: "SELECT 1 FROM registration WHERE scope = ?1 AND token = ?2 AND registered_at > ?3"
-            ) : nil
-        self.scopes = PurgeRecording.scopes(database)
-        self.sources = PurgeRecording.sources(database)
-    }
-
-    private static func insertion(_ database: Database, rowCount: Int) throws -> PurgeStatement {
-        let rows = Array(repeating: "(?, ?, ?, ?, ?)", count: rowCount).joined(separator: ", ")
-        return try PurgeStatement(
-            database,
-            sql: """
-                INSERT INTO dead (scope, token, failed_at, first_seen, source) VALUES \(rows)
-                ON CONFLICT DO NOTHING
-                """
-        )
-    }
-
-    private static func scopes(_ database: Database) -> RowIDCache<TokenScope> {
-        RowIDCache { scope in
+        self.dead = try PurgeRows(database, .dead, hasChecksums: true)
+        let hasRegistrations = scopes.all.contains { $0[.registered].count != 0 }
+        self.registered = try hasRegistrations ? PurgeRows(database, .registered, hasChecksums: true) : nil
+        self.sources = Self.sources(database)
+        self.scopeIdentifiers = RowCache { scope in
             try PurgeEntry.check(scope.topic, field: "topic")
-            return try PurgeList.add(scope, to: database)
+            return try scopes.add(scope).identifier
         }
+        self.scopeMembers = RowCache { scopes[identifier: $0] }
     }
 
-    private static func sources(_ database: Database) -> RowIDCache<PurgeName> {
-        RowIDCache { name in
+    private static func sources(_ database: Database) -> RowCache<PurgeName, PurgeRow.Source> {
+        RowCache { name in
             try PurgeEntry.check(name.text, field: "source")
             try database.execute(
                 sql: "INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING",
                 arguments: [name.text]
             )
             return try Int64.fetchOne(database, sql: "SELECT id FROM source WHERE name = ?", arguments: [name.text])
+                .map { PurgeRow.Source(identifier: $0, name: name.text) }
         }
     }
 
     mutating func add(_ entry: PurgeEntry) throws {
         try entry.checkValues()
-        let scope = try self.scopes.identifier(TokenScope(topic: entry.topic, environment: entry.environment))
-        let source = try self.sources.identifier(PurgeName(entry.source))
+        let scope = try self.scopeIdentifiers.value(TokenScope(topic: entry.topic, environment: entry.environment))
+        let source = try self.sources.value(PurgeName(entry.source))
+        var entry = entry
+        if entry.failedAt > self.latestFailure { entry.failedAt = self.now }
         self.batch.append(entry, scope: scope, source: source)
         if self.batch.records.count >= self.batchEntryCount { try self.setAside() }
     }
@@ -102,6 +92,7 @@ struct PurgeRecording {
         for record in self.batch.records { try self.take(record, in: self.batch.tokens) }
         self.batch.removeAll()
         try self.writeRows()
+        try self.scopes.store()
     }
 
     /// Adds the next record in the order of the list.
@@ -114,62 +105,84 @@ struct PurgeRecording {
         if self.rows.records.count == PurgeLimits.statementRowCount { try self.writeRows() }
     }
 
-    private func isSuperseded(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws -> Bool {
-        guard let statement = self.findRegistration else { return false }
-        return try unsafe bytes[record.tokenRange].withUnsafeBytes { token in
-            statement.bind(record.scope, at: 1)
-            unsafe statement.bind(token, at: 2)
-            statement.bind(record.failedAt, at: 3)
-            return try statement.hasRow()
+    private mutating func isSuperseded(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws -> Bool {
+        guard let registered = self.registered else { return false }
+        let scope = try self.scopeMembers.value(record.scope)
+        let registration = try unsafe bytes[record.tokenRange].withUnsafeBytes { token in
+            try unsafe registered.find(token, in: scope)
         }
+        return registration.map { $0.time > record.failedAt } ?? false
     }
 
     /// Writes the pending rows: a full statement at once, which is much faster than single rows, or the last few one by
     /// one.
     private mutating func writeRows() throws {
-        let rows = self.rows.records
-        try unsafe self.rows.tokens.withUnsafeBytes { tokens in
-            if rows.count == PurgeLimits.statementRowCount {
-                try unsafe self.write(rows[...], tokens, self.insertMany)
-            } else {
-                for index in rows.indices { try unsafe self.write(rows[index...index], tokens, self.insert) }
-            }
+        let (rows, tokens) = (self.rows.records, self.rows.tokens)
+        try unsafe tokens.withUnsafeBytes { tokens in
+            guard try unsafe rows.count < PurgeLimits.statementRowCount || !self.insertAll(rows, tokens) else { return }
+            for row in rows { try unsafe self.write(row, Self.token(row, tokens)) }
         }
         self.rows.removeAll()
     }
 
-    /// Inserts rows with one statement, and updates existing ones.
-    private mutating func write(
-        _ rows: ArraySlice<PurgeBatch.Record>,
-        _ tokens: UnsafeRawBufferPointer,
-        _ insert: PurgeStatement
-    ) throws {
+    /// Inserts rows with one statement.
+    ///
+    /// - Returns: whether they were inserted; otherwise, some are on the list.
+    private mutating func insertAll(_ rows: [PurgeBatch.Record], _ tokens: UnsafeRawBufferPointer) throws -> Bool {
         var index: Int32 = 1
-        for row in rows { unsafe Self.bind(row, tokens, to: insert, at: &index) }
-        let addedCount = try insert.run()
-        self.change.addedCount += addedCount
-        guard addedCount < rows.count else { return }
-        var updatedCount = 0
+        var checksums: [UInt64] = []
+        checksums.reserveCapacity(rows.count)
         for row in rows {
-            index = 1
-            unsafe Self.bind(row, tokens, to: self.update, at: &index)
-            updatedCount += try self.update.run()
+            let scope = try self.scopeMembers.value(row.scope)
+            let token = unsafe Self.token(row, tokens)
+            unsafe checksums.append(self.insertMany.bind(token, row.values, in: scope, at: &index))
         }
-        self.change.updatedCount += updatedCount
-        self.change.unchangedCount += rows.count - addedCount - updatedCount
+        do {
+            try self.insertMany.run()
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
+            return false
+        }
+        for (row, checksum) in zip(rows, checksums) { self.scopes.update(row.scope) { $0[.dead].add(checksum) } }
+        self.change.addedCount += rows.count
+        return true
     }
 
-    private static func bind(
-        _ row: PurgeBatch.Record,
-        _ tokens: UnsafeRawBufferPointer,
-        to statement: PurgeStatement,
-        at index: inout Int32
-    ) {
-        statement.bind(row.scope, at: index)
-        unsafe statement.bind(UnsafeRawBufferPointer(rebasing: tokens[row.tokenRange]), at: index + 1)
-        statement.bind(row.failedAt, at: index + 2)
-        statement.bind(row.firstSeen, at: index + 3)
-        statement.bind(row.source, at: index + 4)
-        index += 5
+    /// Inserts a row, or updates the existing one.
+    private mutating func write(_ record: PurgeBatch.Record, _ token: UnsafeRawBufferPointer) throws {
+        let scope = try self.scopeMembers.value(record.scope)
+        let new = record.values
+        guard let old = try unsafe self.dead.find(token, in: scope) else {
+            let checksum = try unsafe self.insert.insert(token, new, in: scope)
+            self.scopes.update(record.scope) { $0[.dead].add(checksum) }
+            self.change.addedCount += 1
+            return
+        }
+        let isNewer = new.time > old.time || old.time > self.latestFailure
+        guard isNewer || new.firstSeen < old.firstSeen else {
+            self.change.unchangedCount += 1
+            return
+        }
+        var row = isNewer ? new : old
+        row.firstSeen = min(new.firstSeen, old.firstSeen)
+        let (oldChecksum, checksum) = unsafe (old.checksum(token, in: scope), row.checksum(token, in: scope))
+        self.update.bind(scope.identifier, at: 1)
+        unsafe self.update.bind(token, at: 2)
+        self.update.bind(row.time, at: 3)
+        self.update.bind(row.firstSeen, at: 4)
+        self.update.bind(row.source?.identifier ?? 0, at: 5)
+        self.update.bind(Int64(bitPattern: checksum), at: 6)
+        _ = try self.update.run()
+        self.scopes.update(record.scope) { scope in
+            scope[.dead].remove(oldChecksum)
+            scope[.dead].add(checksum)
+        }
+        self.change.updatedCount += 1
+    }
+
+    private static func token(
+        _ record: PurgeBatch.Record,
+        _ tokens: UnsafeRawBufferPointer
+    ) -> UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(rebasing: tokens[record.tokenRange])
     }
 }

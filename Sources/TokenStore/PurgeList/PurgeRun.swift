@@ -14,7 +14,7 @@ struct PurgeRun {
 
     /// The buffer size in bytes.
     static let blockByteCount = 65_536
-    private static let headByteCount = 6 * 8
+    private static let headByteCount = 7 * 8
 
     init(_ file: FileDescriptor, _ range: Range<Int64>) {
         self.file = file
@@ -25,7 +25,8 @@ struct PurgeRun {
     /// Appends a record in the format of this reader, which only this process reads.
     static func encode(_ record: PurgeBatch.Record, in tokens: [UInt8], to bytes: inout [UInt8]) {
         let numbers = (
-            record.scope, record.prefix, record.tokenByteCount, record.failedAt, record.firstSeen, record.source
+            record.scope, record.prefix, record.tokenByteCount, record.failedAt, record.firstSeen,
+            record.source.identifier, record.source.checksum
         )
         unsafe withUnsafeBytes(of: numbers) { unsafe bytes.append(contentsOf: $0) }
         bytes.append(contentsOf: tokens[record.tokenRange])
@@ -53,7 +54,7 @@ struct PurgeRun {
                 tokenByteCount: number(2),
                 failedAt: number(3),
                 firstSeen: number(4),
-                source: number(5)
+                source: PurgeRow.Source(identifier: number(5), checksum: number(6))
             )
         }
         self.index = record.tokenRange.upperBound

@@ -87,25 +87,8 @@ extension Row {
     /// - Throws: `DatabaseError` if a damaged file has another type of value.
     func value<Value: DatabaseValueConvertible>(_ index: Int) throws -> Value {
         guard let value = Value.fromDatabaseValue(self[index] as DatabaseValue) else {
-            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value of the wrong kind")
+            throw PurgeDamage.kind.error
         }
         return value
-    }
-
-    /// Returns the time in a column, in seconds since 1970.
-    ///
-    /// - Throws: `DatabaseError` if a damaged file has something else.
-    func time(_ index: Int) throws -> Int64 { try PurgeLimits.checked(time: self.value(index)) }
-}
-
-extension PurgeLimits {
-    /// Validates a time of a file.
-    ///
-    /// - Throws: `DatabaseError` if it is out of range.
-    static func checked(time: Int64) throws -> Int64 {
-        guard self.times.contains(time) else {
-            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a time out of range")
-        }
-        return time
     }
 }

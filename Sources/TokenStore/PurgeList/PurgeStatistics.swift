@@ -16,6 +16,13 @@ public struct PurgeStatistics: Hashable, Sendable {
         public var oldestFailure: Int64
         /// The newest failure, in seconds since 1970.
         public var newestFailure: Int64
+
+        /// Counts a token.
+        mutating func add(_ failedAt: Int64) {
+            self.count += 1
+            self.oldestFailure = min(self.oldestFailure, failedAt)
+            self.newestFailure = max(self.newestFailure, failedAt)
+        }
     }
 
     /// The parts, ordered by topic, environment and source.

@@ -2,6 +2,7 @@
 
 import APNSWire
 import Foundation
+import GRDB
 import TestSupport
 import Testing
 import TokenStore
@@ -194,6 +195,64 @@ import TokenStore
         #expect(object["count"] as? Int == 2 && (object["parts"] as? [[String: Any]])?.first?["count"] as? Int == 2)
         #expect(try await self.scene.purge("expire", ["--older-than", "5000w"]).output == "0 tokens expired\n")
         #expect(try await self.scene.purge("expire", ["--older-than", "1d"]).output == "2 tokens expired\n")
+    }
+
+    @Test func `a dangling link is not followed`() async throws {
+        let target = self.scene.path("elsewhere.db")
+        try #require(symlink(target, self.scene.purgeList) == 0)
+        let tokens = try self.scene.write("tokens", SendScene.token(1) + "\n")
+        let options = ["--topic", SendScene.topic, "--environment", "production", "--failed-at", "now"]
+        let run = try await self.scene.purge("import", [tokens] + options)
+        #expect(run.ending.code == 73 && run.error.contains("purge.db is a dangling link; remove it"), "\(run)")
+        #expect(!FileManager.default.fileExists(atPath: target))
+        // A link to a list is one.
+        try PurgeList(path: target).close()
+        #expect(try await self.scene.purge("import", [tokens] + options).ending.code == 0)
+    }
+
+    @Test func `a list of an earlier release is named until its first change`() async throws {
+        try PurgeCommandTests.makeEarlierList(self.scene.purgeList)
+        let warning = "Warning: purge list \(self.scene.purgeList) is from an earlier release and has no checksums"
+        for command in ["check", "stats", "list", "export"] {
+            let run = try await self.scene.purge(command)
+            #expect(run.ending.code == 0 && run.error.contains(warning), "\(run)")
+        }
+        let expired = try await self.scene.purge("expire", ["--older-than", "9000w"])
+        #expect(expired.ending.code == 0 && expired.error.contains(warning), "\(expired)")
+        let checked = try await self.scene.purge("check")
+        #expect(checked.ending.code == 0 && checked.output == "ok\n" && checked.error.isEmpty, "\(checked)")
+    }
+
+    /// Creates a list of version 1 with one token.
+    private static func makeEarlierList(_ path: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE scope (
+                        id INTEGER PRIMARY KEY,
+                        topic TEXT NOT NULL,
+                        environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+                        UNIQUE (topic, environment)
+                    );
+                    CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+                    CREATE TABLE dead (
+                        scope INTEGER NOT NULL REFERENCES scope (id),
+                        token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+                        failed_at INTEGER NOT NULL,
+                        first_seen INTEGER NOT NULL,
+                        source INTEGER NOT NULL REFERENCES source (id),
+                        PRIMARY KEY (scope, token)
+                    ) WITHOUT ROWID;
+                    INSERT INTO scope VALUES (1, 'com.example.app', 'production');
+                    INSERT INTO source VALUES (1, 'feedback');
+                    INSERT INTO dead VALUES (1, x'010203', 1700000000, 1700000000, 1);
+                    PRAGMA application_id = 0x41504E50;
+                    PRAGMA user_version = 1;
+                    """
+            )
+        }
+        try queue.close()
     }
 
     @Test func `processes that write to one list at the same time lose nothing, while others read it`() async throws {

@@ -54,7 +54,7 @@ import Testing
     ) throws {
         try self.record(1, failedAt: 1_767_608_430)
         let queue = try DatabaseQueue(path: self.folder.path + "/purge.db")
-        try queue.write { try $0.execute(sql: "UPDATE dead SET failed_at = ?", arguments: [time]) }
+        try queue.write { try $0.execute(sql: "UPDATE dead_token SET failed_at = ?", arguments: [time]) }
         try queue.close()
         #expect { try self.text(self.script(.postgresql)) } throws: { error in
             if case .corrupt = error as? PurgeListError { true } else { false }

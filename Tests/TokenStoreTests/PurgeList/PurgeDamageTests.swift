@@ -36,12 +36,14 @@ import Testing
 
     @Test(
         arguments: [
-            "DROP TABLE dead", "DROP TABLE registration", "DROP TABLE scope", "DROP TABLE source",
-            "ALTER TABLE dead RENAME TO alive", "ALTER TABLE dead RENAME COLUMN failed_at TO failed",
-            "ALTER TABLE scope RENAME COLUMN topic TO subject", "ALTER TABLE registration RENAME COLUMN token TO t",
-            "ALTER TABLE dead DROP COLUMN first_seen", "DROP TABLE dead; CREATE VIEW dead AS SELECT * FROM scope",
-            "DROP TABLE dead; CREATE TABLE dead (scope, token, failed_at, first_seen, source)",
-            "DROP TABLE registration; CREATE TABLE registration (scope, token, registered_at)",
+            "DROP TABLE dead_token", "DROP TABLE registered_token", "DROP TABLE token_scope", "DROP TABLE source",
+            "DROP TABLE list_total", "ALTER TABLE dead_token RENAME TO alive",
+            "ALTER TABLE dead_token RENAME COLUMN failed_at TO failed",
+            "ALTER TABLE token_scope RENAME COLUMN topic TO subject",
+            "ALTER TABLE registered_token RENAME COLUMN token TO t", "ALTER TABLE dead_token DROP COLUMN first_seen",
+            "DROP TABLE dead_token; CREATE VIEW dead_token AS SELECT * FROM token_scope",
+            "DROP TABLE dead_token; CREATE TABLE dead_token (scope, token, failed_at, first_seen, source, checksum)",
+            "DROP TABLE registered_token; CREATE TABLE registered_token (scope, token, registered_at, checksum)",
         ]
     )
     func `a changed schema is reported as damage`(_ sql: String) throws {
@@ -62,7 +64,7 @@ import Testing
     @Test func `an added index is not damage`() throws {
         try self.makeList()
         let queue = try DatabaseQueue(path: self.path)
-        try queue.writeWithoutTransaction { try $0.execute(sql: "CREATE INDEX mine ON dead (failed_at)") }
+        try queue.writeWithoutTransaction { try $0.execute(sql: "CREATE INDEX mine ON dead_token (failed_at)") }
         try queue.close()
         try self.use()
     }

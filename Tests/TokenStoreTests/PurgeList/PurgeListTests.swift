@@ -59,7 +59,7 @@ struct PurgeListTests {
         var entries: [PurgeEntry] = (0..<9000).map { _ in
             let byteCount = Int.random(in: 1...100, using: &random)
             let token = (0..<byteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
-            return Self.entry(token, failedAt: .random(in: 0..<1 << 33, using: &random))
+            return Self.entry(token, failedAt: .random(in: 0..<1 << 30, using: &random))
         }
         // Of entries with the same time, the first source is kept.
         entries += entries.prefix(300).map { entry in
