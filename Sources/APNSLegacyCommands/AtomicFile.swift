@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 import SystemPackage
 
@@ -14,7 +15,7 @@ enum AtomicFile {
 
         fileprivate var mode: mode_t {
             switch self {
-            case .secret: 0o600
+            case .secret: FileMode.secret
             case .shared: 0o644
             }
         }
@@ -40,8 +41,8 @@ enum AtomicFile {
         guard descriptor >= 0 else { throw Self.error }
         defer { close(descriptor) }
         do throws(Errno) {
-            // Regardless of the umask; some file systems have no modes.
-            if fchmod(descriptor, access.mode) != 0, errno != EPERM && errno != ENOTSUP { throw Self.error }
+            // Some file systems have no modes.
+            guard FileMode.set(access.mode, of: descriptor) != nil else { throw Self.error }
             try Self.write(content, to: descriptor)
             guard fsync(descriptor) == 0 else { throw Self.error }
             try replaces ? Self.move(draft, to: path) : Self.moveWithoutReplacing(draft, to: path)

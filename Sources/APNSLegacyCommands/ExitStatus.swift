@@ -175,7 +175,7 @@ extension BatchFileError: CommandError {
     fileprivate var status: ExitStatus {
         switch self.kind {
         case .unreadable: .noInput
-        case .badData: .dataError
+        case .badData, .lost: .dataError
         case .uncreatable: .cannotCreate
         case .unwritable: .ioError
         case .inUse: .tryAgain

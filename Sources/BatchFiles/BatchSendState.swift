@@ -133,6 +133,9 @@ package struct BatchSendState: ~Copyable {
         return point
     }
 
+    /// Whether a file was removed or replaced, so that the same command must not run again.
+    var isFileLost: Bool { (self.failure as? BatchFileError)?.kind == .lost }
+
     // MARK: Giving
 
     /// The result of a search for the next line to send.

@@ -128,6 +128,9 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     /// Where another run can continue, once every line has an outcome; `nil` if nothing is left to send.
     package var resumePoint: ResumePoint? { self.lock.withLock { self.batchState.resumePoint } }
 
+    /// Whether the results or the journal were removed or replaced, so that the same command must not run again.
+    package var isFileLost: Bool { self.lock.withLock { self.batchState.isFileLost } }
+
     /// Finishes the files; blocks until they are written.
     ///
     /// - Returns: the first failure of the input or the files; `nil` if there was none.

@@ -48,7 +48,9 @@ extension SendRun {
             self.sayNothingVerified()
         }
         if failure == nil || hasOutcome { self.say(summary.text) }
-        self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
+        if !source.isFileLost {
+            self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
+        }
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
     }

@@ -199,7 +199,11 @@ struct SendRun {
     }
 
     private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
-        guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
+        guard let path = self.command.delivery.journal else { return nil }
+        if self.command.delivery.dryRun {
+            try SendJournal.checkKind(path)
+            return nil
+        }
         return try SendJournal(path: path, of: input, payload: payload, results: self.command.report.results)
     }
 

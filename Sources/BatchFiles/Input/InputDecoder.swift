@@ -22,11 +22,16 @@
 
     /// The number of bytes that were read, before decompression.
     private(set) var rawByteCount: UInt64 = 0
+    /// The hash of these bytes; `nil` for a stream, which cannot be read again.
+    private(set) var rawHash: XXH64Hash?
 
     /// Creates a decoder.
     ///
-    /// - Parameter readRaw: reads bytes of the file or stream; 0 is the end.
-    init(_ readRaw: @escaping (UnsafeMutableRawBufferPointer) throws -> Int) {
+    /// - Parameters:
+    ///   - isStream: whether the input is a stream.
+    ///   - readRaw: reads bytes of the file or stream; 0 is the end.
+    init(isStream: Bool, _ readRaw: @escaping (UnsafeMutableRawBufferPointer) throws -> Int) {
+        self.rawHash = isStream ? nil : XXH64Hash()
         unsafe self.readRaw = unsafe readRaw
     }
 
@@ -86,6 +91,7 @@
             try unsafe self.rawPrefix.isEmpty
             ? self.readRaw(memory) : Self.take(from: &self.rawPrefix, into: memory)
         self.rawByteCount += UInt64(count)
+        unsafe self.rawHash?.add(RawSpan(_unsafeBytes: memory).extracting(first: count))
         return count
     }
 
@@ -108,6 +114,8 @@ struct UnexpectedContentError: Error {
 
 /// The content of a file after decompression, as far as a journal needs it to tell batches apart.
 struct InputContent: Sendable {
+    /// The hash of all bytes.
+    private(set) var hash = XXH64Hash()
     /// The number of bytes.
     var byteCount: UInt64 = 0
     /// The number of lines.
@@ -117,12 +125,13 @@ struct InputContent: Sendable {
     private var endsLine = true
 
     /// The number of bytes of ``head`` and ``tail``.
-    static let edgeByteCount = 65_536
+    private static let edgeByteCount = 65_536
+    private static let portionByteCount = 262_144
 
-    /// Adds the next bytes.
-    mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    private mutating func add(_ bytes: UnsafeRawBufferPointer) {
         guard let last = unsafe bytes.last else { return }
         self.byteCount += UInt64(bytes.count)
+        unsafe self.hash.add(RawSpan(_unsafeBytes: bytes))
         self.lineCount += unsafe UInt64(bytes.lineEndCount)
         self.endsLine = last == 0x0A
         if self.head.count < Self.edgeByteCount {
@@ -132,8 +141,20 @@ struct InputContent: Sendable {
         self.tail = unsafe kept + bytes.suffix(Self.edgeByteCount)
     }
 
-    /// Counts a last line without an end.
-    mutating func finish() {
+    /// Adds all bytes.
+    ///
+    /// - Parameter read: reads the next bytes; 0 is the end.
+    mutating func fill(_ read: (UnsafeMutableRawBufferPointer) throws -> Int) throws {
+        var portion = [UInt8](repeating: 0, count: Self.portionByteCount)
+        while true {
+            let count = try unsafe portion.withUnsafeMutableBytes { memory in
+                let count = try unsafe read(memory)
+                unsafe self.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
+                return count
+            }
+            if count == 0 { break }
+        }
+        // A last line without an end.
         if !self.endsLine { self.lineCount += 1 }
     }
 }

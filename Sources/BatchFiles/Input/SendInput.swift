@@ -13,15 +13,15 @@ package final class SendInput: Sendable {
     package let name: String
     /// The size of the file as it is stored; `nil` for a stream.
     package let byteCountTotal: UInt64?
-    /// When the content was last changed before it was opened.
-    private let modified: timespec
+    /// When the content, and when the content or attributes such as the mode, were last changed before it was opened.
+    private let (modified, changed): (timespec, timespec)
     private let descriptor: CInt
     private let isOwned: Bool
     private let isStream: Bool
     private let decoder: InputDecoder
     private let abandoned = ConditionLock(value: false)
     private let expectation = NIOLockedValueBox(InputExpectation.document)
-    /// The content of a gzip file, once all of it was decompressed.
+    /// The content of a file, once all of it was read, and decompressed if it is gzip.
     private let measured = NIOLockedValueBox<InputContent?>(nil)
     private let readCounter = NIOLockedValueBox<UInt64>(0)
 
@@ -38,19 +38,22 @@ package final class SendInput: Sendable {
         let isOwned = path != "-"
         let name = isOwned ? path : "standard input"
         let descriptor = unsafe isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
+        let code = errno
         (self.isOwned, self.name, self.descriptor) = (isOwned, name, descriptor)
-        self.decoder = unsafe InputDecoder { try unsafe SendInput.read(descriptor, into: $0, name) }
+        var status = stat()
+        let isKnown = unsafe fstat(descriptor, &status) == 0
+        self.isStream = status.st_mode & S_IFMT != S_IFREG
+        self.decoder = unsafe InputDecoder(isStream: self.isStream) {
+            try unsafe SendInput.read(descriptor, into: $0, name)
+        }
+        self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
+        (self.modified, self.changed) = (status.st_mtim, status.st_ctim)
         guard descriptor >= 0 else {
-            let code = errno
             throw SendInput.misplaced(path).map { BatchFileError(.unsuitable, $0) } ?? SendInput.failure(path, code)
         }
-        var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
+        guard isKnown, status.st_mode & S_IFMT != S_IFDIR else {
             throw BatchFileError(.unreadable, "cannot read \(path): it is a directory")
         }
-        self.isStream = status.st_mode & S_IFMT != S_IFREG
-        self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
-        self.modified = status.st_mtim
     }
 
     deinit {
@@ -69,33 +72,37 @@ package final class SendInput: Sendable {
         self.expectation.withLockedValue { $0 = expectation }
         guard !self.isStream || isWaiting else { return }
         try self.explaining { try self.decoder.recognize(expecting: expectation) }
-        if !self.isStream, self.isGzip { try self.measureGzip() }
+        if !self.isStream, self.isGzip { _ = try self.content() }
     }
 
     /// Whether the file is compressed.
     package var isGzip: Bool { self.peek(GzipDecoder.magic.count) == GzipDecoder.magic }
 
-    private func measureGzip() throws {
+    /// The content of a file, which is read once for it without consuming anything.
+    ///
+    /// A gzip file has the content of the file that was compressed.
+    ///
+    /// - Returns: `nil` for a stream.
+    func content() throws -> InputContent? {
+        if self.isStream { return nil }
+        if let content = self.measured.withLockedValue({ $0 }) { return content }
         var content = InputContent()
-        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
         var offset = 0
-        try self.explaining {
-            var decoder = try GzipDecoder()
-            while true {
-                let count = try unsafe portion.withUnsafeMutableBytes { memory in
-                    let count = try unsafe decoder.read(into: memory) { memory in
-                        let count = try unsafe self.read(into: memory, at: offset)
-                        offset += count
-                        return count
-                    }
-                    unsafe content.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
-                    return count
-                }
-                if count == 0 { break }
-            }
+        func read(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+            let count = try unsafe self.read(into: memory, at: offset)
+            offset += count
+            return count
         }
-        content.finish()
-        self.measured.withLockedValue { $0 = content }
+        if self.isGzip {
+            try self.explaining {
+                var decoder = try GzipDecoder()
+                try unsafe content.fill { memory in try unsafe decoder.read(into: memory, read) }
+            }
+        } else {
+            try unsafe content.fill(read)
+        }
+        self.measured.withLockedValue { [content] in $0 = content }
+        return content
     }
 
     /// Turns failures of the decoder into errors that name the file.
@@ -165,50 +172,16 @@ package final class SendInput: Sendable {
             == start.pushing(FilePath(other)).lexicallyNormalized()
     }
 
-    /// Reads stored bytes of a file without consuming them.
-    private func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
+    /// Reads the first stored bytes of a file without consuming them.
+    private func peek(_ byteCount: Int) -> [UInt8] {
         guard !self.isStream else { return [] }
         return unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
-            count = unsafe max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
+            count = unsafe max(0, pread(self.descriptor, buffer.baseAddress, byteCount, 0))
         }
-    }
-
-    /// The content of a file, to tell batches apart: its number of bytes, and its first and last bytes.
-    ///
-    /// A gzip file has the content of the file that was compressed.
-    ///
-    /// - Returns: `nil` for a stream.
-    func content() throws -> (byteCount: UInt64, head: [UInt8], tail: [UInt8])? {
-        guard let byteCount = self.byteCountTotal else { return nil }
-        if let content = try self.gzipContent() { return (content.byteCount, content.head, content.tail) }
-        let edge = InputContent.edgeByteCount
-        return (byteCount, self.peek(edge), self.peek(edge, at: max(0, Int(byteCount) - edge)))
-    }
-
-    private func gzipContent() throws -> InputContent? {
-        if let content = self.measured.withLockedValue({ $0 }) { return content }
-        guard self.isGzip else { return nil }
-        try self.measureGzip()
-        return self.measured.withLockedValue { $0 }
     }
 
     /// Counts the lines of a file without consuming any.
-    package func lineCount() throws -> UInt64 {
-        if let content = try self.gzipContent() { return content.lineCount }
-        var content = InputContent()
-        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
-        while true {
-            let offset = Int(content.byteCount)
-            let count = try unsafe portion.withUnsafeMutableBytes { memory in
-                let count = try unsafe self.read(into: memory, at: offset)
-                unsafe content.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
-                return count
-            }
-            if count == 0 { break }
-        }
-        content.finish()
-        return content.lineCount
-    }
+    package func lineCount() throws -> UInt64 { try self.content()?.lineCount ?? 0 }
 
     private func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws -> Int {
         while true {
@@ -233,6 +206,9 @@ package final class SendInput: Sendable {
 
     /// Checks that a file did not change while it was read: missing lines would look like its end, and others like
     /// those of its earlier version.
+    ///
+    /// A program can set the time of modification back, but not the time of the last change of any kind. That also
+    /// changes with mode, owner, name and number of links, so the content decides then.
     private func checkChanges() throws {
         guard let byteCountTotal = self.byteCountTotal else { return }
         let status = try self.status()
@@ -244,12 +220,29 @@ package final class SendInput: Sendable {
                     + "bytes while it was read"
             )
         }
-        guard byteCount != byteCountTotal || !Self.isSame(status.st_mtim, self.modified) else { return }
+        let isSame = byteCount == byteCountTotal && Self.isSame(status.st_mtim, self.modified)
+        guard try !isSame || !Self.isSame(status.st_ctim, self.changed) && !self.hasContentRead() else { return }
         throw BatchFileError(
             .unreadable,
             "\(self.name) was changed while it was read; some of its lines may be missing, or be of its earlier "
                 + "version: compare it with the results, because a continued run does not find those lines"
         )
+    }
+
+    /// Whether the file has the bytes that were read, and had them before, if that is known.
+    private func hasContentRead() throws -> Bool {
+        if !self.isGzip, let content = self.measured.withLockedValue({ $0 }),
+            content.hash.value != self.decoder.rawHash?.value
+        {
+            return false
+        }
+        var hash = XXH64Hash()
+        do throws(Errno) {
+            try hash.add(first: self.decoder.rawByteCount, of: FileDescriptor(rawValue: self.descriptor))
+        } catch {
+            throw SendInput.failure(self.name, error.rawValue)
+        }
+        return hash.value == self.decoder.rawHash?.value
     }
 
     private static func isSame(_ time: timespec, _ other: timespec) -> Bool {

@@ -18,7 +18,12 @@ package struct FNV1aHash: Equatable, Sendable {
     }
 
     /// The value as 16 lower-case hexadecimal digits.
-    package var hexadecimal: [UInt8] {
-        unsafe withUnsafeBytes(of: self.value.bigEndian) { unsafe Array(Hexadecimal.text($0).utf8) }
+    package var hexadecimal: [UInt8] { Array(self.value.hexadecimal.utf8) }
+}
+
+extension UInt64 {
+    /// The number as 16 lower-case hexadecimal digits.
+    var hexadecimal: String {
+        unsafe withUnsafeBytes(of: self.bigEndian) { unsafe Hexadecimal.text($0) }
     }
 }

@@ -11,6 +11,7 @@ struct JournalEntries {
         var status: UInt16?
         var isDuplicate: Bool
         var resultByteCount: UInt64
+        var hash: XXH64Hash?
     }
 
     private var pending = ""
@@ -50,18 +51,28 @@ struct JournalEntries {
     }
 
     /// Records the outcome of lines.
+    ///
+    /// - Parameters:
+    ///   - lines: consecutive lines.
+    ///   - outcome: their outcome.
+    ///   - status: the status of a rejection.
+    ///   - isDuplicate: whether they may have arrived twice.
+    ///   - resultByteCount: the number of bytes of the results file, with the results of these lines.
+    ///   - hash: the hash of these bytes; `nil` if the results do not go to a file.
     mutating func settle(
         _ lines: Range<UInt64>,
         _ outcome: DeliveryOutcome.Kind,
         status: UInt16?,
         isDuplicate: Bool,
-        resultByteCount: UInt64
+        resultByteCount: UInt64,
+        hash: XXH64Hash?
     ) {
         if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome, run.status == status,
             run.isDuplicate == isDuplicate
         {
             self.run?.lines = run.lines.lowerBound..<lines.upperBound
             self.run?.resultByteCount = resultByteCount
+            self.run?.hash = hash
         } else {
             self.putRun()
             self.run = Run(
@@ -69,7 +80,8 @@ struct JournalEntries {
                 outcome: outcome,
                 status: status,
                 isDuplicate: isDuplicate,
-                resultByteCount: resultByteCount
+                resultByteCount: resultByteCount,
+                hash: hash
             )
         }
     }
@@ -94,6 +106,6 @@ struct JournalEntries {
         let duplicate = run.isDuplicate ? "dup" : "-"
         let status = run.status.map(String.init) ?? "-"
         self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.name) \(status) "
-        self.pending += "\(duplicate) \(run.resultByteCount)\n"
+        self.pending += "\(duplicate) \(run.resultByteCount) \(run.hash.map { $0.value.hexadecimal } ?? "-")\n"
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 
 /// The durable record of a batch: which lines may have been written, and which have an outcome.
@@ -7,17 +8,19 @@ import Glibc
 /// The file is append-only text with one record per line. Each record ends with a checksum of itself and everything
 /// before it. A last line without a line break was cut off by a crash and is ignored.
 ///
-/// | record                            | means                                                                        |
-/// |-----------------------------------|------------------------------------------------------------------------------|
-/// | `apns-legacy journal 2 INPUT`     | the first line; INPUT identifies the batch                                   |
-/// | `intent LINE`                     | this run may have written any line up to LINE                                |
-/// | `FIRST LAST OUTCOME STATUS DUP AT`| lines FIRST to LAST have this outcome; the results file then has AT bytes    |
-/// | `spare FIRST LAST`                | this run did not and will not write lines FIRST to LAST                      |
-/// | `run`                             | another run starts; lines intended by the one before stay in doubt           |
-/// | `complete`                        | every line has an outcome                                                    |
-/// | `began SECONDS`                   | when a run began, in seconds since 1970                                      |
-/// | `listed COUNT`                    | this many rejections of the run are on the purge list or not meant for it    |
-/// | `format 2`                        | from here on, records have checksums; only in a journal that began without   |
+/// | record                         | means                                                                       |
+/// |--------------------------------|-----------------------------------------------------------------------------|
+/// | `apns-legacy journal 3 INPUT`  | the first line; INPUT identifies the batch                                  |
+/// | `intent LINE`                  | this run may have written any line up to LINE                               |
+/// | `FIRST LAST OUTCOME STATUS DUP AT HASH` | lines FIRST to LAST have this outcome; HASH is of AT bytes of results |
+/// | `spare FIRST LAST`             | this run did not and will not write lines FIRST to LAST                     |
+/// | `run`                          | another run starts; lines intended by the one before stay in doubt          |
+/// | `complete`                     | every line has an outcome                                                   |
+/// | `began SECONDS`                | when a run began, in seconds since 1970                                     |
+/// | `listed COUNT`                 | this many rejections of the run are on the purge list or not meant for it   |
+/// | `format 3 INPUT`               | from here on, the format is 3; only in a journal of an earlier one          |
+///
+/// Format 2 had no hashes of the results, and another INPUT; format 1 had no checksums either.
 ///
 /// An intent is on the disk before the first byte of its lines is written to a socket. Outcomes are recorded after
 /// their results are on the disk. If a crash comes between, the lines are in doubt, and the next run sends them again
@@ -31,6 +34,8 @@ package final class SendJournal {
         package var doubted = LineSet()
         /// The number of bytes of the results file that belong to settled lines.
         package var resultByteCount: UInt64 = 0
+        /// The hash of these bytes; `nil` if there are none, or an earlier version of the program recorded them.
+        package var resultHash: UInt64?
         /// The counts of the outcomes.
         package var outcomeCounts = OutcomeCounts()
         /// Whether every line has an outcome.
@@ -58,6 +63,9 @@ package final class SendJournal {
     /// Records that a run appends before any others.
     let opening: JournalEntries
 
+    /// Whether the file was missing, so that results that are there already are not of this batch.
+    let isNew: Bool
+
     /// The path of the file.
     package var path: String { self.file.name }
 
@@ -66,6 +74,7 @@ package final class SendJournal {
     /// - Parameters:
     ///   - path: the file.
     ///   - input: identifies the batch, in one word.
+    ///   - formerInput: identifies it in journals of earlier formats; `nil` for the same word.
     ///   - operations: the system calls for the file.
     ///   - lineCount: counts the lines of the input; called only if the journal has records.
     /// - Throws: ``BatchFileError`` if the file cannot be used, is locked by another process, belongs to another batch,
@@ -73,15 +82,20 @@ package final class SendJournal {
     package init(
         path: String,
         input: String,
+        formerInput: String? = nil,
         operations: FileOperations = .system,
         lineCount: () throws -> UInt64
     ) throws {
         try SendJournal.checkKind(path)
+        self.isNew = FileIdentity(path: path) == nil
         let file = try OutputFile(path: path, isKept: true, operations: operations)
+        // The path may lead to another file by now.
+        guard file.isTruncatable else { throw SendJournal.unsuitable(path) }
         try file.lock()
         var reader = SendJournalReader(
             path: path,
             input: input,
+            formerInput: formerInput ?? input,
             lineCount: file.byteCount == 0 ? 0 : try lineCount()
         )
         try file.read { try reader.take($0) }
@@ -95,7 +109,7 @@ package final class SendJournal {
         }
         var opening = JournalEntries()
         if reader.wholeByteCount > 0, !self.past.isComplete {
-            if !reader.hasChecksums { opening.append(SendJournalReader.upgrade) }
+            if !reader.isCurrent { opening.append("\(SendJournalReader.upgrade)\(input)") }
             opening.append("run")
         }
         if !self.past.isComplete { opening.append("began \(time(nil))") }
@@ -115,6 +129,7 @@ package final class SendJournal {
     ///   - results: the results file, if there is one.
     /// - Throws: ``BatchFileError`` if the file cannot be used.
     package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
+        try SendJournal.checkKind(path)
         guard let content = try input.content() else {
             throw BatchFileError(
                 .unsuitable,
@@ -122,17 +137,21 @@ package final class SendJournal {
             )
         }
         try SendJournal.checkEmptied(path, results: results)
-        var hash = FNV1aHash()
-        hash.add(content.head)
-        hash.add(content.tail)
-        hash.add(payload ?? [])
-        let name = "\(content.byteCount)-\(String(hash.value, radix: 16))"
-        try self.init(path: path, input: name) { try input.lineCount() }
+        var (hash, formerHash) = (content.hash, FNV1aHash())
+        let payload = payload ?? []
+        unsafe hash.add(payload.span.bytes)
+        for part in [content.head, content.tail, payload] { formerHash.add(part) }
+        try self.init(
+            path: path,
+            input: "\(content.byteCount)-\(hash.value.hexadecimal)",
+            formerInput: "\(content.byteCount)-\(String(formerHash.value, radix: 16))",
+            lineCount: { content.lineCount }
+        )
     }
 
     /// Rejects an empty journal if there are results: its records were lost, and all notifications would be sent again
     /// without being flagged as possible duplicates.
-    private static func checkEmptied(_ journal: String, results: String?) throws {
+    static func checkEmptied(_ journal: String, results: String?) throws {
         var (status, resultsStatus) = (stat(), stat())
         guard let results, unsafe stat(journal, &status) == 0, status.st_size == 0,
             unsafe stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG,
@@ -145,11 +164,17 @@ package final class SendJournal {
         )
     }
 
-    /// Rejects anything but a regular file, since nothing else keeps its content.
-    private static func checkKind(_ path: String) throws {
-        var status = stat()
-        guard unsafe path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
-        throw BatchFileError(.unsuitable, "--journal \(path) is not a regular file; choose another file")
+    /// Rejects anything but a regular file, since nothing else keeps its content; the file is not opened.
+    ///
+    /// - Parameter path: the file.
+    /// - Throws: ``BatchFileError``.
+    package static func checkKind(_ path: String) throws {
+        guard path == "-" || FileIdentity(path: path)?.isRegular == false else { return }
+        throw SendJournal.unsuitable(path)
+    }
+
+    private static func unsuitable(_ path: String) -> BatchFileError {
+        BatchFileError(.unsuitable, "--journal \(path) is not a regular file; choose another file")
     }
 
     /// Appends records, each with its line break.
@@ -171,6 +196,9 @@ package final class SendJournal {
 
     /// Waits until the appended records are on the disk.
     package func synchronize() throws { try self.file.synchronize() }
+
+    /// Checks that the path still leads to the file.
+    func checkPresence() throws { try self.file.checkPresence() }
 
     /// Records that the tokens of this many rejections are on the purge list or do not belong there.
     package func recordListed(_ count: UInt64) throws {

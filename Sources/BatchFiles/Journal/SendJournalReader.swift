@@ -16,10 +16,12 @@ struct SendJournalReader {
         case beyondInput = "lines that the input does not have"
         case unintended = "lines that the run did not intend to write"
         case settled = "lines that have an outcome already"
+        case otherInput
     }
 
     private let path: String
     private let input: String
+    private let formerInput: String
     private let lineCountMax: UInt64
     private var past = SendJournal.Past()
     /// The lines that the run being read intended to write, and did not write.
@@ -36,18 +38,24 @@ struct SendJournalReader {
     private(set) var wholeByteCount: UInt64 = 0
     /// The checksum of the complete lines so far.
     private(set) var checksum = FNV1aHash()
-    /// Whether new records must have checksums.
-    private(set) var hasChecksums = false
+    /// The format of the records that follow.
+    private var format = 0
+    /// Whether the format is the one that is written.
+    var isCurrent: Bool { self.format == Self.formatMax }
+    private var hasChecksums: Bool { self.format >= 2 }
+    private var hasHashes: Bool { self.format >= 3 }
 
+    private static let formatMax = 3
+    private static let titles = (1...Self.formatMax).map { "apns-legacy journal \($0) " }
     /// The start of a journal.
-    static let title = "apns-legacy journal 2 "
-    /// The start of a journal without checksums.
-    private static let firstTitle = "apns-legacy journal 1 "
-    /// After this record, a journal that began without checksums has them.
-    static let upgrade = "format 2"
+    static var title: String { self.titles[Self.formatMax - 1] }
+    /// After this record, which identifies the batch, a journal of an earlier format has the current one.
+    static let upgrade = "format \(Self.formatMax) "
+    /// The same in format 2, for a journal without checksums.
+    private static let formerUpgrade = "format 2"
 
     private static let lineByteCountMax = 4096
-    private static let checksumByteCount = 16
+    private static let hashByteCount = 16
     /// The unit that a disk writes completely or not at all, in bytes.
     private static let sectorByteCount: UInt64 = 512
     /// The last second of the year 9999.
@@ -56,10 +64,12 @@ struct SendJournalReader {
     /// - Parameters:
     ///   - path: the file.
     ///   - input: identifies the batch.
+    ///   - formerInput: identifies it in earlier formats.
     ///   - lineCount: the number of lines of the input.
-    init(path: String, input: String, lineCount: UInt64) {
+    init(path: String, input: String, formerInput: String, lineCount: UInt64) {
         self.path = path
         self.input = input
+        self.formerInput = formerInput
         self.lineCountMax = lineCount
     }
 
@@ -122,8 +132,9 @@ struct SendJournalReader {
             if self.lineCount == 0 {
                 // Only an incomplete title may be overwritten; any other file belongs to something else.
                 let text = String(decoding: self.rest, as: UTF8.self)
-                guard Self.title.hasPrefix(text) || text.hasPrefix(Self.title) || text.hasPrefix(Self.firstTitle)
-                else { throw self.refusal(.noRecord, 1) }
+                guard Self.title.hasPrefix(text) || Self.titles.contains(where: { text.hasPrefix($0) }) else {
+                    throw self.refusal(.noRecord, 1)
+                }
             } else if self.hasChecksums, (try? self.checked(self.rest.dropLast())) != nil {
                 // After the checksum, only the line break may follow.
                 throw self.refusal(.end, self.lineCount + 1)
@@ -136,6 +147,13 @@ struct SendJournalReader {
     }
 
     private func refusal(_ fault: Fault, _ number: Int) -> BatchFileError {
+        guard fault != .otherInput else {
+            return BatchFileError(
+                .badData,
+                "\(self.path) is the journal of another batch: the input or the payload changed; choose another file "
+                    + "for --journal, or delete this one to send everything"
+            )
+        }
         guard number > 1 || fault != .noRecord else {
             return BatchFileError(
                 .badData,
@@ -153,37 +171,31 @@ struct SendJournalReader {
     // MARK: Records
 
     private mutating func takeTitle(_ line: [UInt8]) throws {
-        var text = String(decoding: line, as: UTF8.self)
-        let title: String
-        if text.hasPrefix(Self.title) {
-            title = Self.title
-            self.hasChecksums = true
-            do throws(Fault) { text = try self.checked(line) } catch { throw self.refusal(error, 1) }
-        } else {
-            title = Self.firstTitle
-            guard text.hasPrefix(title) else { throw self.refusal(.noRecord, 1) }
-            self.checksum.add(line)
+        let text = String(decoding: line, as: UTF8.self)
+        guard let index = Self.titles.firstIndex(where: { text.hasPrefix($0) }) else {
+            throw self.refusal(.noRecord, 1)
         }
-        guard text == title + self.input else {
-            throw BatchFileError(
-                .badData,
-                "\(self.path) is the journal of another batch: the input or the payload changed; choose another file "
-                    + "for --journal, or delete this one to send everything"
-            )
+        self.format = index + 1
+        do throws(Fault) {
+            let input = self.isCurrent ? self.input : self.formerInput
+            guard try self.checked(line) == Self.titles[index] + input else { throw .otherInput }
+        } catch {
+            throw self.refusal(error, 1)
         }
     }
 
     /// The record in a line, without its checksum.
     private mutating func checked(_ line: some BidirectionalCollection<UInt8>) throws(Fault) -> String {
-        let upgrade = Self.upgrade.utf8
-        let isUpgrade = !self.hasChecksums && line.starts(with: upgrade)
+        let isUpgrade =
+            !self.hasChecksums
+            && [Self.upgrade, Self.formerUpgrade].contains { line.starts(with: $0.utf8) }
         guard self.hasChecksums || isUpgrade else {
             self.checksum.add(line)
             return String(decoding: line, as: UTF8.self)
         }
-        let digits = line.suffix(Self.checksumByteCount)
-        let record = line.dropLast(Self.checksumByteCount + 1)
-        guard line.count > Self.checksumByteCount, line.dropLast(Self.checksumByteCount).last == 0x20 else {
+        let digits = line.suffix(Self.hashByteCount)
+        let record = line.dropLast(Self.hashByteCount + 1)
+        guard line.count > Self.hashByteCount, line.dropLast(Self.hashByteCount).last == 0x20 else {
             throw .checksum
         }
         var checksum = self.checksum
@@ -199,7 +211,10 @@ struct SendJournalReader {
         guard !self.past.isComplete || words.first == "listed" else { throw .order }
         switch (words.first, words.count) {
         case ("complete", 1): self.past.isComplete = true
-        case ("format", 2) where text == Self.upgrade && !self.hasChecksums: self.hasChecksums = true
+        case ("format", 2) where text == Self.formerUpgrade && !self.hasChecksums: self.format = 2
+        case ("format", 3) where text.hasPrefix(Self.upgrade) && !self.isCurrent:
+            guard words[2] == self.input else { throw .otherInput }
+            self.format = Self.formatMax
         case ("began", 2):
             guard let time = Int64(words[1]), (0...Self.secondMax).contains(time) else { throw .noRecord }
             self.past.beganAt = min(self.past.beganAt ?? time, time)
@@ -217,7 +232,7 @@ struct SendJournalReader {
             let lines = try Self.lines(words[1], words[2])
             guard lines.upperBound - 1 <= self.intendedThrough else { throw .unintended }
             self.spared.insert(lines)
-        case (_, 6): try self.takeOutcome(words)
+        case (_, 6) where !self.hasHashes, (_, 7) where self.hasHashes: try self.takeOutcome(words)
         default: throw .noRecord
         }
     }
@@ -242,7 +257,18 @@ struct SendJournalReader {
             isDuplicate: words[4] == "dup",
             count: lines.upperBound - lines.lowerBound
         )
+        if self.hasHashes { try self.takeHash(words[6], resultByteCount) }
         self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
+    }
+
+    /// Takes the hash of the results; without one, the run did not write to their file.
+    private mutating func takeHash(_ text: Substring, _ byteCount: UInt64) throws(Fault) {
+        guard text != "-" else {
+            guard byteCount == self.past.resultByteCount else { throw .order }
+            return
+        }
+        guard text.utf8.count == Self.hashByteCount, let hash = UInt64(text, radix: 16) else { throw .noRecord }
+        self.past.resultHash = hash
     }
 
     /// Whether lines may have this outcome; some outcomes require that they were intended.

@@ -4,6 +4,17 @@ import Glibc
 import SystemPackage
 
 extension FileDescriptor {
+    /// Opens a file for reading.
+    ///
+    /// - Throws: the error of the system call.
+    static func opened(_ path: String) throws(Errno) -> FileDescriptor {
+        do {
+            return try unsafe FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+        } catch {
+            throw error as? Errno ?? .ioError
+        }
+    }
+
     /// Creates an unnamed file, which disappears when it is closed, even if this process is killed.
     ///
     /// - Parameter folder: the folder whose file system stores it.

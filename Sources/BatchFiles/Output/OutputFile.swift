@@ -21,8 +21,12 @@ package final class OutputFile {
 
     /// Opens a file, which is created if missing; `-` is standard output.
     ///
-    /// A regular file is locked until it is closed, if its file system has locks. Opening a named pipe waits for its
-    /// reader, but not for long.
+    /// A regular file is locked until it is closed, if its file system has locks, and only its owner may read it.
+    /// Opening a named pipe waits for its reader, but not for long.
+    ///
+    /// A symbolic link is an error, and so is a file with further names, since another user may have created them to
+    /// make this program write elsewhere. An exception are the paths of the descriptors of this process, such as
+    /// `/dev/stdout`: these are links, and the file that they lead to stays as it is.
     ///
     /// - Parameters:
     ///   - path: the file.
@@ -44,15 +48,23 @@ package final class OutputFile {
             self.isTruncatable = false
             return
         }
-        let isPipe = Self.isPipe(path)
-        let descriptor = isPipe ? Self.openPipe(path) : unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let isLinkAllowed = Self.isOfDescriptor(path)
+        let isPipe = Self.isPipe(path, isLinkAllowed: isLinkAllowed)
+        let flags = O_CLOEXEC | (isLinkAllowed ? 0 : O_NOFOLLOW)
+        let descriptor =
+            isPipe
+            ? Self.openPipe(path, flags) : unsafe open(path, O_RDWR | O_CREAT | flags, FileMode.secret)
         self.descriptor = descriptor
         var status = stat()
         self.isTruncatable =
             unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
-            let isUnread = isPipe && errno == ENXIO
-            let reason = isUnread ? "no process reads this pipe; start the reader first" : "\(Errno(rawValue: errno))"
+            let reason =
+                switch errno {
+                case ENXIO where isPipe: "no process reads this pipe; start the reader first"
+                case ELOOP where !isLinkAllowed: "it is a symbolic link; name the file that it leads to"
+                default: "\(Errno(rawValue: errno))"
+                }
             throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
         }
         guard !self.isTruncatable || !self.isDatabase else {
@@ -63,22 +75,50 @@ package final class OutputFile {
         }
         // A file that another process writes must not be truncated.
         if self.isTruncatable, (try? operations.lock(self.file)) == false { throw self.inUse }
+        if self.isTruncatable, !isLinkAllowed { try self.makePrivate(status) }
         if !isKept { try self.truncate(to: 0) }
         self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
         if isKept, self.isTruncatable { try self.synchronizeFolder() }
     }
 
-    private static func isPipe(_ path: String) -> Bool {
+    /// Refuses a file with further names, and makes it readable by its owner only, since it will contain tokens.
+    private func makePrivate(_ status: stat) throws {
+        func refusal(_ reason: String) -> BatchFileError {
+            BatchFileError(.uncreatable, "cannot write \(self.name): \(reason)")
+        }
+        guard status.st_nlink <= 1 else {
+            throw refusal("it has \(status.st_nlink) names (hard links); delete it or choose another file")
+        }
+        guard status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return }
+        switch FileMode.set(FileMode.secret, of: self.descriptor) {
+        case .done: break
+        // A file system without modes.
+        case .notPermitted where status.st_uid == geteuid(): break
+        case .notPermitted: throw refusal("it belongs to another user, and others can read it; choose another file")
+        case nil: throw refusal("\(Errno(rawValue: errno))")
+        }
+    }
+
+    /// Whether a path is that of a descriptor of this process.
+    private static func isOfDescriptor(_ path: String) -> Bool {
+        if path == "/dev/stdout" || path == "/dev/stderr" { return true }
+        return ["/dev/fd/", "/proc/self/fd/"].contains { prefix in
+            path.hasPrefix(prefix) && CInt(path.dropFirst(prefix.count)) != nil
+        }
+    }
+
+    private static func isPipe(_ path: String, isLinkAllowed: Bool) -> Bool {
         var status = stat()
-        return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
+        guard unsafe (isLinkAllowed ? stat(path, &status) : lstat(path, &status)) == 0 else { return false }
+        return status.st_mode & S_IFMT == S_IFIFO
     }
 
     /// Opens a named pipe only for writing: a descriptor that could also read would count as a reader, and hide that
     /// there is no other reader.
-    private static func openPipe(_ path: String) -> CInt {
+    private static func openPipe(_ path: String, _ flags: CInt) -> CInt {
         let deadline = ContinuousClock.now + Self.readerDelayMax
         while true {
-            let descriptor = unsafe open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            let descriptor = unsafe open(path, O_WRONLY | O_NONBLOCK | flags)
             if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
             guard descriptor < 0, errno == ENXIO, ContinuousClock.now < deadline else { return descriptor }
             // Only another attempt shows whether there is a reader.
@@ -175,17 +215,51 @@ package final class OutputFile {
         BatchFileError(.inUse, "\(self.name) is in use by another process; wait until it ends")
     }
 
+    /// Checks that the path still leads to this file, which otherwise disappears when it is closed.
+    ///
+    /// - Throws: ``BatchFileError`` if it does not.
+    func checkPresence() throws {
+        guard self.isTruncatable, FileIdentity(path: self.name) != FileIdentity(descriptor: self.descriptor) else {
+            return
+        }
+        throw BatchFileError(
+            .lost,
+            "\(self.name) was removed or replaced while it was written; the same command would now send notifications "
+                + "twice: send only the lines that have no outcome in the results"
+        )
+    }
+
+    /// The hash of the first bytes.
+    func hash(first byteCount: UInt64) throws -> XXH64Hash {
+        var hash = XXH64Hash()
+        do throws(Errno) {
+            try hash.add(first: byteCount, of: FileDescriptor(rawValue: self.descriptor))
+        } catch {
+            throw BatchFileError(.unwritable, "cannot read \(self.name): \(error)")
+        }
+        return hash
+    }
+
     /// Reads the whole file, in portions.
     package func read(_ take: (ArraySlice<UInt8>) throws -> Void) throws {
-        var offset: off_t = 0
+        var offset: UInt64 = 0
         var portion = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = unsafe pread(self.descriptor, &portion, portion.count, offset)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw self.failure("read") }
+            let count = try unsafe portion.withUnsafeMutableBytes { try unsafe self.read(into: $0, at: offset) }
             if count == 0 { return }
             try take(portion[..<count])
-            offset += off_t(count)
+            offset += UInt64(count)
+        }
+    }
+
+    /// Reads bytes at an offset.
+    ///
+    /// - Returns: the number of bytes; 0 at the end of the file.
+    func read(into memory: UnsafeMutableRawBufferPointer, at offset: UInt64) throws -> Int {
+        while true {
+            let count = unsafe pread(self.descriptor, memory.baseAddress, memory.count, off_t(clamping: offset))
+            if count >= 0 { return count }
+            guard errno == EINTR else { throw self.failure("read") }
         }
     }
 

@@ -43,6 +43,11 @@ final class SendFiles: @unchecked Sendable {
             block.writer.removeAll()
             self.rest.results.removeFirst()
         }
+        try self.writeRecords()
+        try self.checkPresence()
+    }
+
+    private func writeRecords() throws {
         guard let journal = self.journal, !self.rest.records.isEmpty else { return }
         try self.results?.synchronize()
         try journal.append(self.rest.records)
@@ -50,6 +55,12 @@ final class SendFiles: @unchecked Sendable {
         guard self.rest.intent != nil else { return }
         try journal.synchronize()
         self.rest.intent = nil
+    }
+
+    /// Checks that no file was removed or replaced, since another run would then send notifications again.
+    private func checkPresence() throws {
+        try self.journal?.checkPresence()
+        try self.results?.checkPresence()
     }
 
     /// Finishes the files of a batch with a journal.
@@ -64,5 +75,6 @@ final class SendFiles: @unchecked Sendable {
         try self.results?.synchronize()
         if isComplete { try journal.append("complete\n") }
         try journal.synchronize()
+        try self.checkPresence()
     }
 }

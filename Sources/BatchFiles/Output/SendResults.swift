@@ -3,6 +3,7 @@
 import APNSPayload
 package import APNSWire
 import Glibc
+import SystemPackage
 
 /// The outcomes of the lines of a batch, in memory: results, journal records and counts, which belong together.
 ///
@@ -27,6 +28,8 @@ package struct SendResults: ~Copyable {
     private var resultByteCount: UInt64
     /// The number of bytes of results that are being written or wait to be written.
     private var waitingByteCount = 0
+    /// The hash of the results in the file and in memory.
+    private var hash = XXH64Hash()
     private var entries = JournalEntries()
     /// Results of lines that another run with the same journal will send again.
     ///
@@ -60,15 +63,16 @@ package struct SendResults: ~Copyable {
 
     /// Opens the results file.
     ///
+    /// - Parameters:
     ///   - path: the file; `-` for standard output, `nil` for none.
-    ///   - path: the file, `-` for standard output, `nil` for none.
     ///   - isOnlyExceptions: whether to omit lines that were accepted and are not possible duplicates.
     ///   - journal: the journal, if there is one; the results of an earlier run are then kept.
     ///   - firstLine: without a journal, the first line to send.
     ///   - retriesIndeterminate: whether another run with the same journal sends indeterminate lines again.
     ///   - operations: the system calls for the files.
     ///   - standardOutput: the descriptor that `-` stands for.
-    /// - Throws: ``BatchFileError`` if the file cannot be opened, or is shorter than the journal records.
+    /// - Throws: ``BatchFileError`` if the file cannot be opened, does not have the results that the journal records,
+    ///   or has results of lines that the journal does not intend.
     package init(
         path: String?,
         isOnlyExceptions: Bool,
@@ -85,14 +89,23 @@ package struct SendResults: ~Copyable {
         self.isOnlyExceptions = isOnlyExceptions
         var file: OutputFile?
         if let path {
-            if journal != nil { try SendResults.check(path, past) }
+            if journal != nil { try SendResults.checkLength(path, past) }
             file = try OutputFile(
                 path: path,
                 isKept: journal != nil,
                 operations: operations,
                 standardOutput: standardOutput
             )
-            if journal != nil { try file?.truncate(to: past.resultByteCount) }
+        }
+        if let journal, let file, file.isTruncatable {
+            self.hash = try file.hash(first: past.resultByteCount)
+            try SendResults.check(self.hash, file.name, past)
+            if !journal.isNew { try SurplusResults.check(file, past, journal: journal.path) }
+            if file.byteCount > past.resultByteCount {
+                try file.truncate(to: past.resultByteCount)
+                // After a power failure, none of the removed bytes may reappear among new results.
+                try file.synchronize()
+            }
         }
         self.hasFile = file != nil
         self.isCounted = file?.isTruncatable ?? false
@@ -106,12 +119,38 @@ package struct SendResults: ~Copyable {
     ///
     /// - Throws: ``BatchFileError`` if it does not.
     package static func check(_ path: String, _ past: SendJournal.Past) throws {
-        guard past.resultByteCount > 0, path != "-" else { return }
+        guard try SendResults.checkLength(path, past), past.resultHash != nil else { return }
+        var hash = XXH64Hash()
+        do throws(Errno) {
+            let file = try FileDescriptor.opened(path)
+            defer { try? file.close() }
+            try hash.add(first: past.resultByteCount, of: file)
+        } catch {
+            throw BatchFileError(.unreadable, "cannot read \(path): \(error)")
+        }
+        try SendResults.check(hash, path, past)
+    }
+
+    private static func check(_ hash: XXH64Hash, _ path: String, _ past: SendJournal.Past) throws {
+        guard let expected = past.resultHash, hash.value != expected else { return }
+        throw BatchFileError(
+            .badData,
+            "\(path) does not have the results that the journal records (its first \(past.resultByteCount) bytes "
+                + "changed); nothing was sent; restore it, or delete both files to send everything again"
+        )
+    }
+
+    /// Checks that a file is as long as a journal records.
+    ///
+    /// - Returns: whether there is a regular file with results.
+    @discardableResult
+    private static func checkLength(_ path: String, _ past: SendJournal.Past) throws -> Bool {
+        guard past.resultByteCount > 0, path != "-" else { return false }
         var status = stat()
         let isThere = unsafe stat(path, &status) == 0
-        guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return }
+        guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return false }
         let byteCount = isThere ? UInt64(max(0, status.st_size)) : 0
-        guard byteCount < past.resultByteCount else { return }
+        guard byteCount < past.resultByteCount else { return true }
         throw BatchFileError(
             .badData,
             "\(path) is shorter than the journal records (\(byteCount) of \(past.resultByteCount) bytes); nothing was "
@@ -233,6 +272,7 @@ package struct SendResults: ~Copyable {
         }
         if self.isWritten(outcome, isDuplicate: isDuplicate) {
             for _ in 0..<2 {
+                let start = self.writer.byteCount
                 let fits = unsafe self.writer.append(
                     lineNumber: Int(line),
                     id: id,
@@ -244,7 +284,10 @@ package struct SendResults: ~Copyable {
                     isPossibleDuplicate: isDuplicate,
                     reason: reason
                 )
-                if fits { break }
+                if fits {
+                    self.hashResults(from: start)
+                    break
+                }
                 self.sealBlock()
             }
         }
@@ -256,7 +299,11 @@ package struct SendResults: ~Copyable {
         self.outcomeCounts.add(.invalid, count: 1)
         if self.hasFile {
             for _ in 0..<2 {
-                if self.writer.append(problem) { break }
+                let start = self.writer.byteCount
+                if self.writer.append(problem) {
+                    self.hashResults(from: start)
+                    break
+                }
                 self.sealBlock()
             }
         }
@@ -310,6 +357,16 @@ package struct SendResults: ~Copyable {
         unsafe self.provisional.append(contentsOf: writer.bytes)
     }
 
+    /// Adds the results in memory from this byte on to the hash.
+    @inline(__always)
+    private mutating func hashResults(from start: Int) {
+        guard self.isHashed else { return }
+        unsafe self.hash.add(RawSpan(_unsafeBytes: self.writer.bytes).extracting(droppingFirst: start))
+    }
+
+    /// Whether the journal records a hash of the results.
+    private var isHashed: Bool { self.isCounted && self.hasJournal }
+
     private mutating func record(
         _ lines: Range<UInt64>,
         _ outcome: DeliveryOutcome.Kind,
@@ -324,7 +381,8 @@ package struct SendResults: ~Copyable {
             outcome,
             status: status,
             isDuplicate: isDuplicate,
-            resultByteCount: self.isCounted ? byteCount : self.past.resultByteCount
+            resultByteCount: self.isCounted ? byteCount : self.past.resultByteCount,
+            hash: self.isCounted ? self.hash : nil
         )
     }
 }

@@ -12,7 +12,12 @@ import Testing
     private static let lineCount = 20_000
 
     /// Reads the lines of a file that changes after its first line.
-    private static func lines(_ change: (FileHandle, _ byteCount: UInt64) throws -> Void) throws -> Int {
+    ///
+    /// - Parameter isKnown: whether all of it was read for a journal before.
+    private static func lines(
+        isKnown: Bool = false,
+        _ change: (FileHandle, _ byteCount: UInt64) throws -> Void
+    ) throws -> Int {
         let folder = try SendFolder()
         let text = (1...Self.lineCount).map { "line number \($0)\n" }.joined()
         try folder.write("batch", text)
@@ -20,6 +25,7 @@ import Testing
         let past = Date(timeIntervalSince1970: 1_700_000_000)
         try FileManager.default.setAttributes([.modificationDate: past], ofItemAtPath: folder.file("batch"))
         let input = try SendInput(path: folder.file("batch"))
+        if isKnown { _ = try input.content() }
         let file = try FileHandle(forUpdating: URL(filePath: folder.file("batch")))
         var count = 0
         try input.forEachLine(onProblem: { _, _ in }) { _, _ in
@@ -60,6 +66,61 @@ import Testing
             }
         }
         #expect(failure?.kind == .unreadable)
+    }
+
+    /// Changes a file until the clock of the file system has moved on, and gives it back its time of modification.
+    private static func changeKeepingTime(_ file: FileHandle, _ change: () throws -> Void) throws {
+        var (before, after) = (stat(), stat())
+        try #require(fstat(file.fileDescriptor, &before) == 0)
+        repeat {
+            try change()
+            var times = [before.st_atim, before.st_mtim]
+            try #require(futimens(file.fileDescriptor, &times) == 0 && fstat(file.fileDescriptor, &after) == 0)
+        } while before.st_ctim.tv_sec == after.st_ctim.tv_sec && before.st_ctim.tv_nsec == after.st_ctim.tv_nsec
+        try #require(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_size == after.st_size)
+    }
+
+    @Test(
+        arguments: [(0, false), (20, false), (10_000, true), (200_000, true), (348_893, true)] as [(UInt64, Bool)]
+    )
+    func `a file that is overwritten and gets back its old time is an error`(offset: UInt64, isKnown: Bool) throws {
+        let failure = SendFolder.failure {
+            _ = try Self.lines(isKnown: isKnown) { file, _ in
+                try Self.changeKeepingTime(file) {
+                    try file.seek(toOffset: offset)
+                    try file.write(contentsOf: Data("x".utf8))
+                }
+            }
+        }
+        #expect(failure?.kind == .unreadable)
+        #expect(failure?.description.contains("was changed while it was read") == true)
+    }
+
+    @Test(arguments: [false, true]) func `another mode is no change of the content`(_ isKnown: Bool) throws {
+        let count = try Self.lines(isKnown: isKnown) { file, _ in
+            try Self.changeKeepingTime(file) { try #require(fchmod(file.fileDescriptor, 0o640) == 0) }
+        }
+        #expect(count == Self.lineCount)
+    }
+
+    @Test func `a journal knows a file by all of its content, whatever its times, mode and links`() throws {
+        let folder = try SendFolder()
+        let text = (1...Self.lineCount).map { "line number \($0)\n" }.joined()
+        func failure(_ text: String) throws -> BatchFileError? {
+            try folder.write("batch", text)
+            let past = Date(timeIntervalSince1970: 1_700_000_000)
+            try FileManager.default.setAttributes([.modificationDate: past], ofItemAtPath: folder.file("batch"))
+            return SendFolder.failure {
+                let input = try SendInput(path: folder.file("batch"))
+                _ = try SendJournal(path: folder.file("journal"), of: input, payload: nil, results: nil)
+            }
+        }
+        #expect(try failure(text) == nil)
+        try FileManager.default.linkItem(atPath: folder.file("batch"), toPath: folder.file("link"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: folder.file("batch"))
+        #expect(try failure(text) == nil, "A copy, as from a backup.")
+        let other = try failure(text.replacing("line number 10000\n", with: "line number 99999\n"))
+        #expect(other?.kind == .badData && other?.description.contains("the journal of another batch") == true)
     }
 
     @Test func `a file that does not change is read to its end`() throws {

@@ -70,8 +70,24 @@ final class CrashingDisk: Sendable {
         }
     }
 
+    /// The state of the files if the process is killed after the first events.
+    func files(ofKillAfter count: Int) -> [String: [UInt8]] {
+        self.states(after: count).states.mapValues { $0.last ?? [] }
+    }
+
     /// A possible state of the files after a power failure that follows the first events.
     func files(after count: Int, _ random: inout SplitMix64) -> [String: [UInt8]] {
+        let (states, named) = self.states(after: count)
+        var files: [String: [UInt8]] = [:]
+        for (path, states) in states.sorted(by: { $0.key < $1.key }) {
+            guard named.contains(path) || random.next() % 2 == 0 else { continue }
+            files[path] = Self.mixed(states, &random)
+        }
+        return files
+    }
+
+    /// For each file, the states that it had since it was last synchronized; and the files whose names are on the disk.
+    private func states(after count: Int) -> (states: [String: [[UInt8]]], named: Set<String>) {
         let events = self.events.withLockedValue { Array($0.prefix(count)) }
         var states = self.files.mapValues { [$0] }
         var named = Set(self.files.keys)
@@ -87,12 +103,7 @@ final class CrashingDisk: Sendable {
             case .give: break
             }
         }
-        var files: [String: [UInt8]] = [:]
-        for (path, states) in states.sorted(by: { $0.key < $1.key }) {
-            guard named.contains(path) || random.next() % 2 == 0 else { continue }
-            files[path] = Self.mixed(states, &random)
-        }
-        return files
+        return (states, named)
     }
 
     private static func mixed(_ states: [[UInt8]], _ random: inout SplitMix64) -> [UInt8] {

@@ -33,6 +33,67 @@ import Testing
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "second\n")
     }
 
+    private func mode(_ name: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: self.folder.file(name))
+        return try #require(attributes[.posixPermissions] as? Int)
+    }
+
+    @Test(arguments: [false, true]) func `only the owner may read a file, also if it was there before`(
+        _ isKept: Bool
+    ) throws {
+        let path = self.folder.file("results")
+        for mode: mode_t? in [nil, 0o666, 0o640, 0o600] {
+            if let mode { try #require(chmod(path, mode) == 0) }
+            try OutputFile(path: path, isKept: isKept).append("x\n")
+            #expect(try self.mode("results") == 0o600)
+        }
+        #expect(self.folder.read("results") == (isKept ? "x\nx\nx\nx\n" : "x\n"))
+    }
+
+    @Test(arguments: [false, true]) func `a link is not followed, and a file with other names is not changed`(
+        _ isKept: Bool
+    ) throws {
+        let path = self.folder.file("results")
+        try self.folder.write("victim", "precious")
+        for target in ["victim", "missing", "pipe"] {
+            if target == "pipe" { try #require(mkfifo(self.folder.file("pipe"), 0o600) == 0) }
+            try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: self.folder.file(target))
+            let failure = SendFolder.failure { _ = try OutputFile(path: path, isKept: isKept) }
+            #expect(failure?.kind == .uncreatable)
+            #expect(
+                failure?.description
+                    == "cannot write \(path): it is a symbolic link; name the file that it leads to"
+            )
+            try FileManager.default.removeItem(atPath: path)
+        }
+        try #require(chmod(self.folder.file("victim"), 0o644) == 0)
+        try FileManager.default.linkItem(atPath: self.folder.file("victim"), toPath: path)
+        let failure = SendFolder.failure { _ = try OutputFile(path: path, isKept: isKept) }
+        #expect(failure?.kind == .uncreatable)
+        #expect(
+            failure?.description
+                == "cannot write \(path): it has 2 names (hard links); delete it or choose another file"
+        )
+        #expect(
+            self.folder.read("victim") == "precious"
+                && !FileManager.default.fileExists(atPath: self.folder.file("missing"))
+        )
+        #expect(try self.mode("victim") == 0o644)
+    }
+
+    @Test func `the paths of descriptors are links that are followed`() throws {
+        let path = self.folder.file("redirected")
+        let descriptor = open(path, O_RDWR | O_CREAT, 0o644)
+        defer { close(descriptor) }
+        for name in ["/dev/fd/\(descriptor)", "/proc/self/fd/\(descriptor)"] {
+            try OutputFile(path: name).append("\(name)\n")
+            #expect(self.folder.read("redirected") == "\(name)\n")
+        }
+        // As the shell made it.
+        #expect(try self.mode("redirected") == 0o644)
+        _ = try OutputFile(path: "/dev/null")
+    }
+
     @Test func `a pipe without a reader is rejected`() throws {
         let path = self.folder.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)

@@ -37,12 +37,14 @@ final class SendFolder: Sendable {
         self.read("journal").split(separator: "\n").map { $0.split(separator: " ").dropLast().joined(separator: " ") }
     }
 
-    /// A journal with these records after its title, each with its checksum.
-    static func journal(_ records: [String], input: String = "batch") -> String {
+    /// A journal with these records after its title, each with its checksum, and with a hash if the format has it.
+    static func journal(_ records: [String], format: Int = 3, input: String = "batch") -> String {
         var checksum = FNV1aHash()
-        return ([SendJournalReader.title + input] + records).map { record in
+        return (["apns-legacy journal \(format) \(input)"] + records).map { record in
+            let isOutcome = record.split(separator: " ").count == 6
+            let record = isOutcome && format == 3 ? record + " 0123456789abcdef" : record
             checksum.add(record.utf8)
-            return record + " " + String(decoding: checksum.hexadecimal, as: UTF8.self) + "\n"
+            return record + (format == 1 ? "\n" : " " + String(decoding: checksum.hexadecimal, as: UTF8.self) + "\n")
         }.joined()
     }
 

@@ -22,13 +22,21 @@ import Testing
             var entries = journal.opening
             let first = UInt64(run) * 100 + 1
             entries.intend(through: first + 99)
-            entries.settle(first..<(first + 50), .accepted, status: nil, isDuplicate: false, resultByteCount: first)
+            entries.settle(
+                first..<(first + 50),
+                .accepted,
+                status: nil,
+                isDuplicate: false,
+                resultByteCount: first,
+                hash: XXH64Hash()
+            )
             entries.settle(
                 (first + 50)..<(first + 51),
                 .rejected,
                 status: 8,
                 isDuplicate: false,
-                resultByteCount: first + 9
+                resultByteCount: first + 9,
+                hash: XXH64Hash()
             )
             try journal.append(entries.take())
             entries.intend(through: first + 120)
@@ -37,7 +45,8 @@ import Testing
                 .accepted,
                 status: nil,
                 isDuplicate: true,
-                resultByteCount: first + 90
+                resultByteCount: first + 90,
+                hash: XXH64Hash()
             )
             entries.spare((first + 80)..<(first + 120))
             if run == 1 { entries.append("complete") }
@@ -117,7 +126,8 @@ import Testing
                 line % 2 == 0 ? .accepted : .rejected,
                 status: nil,
                 isDuplicate: false,
-                resultByteCount: line
+                resultByteCount: line,
+                hash: XXH64Hash()
             )
         }
         try journal.append(entries.take())

@@ -21,10 +21,9 @@ import Testing
         try journal.synchronize()
     }
 
-    /// The state in a journal with these records; without checksums, its format is 1.
-    func past(_ records: [String], hasChecksums: Bool = true, lineCount: UInt64 = 1000) throws -> SendJournal.Past {
-        let old = "apns-legacy journal 1 batch\n" + records.map { $0 + "\n" }.joined()
-        try self.folder.write("journal", hasChecksums ? SendFolder.journal(records) : old)
+    /// The state in a journal with these records.
+    func past(_ records: [String], format: Int = 3, lineCount: UInt64 = 1000) throws -> SendJournal.Past {
+        try self.folder.write("journal", SendFolder.journal(records, format: format))
         return try self.folder.journal(lineCount: lineCount).past
     }
 
@@ -32,9 +31,9 @@ import Testing
         #expect(try self.folder.journal().past == SendJournal.Past())
         try self.write { entries in
             entries.intend(through: 64)
-            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultByteCount: 10)
-            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultByteCount: 20)
-            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultByteCount: 30)
+            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultByteCount: 10, hash: XXH64Hash())
+            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultByteCount: 20, hash: XXH64Hash())
+            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultByteCount: 30, hash: XXH64Hash())
         }
         let past = try self.folder.journal().past
         #expect(past.settled.ranges == [1..<15] && past.doubted.ranges == [1..<65])
@@ -53,13 +52,14 @@ import Testing
                     .accepted,
                     status: nil,
                     isDuplicate: false,
-                    resultByteCount: line
+                    resultByteCount: line,
+                    hash: XXH64Hash()
                 )
             }
         }
         let records = self.folder.records
-        #expect(records.count == 3 && records.first == "apns-legacy journal 2 batch" && records[1].hasPrefix("began "))
-        #expect(records.last == "1 1000 accepted - - 1000")
+        #expect(records.count == 3 && records.first == "apns-legacy journal 3 batch" && records[1].hasPrefix("began "))
+        #expect(records.last == "1 1000 accepted - - 1000 ef46db3751d8e999")
     }
 
     @Test func `the start of the first run and unlisted rejections are known`() throws {
@@ -112,26 +112,25 @@ import Testing
             "18446744073709551614 18446744073709551614 invalid - - 5", "intent 18446744073709551614", "intent 0",
             "intent 18446744073709551615", "spare 18446744073709551614 18446744073709551614",
         ],
-        [true, false]
+        1...3
     ) func `a damaged line is reported with its number, and the file is not changed`(
         _ line: String,
-        _ hasChecksums: Bool
+        _ format: Int
     ) throws {
         let records = ["intent 64", "2 3 accepted - - 5", line, "4 4 accepted - - 5"]
         let failure = try #require(
-            SendFolder.failure { _ = try self.past(records, hasChecksums: hasChecksums, lineCount: 1000) }
+            SendFolder.failure { _ = try self.past(records, format: format, lineCount: 1000) }
         )
         #expect(failure.kind == .badData && failure.description.contains("line 4"), "\(failure)")
         #expect(self.folder.read("journal").contains("\n" + line))
         #expect(self.folder.read("journal").split(separator: "\n").last?.hasPrefix("4 4 accepted - - 5") == true)
     }
 
-    @Test(arguments: [true, false]) func `two records with the maximum numbers are rejected`(_ hasChecksums: Bool) {
+    @Test(arguments: 1...3) func `two records with the maximum numbers are rejected`(_ format: Int) {
         for outcome in ["invalid", "accepted", "rejected", "indeterminate"] {
             let record = "1 18446744073709551614 \(outcome) - - 1"
             #expect(
-                SendFolder.failure { _ = try self.past([record, record], hasChecksums: hasChecksums) }?.kind
-                    == .badData
+                SendFolder.failure { _ = try self.past([record, record], format: format) }?.kind == .badData
             )
         }
     }
@@ -148,12 +147,12 @@ import Testing
     @Test func `a journal without checksums is continued with checksums`() throws {
         let past = try self.past(
             ["intent 64", "1 2 accepted - - 9", "run", "65 66 suppressed - - 3"],
-            hasChecksums: false
+            format: 1
         )
         #expect(past.settled.ranges == [1..<3, 65..<67] && past.doubted.ranges == [1..<65])
         try self.write { entries in
             entries.intend(through: 70)
-            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20)
+            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20, hash: XXH64Hash())
         }
         let whole = self.folder.bytes("journal")
         let expected = try self.folder.journal().past
@@ -165,8 +164,47 @@ import Testing
             try self.folder.write("journal", bytes)
             #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .badData, "\(index)")
         }
-        // Without a following checksum, a record counts as before.
-        #expect(SendFolder.failure { _ = try self.past(["format 2"], hasChecksums: false) }?.kind == .badData)
+        // In format 2, the same record had no further words; without a checksum, it is damage.
+        let former = [
+            "intent 64", "format 2 " + self.checksum(["apns-legacy journal 1 batch", "intent 64", "format 2"]),
+        ]
+        #expect(try self.past(former, format: 1).doubted.ranges == [1..<65])
+        #expect(SendFolder.failure { _ = try self.past(["format 2"], format: 1) }?.kind == .badData)
+    }
+
+    private func checksum(_ records: [String]) -> String {
+        var checksum = FNV1aHash()
+        for record in records { checksum.add(record.utf8) }
+        return String(decoding: checksum.hexadecimal, as: UTF8.self)
+    }
+
+    @Test(arguments: [1, 2]) func `a journal of an earlier version is continued with hashes of the results`(
+        _ format: Int
+    ) throws {
+        #expect(try self.past(["intent 64", "1 2 accepted - - 9"], format: format).resultHash == nil)
+        try self.write { entries in
+            entries.intend(through: 70)
+            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20, hash: XXH64Hash())
+        }
+        #expect(self.folder.read("journal").contains("\nformat 3 batch "))
+        let past = try self.folder.journal().past
+        #expect(past.settled.ranges == [1..<5] && past.resultByteCount == 20)
+        #expect(past.resultHash == 0xEF46_DB37_51D8_E999)
+        // From the upgrade on, the whole input counts.
+        let failure = SendFolder.failure {
+            _ = try SendJournal(path: self.folder.file("journal"), input: "other", formerInput: "batch") { 1000 }
+        }
+        #expect(failure?.kind == .badData && failure?.description.contains("another batch") == true)
+    }
+
+    @Test func `without a results file, an outcome keeps the length and the hash of the run before`() throws {
+        let records = ["intent 64", "1 2 accepted - - 9", "run", "intent 70"]
+        let past = try self.past(records + ["3 3 accepted - - 9 -"])
+        #expect(past.settled.ranges == [1..<4] && past.resultByteCount == 9 && past.resultHash == 0x0123_4567_89AB_CDEF)
+        for record in ["3 3 accepted - - 10 -", "3 3 accepted - - 9 abc", "3 3 accepted - - 9 0123456789abcdeg"] {
+            let failure = SendFolder.failure { _ = try self.past(records + [record]) }
+            #expect(failure?.description.contains("line 6: damaged journal") == true, "\(record)")
+        }
     }
 
     @Test func `the journal of another batch is rejected`() throws {
