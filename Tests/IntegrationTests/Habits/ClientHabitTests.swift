@@ -55,7 +55,10 @@ import Testing
             if TestEffort.isLong { print("\(fault.rawValue), seed \(seed): \(outcome.seconds) s") }
         }
         guard TestEffort.isLong else { return }
-        print("| fault | client | written | told accepted | resent, told | resent, no proof | lost | doubled |", "|")
+        print(
+            "| fault | client | written | told accepted | resent, told | resent, no proof | lost | delivered twice",
+            "| requests repeated | status 10 | broken promises |"
+        )
         for (habits, cell) in zip(ClientHabits.all, cells) { print(cell.row(fault, habits)) }
     }
 }

@@ -13,7 +13,7 @@ import APNSWire
 /// | With nothing outstanding, a connection ends without status 10. | all |
 /// | Everything is delivered or rejected. | clients that act on each response and each close |
 /// | What is not delivered was no longer kept, or was in doubt. | other clients that read |
-/// | Without a fault that ends connections, everything is delivered or rejected. Otherwise only the end of what was written on a connection is lost, and the next write fails. | clients that never read |
+/// | Without a fault that ends connections, everything is delivered or rejected. Otherwise only the end of what was written on a connection is lost, and the next write fails. At SIGTERM, that is only what had not arrived. | clients that never read |
 /// | A provider with `rejections: ignore` is never sent status 10. | clients that never read |
 struct HabitOracle {
     /// The numbers of a cell, added up over its seeds.
@@ -54,6 +54,7 @@ struct HabitOracle {
         case lostBeforeEnd = "lost, though later ones of the connection were delivered"
         case lostWithoutReset = "lost without a failed write afterwards"
         case lostLongBefore = "lost long before the write failed"
+        case lostAfterArrival = "lost, though it had arrived before SIGTERM"
         case lostWhenIdle = "lost after an end with nothing outstanding"
         case unwritten = "never written"
     }
@@ -68,6 +69,7 @@ struct HabitOracle {
     private let habits: ClientHabits
     private let fault: HabitRun.Fault
     private let inFlightCountMax: Int
+    private let signals: [ContinuousClock.Instant]
     private let requests: [UInt32: [ChainRecord.Request]]
     /// The lines of the log about this provider.
     private let log: [Substring]
@@ -76,6 +78,7 @@ struct HabitOracle {
         self.habits = run.habits[client]
         self.fault = run.fault
         self.inFlightCountMax = run.inFlightCountMax
+        self.signals = outcome.signals
         self.log = lines.filter { $0.contains("\"push.provider\":\"\(run.habits[client].name)\"") }
         let all = outcome.records[client]
         let numbers = Set(all.flatMap { $0.writes.map(\.number) })
@@ -170,7 +173,9 @@ struct HabitOracle {
         let last = record.writes.last?.number
         for (_, writes) in Dictionary(grouping: record.writes, by: \.connection) {
             let written = writes.filter { !$0.isFailed }
-            let delivered = written.lastIndex { self.isSettled($0.number) } ?? -1
+            let closesItself = self.habits.halfClosesAfter != nil && writes.last?.isFailed == false
+            // What it wrote before it closed the connection has arrived.
+            let delivered = closesItself ? written.count - 1 : written.lastIndex { self.isSettled($0.number) } ?? -1
             let gaps = written.prefix(delivered + 1).filter { !self.isSettled($0.number) }
             let end = written[(delivered + 1)...]
             if gaps.count > self.gapCountMax { for gap in gaps { self.note(.lostBeforeEnd, gap.number) } }
@@ -182,6 +187,11 @@ struct HabitOracle {
             if self.habits.isIdleDuringFault { self.note(.lostWhenIdle, first.number) }
             if self.habits.pause > 0, final.instant - first.instant > Self.lossDurationMax {
                 self.note(.lostLongBefore, first.number)
+            }
+            guard self.fault == .terminate else { continue }
+            let signal = self.signals.first { $0 > written[0].instant }
+            for write in end where signal.map({ write.instant < $0 }) ?? true {
+                self.note(.lostAfterArrival, write.number)
             }
         }
     }
@@ -197,8 +207,8 @@ struct HabitOracle {
     /// The most notifications that may be lost before others of the same connection that were delivered.
     private var gapCountMax: Int {
         switch self.fault {
-        // What the gateway had read.
-        case .kill: self.inFlightCountMax
+        // What the gateway had read; of a client that has closed its connection, everything.
+        case .kill: self.habits.halfClosesAfter ?? self.inFlightCountMax
         // Each is in the log.
         case .outage: self.log.count { $0.contains("\"message\":\"not delivered\"") }
         case .terminate, .reload, .badToken, .lostAnswer: 0

@@ -36,6 +36,8 @@ struct HabitRun: Sendable {
         /// The logs of all processes of the gateway.
         var log = ""
         var endings: [Child.Ending] = []
+        /// When the processes of the gateway were asked to end or killed.
+        var signals: [ContinuousClock.Instant] = []
         var seconds = 0.0
     }
 
@@ -175,8 +177,10 @@ extension HabitRun {
         var current: GatewayProgram
         var log = ""
         var endings: [Child.Ending] = []
+        var signals: [ContinuousClock.Instant] = []
 
         mutating func end(_ signal: CInt) async throws {
+            self.signals.append(.now)
             self.current.child.send(signal)
             self.endings.append(try await self.current.child.end())
             self.log += self.current.log
@@ -215,6 +219,7 @@ extension HabitRun {
             stage.withLockedValue { $0 = .over }
 
             var outcome = Outcome(requests: record.requests, log: gateways.log, endings: gateways.endings)
+            outcome.signals = gateways.signals
             for parts in clients {
                 var all: [ClientRecord] = []
                 for part in parts { all += try await [records[ObjectIdentifier(part)]?.get()].compactMap { $0 } }
