@@ -29,8 +29,9 @@ import Testing
             }
             return """
                 | \(fault.rawValue) | \(habits.name) | \(counts.written) | \(counts.toldAccepted) | \
-                \(counts.resentAsTold) | \(counts.resentUnproved) | \(counts.lost) | \(counts.doubled) | \
-                \(counts.repeatedRequests) | \(counts.shutdownCount) | \(broken.joined(separator: "; ")) |
+                \(counts.toldFailed) | \(counts.resentAsTold) | \(counts.resentUnproved) | \(counts.lost) | \
+                \(counts.doubled) | \(counts.repeatedRequests) | \(counts.shutdownCount) | \
+                \(broken.joined(separator: "; ")) |
                 """
         }
     }
@@ -56,8 +57,8 @@ import Testing
         }
         guard TestEffort.isLong else { return }
         print(
-            "| fault | client | written | told accepted | resent, told | resent, no proof | lost | delivered twice",
-            "| requests repeated | status 10 | broken promises |"
+            "| fault | client | written | told accepted | told failed | resent, told | resent, no proof | lost",
+            "| delivered twice | requests repeated | status 10 | broken promises |"
         )
         for (habits, cell) in zip(ClientHabits.all, cells) { print(cell.row(fault, habits)) }
     }

@@ -50,6 +50,8 @@ struct ClientHabits: Sendable {
     /// Whether it sends everything again that it keeps if it does not know an identifier; otherwise nothing.
     var resendsAllForUnknown = true
     var afterClose = AfterClose.resendsAll
+    /// Whether it also sends the notification again that an error response with status 1 (processing error) names.
+    var retriesProcessingError = false
     /// The number of notifications after which it closes its side of a connection; `nil` if it keeps it open.
     var halfClosesAfter: Int?
     var connectionCount = 1
@@ -62,7 +64,8 @@ struct ClientHabits: Sendable {
     /// The number of notifications.
     var count = 120
 
-    /// Whether it acts on each error response and each close as the protocol intends, and so must not lose anything.
+    /// Whether it acts on each error response and each close as the protocol intends, and so loses nothing but what an
+    /// error response names; with ``retriesProcessingError``, only what the service rejects.
     var isConforming: Bool {
         self.reading != .never && self.keptCount == .max && self.resendsAllForUnknown && self.afterClose == .resendsAll
     }
@@ -73,6 +76,7 @@ struct ClientHabits: Sendable {
     static let all = [
         Self(name: "from-1", usesItems: true),
         Self(name: "from-0", numbering: .counting(from: 0)),
+        Self(name: "retries-status-1", numbering: .counting(from: 0), retriesProcessingError: true),
         Self(name: "wraps", numbering: .counting(from: UInt32.max - 49)),
         Self(name: "little-endian", numbering: .littleEndian),
         Self(name: "simple-among", simpleEvery: 3),

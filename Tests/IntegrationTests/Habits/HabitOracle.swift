@@ -4,22 +4,31 @@ import APNSWire
 
 /// Compares what a client wrote and believes with what the service did, notification by notification.
 ///
-/// | promise | for |
-/// |---|---|
-/// | What an error response says is accepted was delivered, or rejected without a report. | all; except after a rejection whose identifier the client used several times |
-/// | Nothing is delivered twice that was written once, or again because an error response asked for it. | all |
-/// | The service receives a request twice only with the same `apns-id`, after an answer was lost. | all |
-/// | Status 10 names an identifier that was used once on the connection, or never. | all |
-/// | With nothing outstanding, a connection ends without status 10. | all |
-/// | Everything is delivered or rejected. | clients that act on each response and each close |
-/// | What is not delivered was no longer kept, or was in doubt. | other clients that read |
-/// | Without a fault that ends connections, everything is delivered or rejected. Otherwise only the end of what was written on a connection is lost, and the next write fails. At SIGTERM, that is only what had not arrived. | clients that never read |
-/// | A provider with `rejections: ignore` is never sent status 10. | clients that never read |
+/// For all clients:
+/// - What an error response says is accepted was delivered, or rejected without a report; except after a rejection
+///   whose identifier the client used several times.
+/// - What a unique identifier with status 1 names was not delivered.
+/// - Nothing is delivered twice that was written once, or again because an error response asked for it.
+/// - The service receives a request twice only with the same `apns-id`, after an answer was lost.
+/// - Status 10 names an identifier that was used once on the connection, or never.
+/// - With nothing outstanding, a connection ends without status 10.
+///
+/// For clients that read:
+/// - Everything is delivered, or named by a rejection; when the gateway stops or the service fails, by status 1.
+/// - A client that does not act on each response and each close loses only what it no longer kept or had in doubt.
+///
+/// For clients that never read:
+/// - Without a fault that ends connections, everything is delivered or rejected.
+/// - Otherwise only the end of what was written on a connection is lost, and the next write fails. At SIGTERM, that is
+///   only what had not arrived.
+/// - Their gateway never sends status 10.
 struct HabitOracle {
     /// The numbers of a cell, added up over its seeds.
     struct Counts {
         var written = 0
         var toldAccepted = 0
+        /// Named by status 1 and not sent again by a client that does not retry these.
+        var toldFailed = 0
         var resentAsTold = 0
         var resentUnproved = 0
         /// Neither delivered nor rejected by the service.
@@ -32,6 +41,7 @@ struct HabitOracle {
         static func += (left: inout Counts, right: Counts) {
             left.written += right.written
             left.toldAccepted += right.toldAccepted
+            left.toldFailed += right.toldFailed
             left.resentAsTold += right.resentAsTold
             left.resentUnproved += right.resentUnproved
             left.lost += right.lost
@@ -111,9 +121,7 @@ struct HabitOracle {
             self.checkDuplicates(number, writes)
             let belief = record.beliefs[number] ?? .unknown
             if case .accepted = belief { self.counts.toldAccepted += 1 }
-            if case .rejected(_, isUnique: true) = belief, !self.isRejected(number) {
-                self.note(.falselyRejected, number)
-            }
+            self.checkRejection(number, belief)
             guard !self.isSettled(number) else { continue }
             self.counts.lost += 1
             if let violation = self.violation(of: belief, writes, record) { self.note(violation, number) }
@@ -121,6 +129,18 @@ struct HabitOracle {
         self.checkEndings(record)
         if self.habits.reading == .never { self.checkUnread(record) }
     }
+
+    private mutating func checkRejection(_ number: UInt32, _ belief: ClientRecord.Belief) {
+        guard case .rejected(let status, isUnique: true) = belief, !self.isRejected(number) else { return }
+        if self.mayFail(status), !self.isDelivered(number) {
+            self.counts.toldFailed += 1
+        } else {
+            self.note(.falselyRejected, number)
+        }
+    }
+
+    /// Whether the gateway may name a notification with this status that the service did not reject.
+    private func mayFail(_ status: UInt8) -> Bool { status == 1 && (self.fault == .terminate || self.fault == .outage) }
 
     private mutating func checkDuplicates(_ number: UInt32, _ writes: [ClientRecord.Write]) {
         let written = writes.filter { !$0.isFailed }
@@ -147,7 +167,7 @@ struct HabitOracle {
         case .accepted: return nil
         // The service rejected another one.
         case .rejected(_, isUnique: false): return nil
-        case .rejected: return .lost
+        case .rejected(let status, _): return self.mayFail(status) ? nil : .lost
         case .abandoned(.tooManyAttempts): return .lost
         case .abandoned(.notKept), .abandoned(.unknownIdentifier): return self.habits.isConforming ? .lost : nil
         case .unknown:

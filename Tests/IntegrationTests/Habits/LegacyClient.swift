@@ -282,6 +282,9 @@ extension LegacyClient {
             for sent in self.sent[..<index] {
                 self.record.beliefs[sent.number] = .accepted(status: status, isUnique: isUnique)
             }
+            if response.status == .processingError, self.habits.retriesProcessingError {
+                return self.resend(self.sent[index...], .toldToResend)
+            }
             self.record.beliefs[self.sent[index].number] =
                 response.status == .shutdown
                 ? .accepted(status: status, isUnique: isUnique) : .rejected(status: status, isUnique: isUnique)
