@@ -4,8 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: whatever the habits of an old client, and whatever happens to the gateway, nothing is lost that it was told is
-/// accepted, and nothing is delivered twice that it did not send twice by itself.
+/// Goal: whatever the habits of an old client, and whatever happens to the gateway, nothing is lost that an error
+/// response says is accepted, and nothing is delivered twice that the client did not send twice by itself.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ClientHabitTests {
     private static let seeds = TestEffort.seeds(1, long: 20)
 

@@ -2,7 +2,7 @@
 
 import APNSWire
 
-/// What a client wrote, was told, and concluded.
+/// What a client wrote, received, and concluded.
 ///
 /// A notification is identified by the number of its token.
 struct ClientRecord: Sendable {
