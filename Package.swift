@@ -530,7 +530,7 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire",
-                "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
+                "COpenSSL", "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

@@ -36,6 +36,8 @@ final class ChainRecord: Sendable {
             case after(milliseconds: Int64)
             /// When ``ChainRecord/release()`` is called.
             case held
+            /// Never: the connection closes.
+            case lost
         }
 
         var reply = PushReply.accepted
@@ -94,6 +96,9 @@ final class ChainRecord: Sendable {
                     .scheduleTask(in: .milliseconds(milliseconds)) { ticket.reply(answer.reply) }
                 return nil
             case .held: return nil
+            case .lost:
+                ticket.channel.close(promise: nil)
+                return nil
             }
         }
     }
