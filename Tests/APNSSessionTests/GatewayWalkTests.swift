@@ -97,7 +97,7 @@ import Testing
             var last: UInt32?
             self.number = 1
             func shutdown(accepted: Int, last: UInt32?, next: UInt32?) -> ErrorResponse? {
-                if accepted > runStart, let last, known.count(where: { $0 == last }) == 1 {
+                if accepted > runStart, let last, last != 0, known.count(where: { $0 == last }) == 1 {
                     return ErrorResponse(status: .shutdown, identifier: last)
                 }
                 guard accepted >= runStart, let next, known[runStart...].count(where: { $0 == next }) == 1 else {

@@ -7,8 +7,8 @@ import APNSWire
 ///
 /// They are values, so that tests can replace them with wrong ones and verify that this is detected.
 struct BridgeRules: Sendable {
-    /// The key that identifies a resend of a notification with an identifier.
-    var key: @Sendable (ResendContent, UInt32) -> ResendKey = { content, _ in content.key }
+    /// The key that identifies a resend, from the content and the identifier of a notification.
+    var key: @Sendable (ResendContent, UInt32?) -> ResendKey = { content, _ in content.key }
 
     /// The first message that was not accepted, given the one at fault.
     var cut: @Sendable (UInt64) -> UInt64 = { $0 }

@@ -98,9 +98,6 @@ struct BridgeState {
         self.inFlightCount += 1
         // The digests are computed only if there is something to compare them with.
         guard self.deduplicator.concerns(origin.connection) else { return (.send(delivery), Resolution()) }
-        guard let identifier else {
-            return (.send(delivery), self.resolution(self.deduplicator.skip(origin)))
-        }
         let message = ResendDeduplicator.Message(
             key: self.rules.key(content, identifier),
             lifetime: content.lifetime(arrivedAt: milliseconds),

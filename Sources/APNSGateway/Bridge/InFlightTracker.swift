@@ -51,7 +51,7 @@ struct InFlightTracker {
         /// A delivered notification that will be resent.
         struct Resend: Sendable {
             var content: ResendContent
-            var identifier: UInt32
+            var identifier: UInt32?
             /// When it arrived, in milliseconds since 1970 (UTC).
             var arrivedAt: Int64
             /// How many messages to resend precede it, whether they were delivered or not.
@@ -75,7 +75,7 @@ struct InFlightTracker {
         }
 
         var content: ResendContent
-        /// The identifier by which it is resent; `nil` if it has none.
+        /// `nil` if it has none, so that its provider knows it only by its place.
         var identifier: UInt32?
         /// When it arrived, in milliseconds since 1970 (UTC).
         var arrivedAt: Int64
@@ -137,10 +137,9 @@ struct InFlightTracker {
             return self.isResendable(row)
         }
 
-        /// Whether its provider can resend it: it has an identifier other than that of the notification at fault.
+        /// Whether its provider resends it: it is after the notification at fault, and cannot be mistaken for it.
         private func isResendable(_ row: Row) -> Bool {
-            guard let identifier = row.identifier else { return false }
-            return identifier != self.fault
+            row.identifier == nil || row.identifier != self.fault
         }
 
         /// - Returns: the end of the connection, if it waited only for this notification.
@@ -183,11 +182,11 @@ struct InFlightTracker {
             var end = ConnectionEnd(connection: connection, delivered: [])
             end.isContradicted = self.rows.contains { $0.state == .ended(.inDoubt) && self.isResendable($0) }
             for (index, row) in self.rows.lazy.filter({ self.isResendable($0) }).enumerated() {
-                guard row.state == .ended(.delivered), let identifier = row.identifier else { continue }
+                guard row.state == .ended(.delivered) else { continue }
                 end.delivered.append(
                     ConnectionEnd.Resend(
                         content: row.content,
-                        identifier: identifier,
+                        identifier: row.identifier,
                         arrivedAt: row.arrivedAt,
                         index: Int64(index)
                     )

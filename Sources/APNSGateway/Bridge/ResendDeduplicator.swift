@@ -243,13 +243,6 @@ struct ResendDeduplicator {
         return (match, resolution)
     }
 
-    /// Records a message that cannot be a resend.
-    mutating func skip(_ origin: DeliveryOrigin) -> Resolution {
-        var resolution = self.endRun(of: origin.connection)
-        resolution.report = self.runs[origin.connection]?.report(isLast: false)
-        return resolution
-    }
-
     /// Finds the entry with the key of a message: the one in the right place, or the oldest.
     private func exact(_ message: Message, _ index: Int64, _ run: ResendRun, now: Duration)
         -> (serial: Int, isInPlace: Bool)?

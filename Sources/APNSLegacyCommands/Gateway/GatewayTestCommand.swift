@@ -181,6 +181,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         configuration.limits.fruitlessConnectionCountMax = 1
         configuration.limits.refusedConnectionCountMax = 1
         configuration.limits.silentAttemptCountMax = 1
+        configuration.limits.processingErrorRetryCountMax = 0
         configuration.limits.verificationDelay = .milliseconds(10)
         configuration.limits.answerDelayMax = Self.answerDurationMax
         return configuration
@@ -290,17 +291,20 @@ struct GatewayTestFinding {
                     + "accepts the provider and reaches the service with its credentials. To deliver to a device, add "
                     + "--token."
             )
+        case _ where verdict == "budget-spent":
+            self.init(
+                .tryAgain,
+                "Not delivered: the gateway could not reach the service before retry.budget was spent. The reason is in "
+                    + "its log."
+            )
+        case .rejected where verdict == "credential-fault":
+            self.init(
+                .tryAgain,
+                "Not delivered: the service refuses the gateway's credentials. The reason is in the gateway's log."
+            )
         case .rejected(let rejection):
             self.init(.someRefused, Self.sentence(rejection))
         case .unsent(let reason), .indeterminate(let reason):
-            guard verdict != "budget-spent" else {
-                self.init(
-                    .tryAgain,
-                    "Not delivered: the gateway could not reach the service before retry.budget was spent, and "
-                        + "answered with status 10 (shutdown). The reason is in its log."
-                )
-                return
-            }
             self.init(reason, failure, target, trust: trust, refusal: refusal)
         case .invalid, .suppressed: self.init(.software, "Not sent: \(outcome.name).")
         }

@@ -201,10 +201,10 @@ extension GatewaySession {
     /// accepted, so there is none if its identifier could also mean another message, or is one that the provider has
     /// forgotten. Then, and if nothing was accepted, the first message that was not accepted is named with status 1: it
     /// counts as failed, and the rest is sent again. With status 10 there is no identifier that all providers
-    /// understand: 0 is an accepted message for those that number from 0, and one that no message had makes some take
+    /// understand: 0 is "unknown" for some and a message for others, and one that no message had makes some take
     /// everything for accepted.
     private func shutdownResponse(_ end: End) -> ErrorResponse? {
-        if self.acceptedCount >= self.runNumber, let identifier = self.window.lastAcceptedIdentifier,
+        if self.acceptedCount >= self.runNumber, let identifier = self.window.lastAcceptedIdentifier, identifier != 0,
             self.identifiers.hasOne(identifier)
         {
             return ErrorResponse(status: .shutdown, identifier: identifier)

@@ -165,7 +165,7 @@ import Testing
         scene.simulator.send(SIGKILL)
         _ = try await scene.simulator.end()
         let late = try await scene.test([])
-        #expect(late.code == 75 && late.output.contains("status 10 (shutdown)"), "\(late)")
+        #expect(late.code == 75 && late.output.contains("could not reach the service before retry.budget"), "\(late)")
         #expect(late.error.contains("Waiting for the gateway"), "\(late)")
     }
 }
