@@ -21,11 +21,11 @@ import Testing
 
     /// Mounts a separate file system at a folder.
     static func mountDisk(_ path: String, _ size: String) throws {
-        try #require(mount("tmpfs", path, "tmpfs", 0, "size=\(size)") == 0)
+        try #require(mount("tmpfs", path, "tmpfs", 0, "size=\(size),mode=700") == 0)
     }
 
     static func remountDisk(_ path: String, _ size: String) throws {
-        try #require(mount("tmpfs", path, "tmpfs", UInt(MS_REMOUNT), "size=\(size)") == 0)
+        try #require(mount("tmpfs", path, "tmpfs", UInt(MS_REMOUNT), "size=\(size),mode=700") == 0)
     }
 
     static func unmountDisk(_ path: String) { umount2(path, Int32(MNT_DETACH)) }

@@ -9,7 +9,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// What becomes of what a provider has written when its connection ends for another reason than a rejection.
+/// How a connection ends for another reason than a rejection, and what happens to what its provider has written.
 @Suite(.timeLimit(.minutes(2)))
 struct ListenerStopTests {
     typealias Fixture = ListenerFixture
@@ -82,7 +82,7 @@ struct ListenerStopTests {
         }
     }
 
-    @Test func `where nothing was accepted, a provider that numbers from 0 is not told that 0 was`() async throws {
+    @Test func `where nothing was accepted, a provider that numbers from 0 is not sent 0 as accepted`() async throws {
         let backend = ScriptedBackend { _ in .unsent(.deadline) }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in

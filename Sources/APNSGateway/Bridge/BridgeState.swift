@@ -57,7 +57,7 @@ struct BridgeState {
     private(set) var inFlightCount = 0
     /// The number of completed notifications.
     private(set) var settledCount: UInt64 = 0
-    /// The number of notifications that ended without being accepted, and that no provider was told of.
+    /// The number of notifications that ended without being accepted, and that were not reported to a provider.
     private(set) var unreportedCount: UInt64 = 0
     private var outcomeQueues: [UInt64: OutcomeQueue] = [:]
     /// Connections whose end waits for outcomes.

@@ -191,7 +191,7 @@ public final class HTTP2Backend: DeliveryBackend {
         ) { first, _ in first }
     }
 
-    /// The number of notifications that ended without being accepted, and that no provider was told of.
+    /// The number of notifications that ended without being accepted, and that were not reported to a provider.
     public var unreportedCount: UInt64 {
         self.providers.withLockedValue(\.all).reduce(0) { $0 + $1.state.withLockedValue(\.unreportedCount) }
     }

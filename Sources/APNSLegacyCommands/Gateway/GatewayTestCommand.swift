@@ -294,8 +294,8 @@ struct GatewayTestFinding {
         case _ where verdict == "budget-spent":
             self.init(
                 .tryAgain,
-                "Not delivered: the gateway could not reach the service before retry.budget was spent. The reason is in "
-                    + "its log."
+                "Not delivered: the gateway could not reach the service before retry.budget was spent. The reason is "
+                    + "in its log."
             )
         case .rejected where verdict == "credential-fault":
             self.init(

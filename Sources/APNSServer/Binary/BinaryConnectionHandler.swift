@@ -35,7 +35,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     /// How many bytes are read after a request to stop: more than a receive buffer of the gateway holds, so everything
     /// that had arrived.
     static let stopByteCountMax = 512 * 1024
-    /// How long a connection is read after a request to stop if its provider is told what to send again.
+    /// How long a connection is read after a request to stop if its provider learns what to send again.
     private static let stopDuration = TimeAmount.seconds(1)
     /// How long nothing must have arrived until a provider that reads error responses counts as having written
     /// everything.
@@ -538,8 +538,8 @@ extension BinaryConnectionHandler {
         self.metrics.ended(response)
         if let response { self.write(response, context: context) }
         guard !self.isInputClosed else { return context.close(promise: nil) }
-        // The backend may have withdrawn the response, or have one of its own.
-        switch response == nil && closing.readsOn ? .reset : response != nil && !closing.readsOn ? .drain : closing {
+        // The backend may have a response of its own.
+        switch response != nil && !closing.readsOn ? .drain : closing {
         case .orderly: context.close(promise: nil)
         case .reset:
             self.note("reset by the gateway")

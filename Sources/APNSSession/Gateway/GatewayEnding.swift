@@ -14,8 +14,8 @@ public struct GatewayEnding: Hashable, Sendable {
         /// This side closes; the rest is read and discarded within the limits of time and bytes, so that a reset does
         /// not destroy the response; then the connection is reset.
         case drain
-        /// This side closes, and nothing is read while the provider has time to notice the response: it has to send
-        /// everything that is read now again. Then the connection is reset.
+        /// This side closes, and nothing is read while the provider has time to notice the response or the end: what is
+        /// read now would be lost, or has to be sent again. Then the connection is reset.
         case hold
         /// With a reset and at once, so that the provider's next write fails: without a response, that is how it learns
         /// of the end.

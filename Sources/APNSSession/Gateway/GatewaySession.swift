@@ -31,8 +31,10 @@ public struct GatewaySession: ~Copyable {
         case stop
         /// The connection was idle for too long.
         case idle
-        /// Nothing is reported.
+        /// Bytes are no message, which is not reported.
         case silence
+        /// It is unknown whether a message was accepted, for which there is no status.
+        case inDoubt
     }
 
     /// A pending end that waits for the messages before it.
@@ -182,13 +184,14 @@ extension GatewaySession {
         switch end.cause {
         case .fault(let response, let isReported):
             ending.status = response.status
-            if isReported { (ending.response, ending.closing) = (response, .drain) }
+            (ending.response, ending.closing) = isReported ? (response, .drain) : (nil, .hold)
         case .shutdown, .stop:
             guard self.rejectionPolicy == .report else { break }
             if case .stop = end.cause { ending.isStop = true }
             if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
         case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
-        case .silence: break
+        case .silence: if self.rejectionPolicy == .report { ending.closing = .drain }
+        case .inDoubt: break
         }
         if end.isInputClosed { ending.closing = .orderly }
         self.state = ending.closing.readsOn ? .draining(byteCountLeft: self.drainByteCountMax) : .closed
@@ -304,7 +307,7 @@ extension GatewaySession {
         case .unsent: return self.end(at: number, .shutdown)
         case .indeterminate:
             if self.rejectionPolicy == .ignore { return self.accept(number, isLast: isLast) }
-            return self.end(at: number, .silence)
+            return self.end(at: number, .inDoubt)
         }
     }
 

@@ -439,10 +439,9 @@ extension ProviderSession {
     /// Rejects the first unsettled notification, which the gateway identified.
     mutating func reject(_ number: UInt64, _ status: ErrorResponse.Status, now: Duration, jitter: Double) {
         if status == .processingError {
-            let count = self.retry.number == number ? self.retry.count + 1 : 1
-            self.retry = (number, count)
-            if count <= self.limits.processingErrorRetryCountMax {
-                self.connectNotBefore = now + self.limits.backoff.delay(failures: count, jitter: jitter)
+            self.retry = (number, self.retry.number == number ? self.retry.count + 1 : 1)
+            if self.retry.count <= self.limits.processingErrorRetryCountMax {
+                self.connectNotBefore = now + self.limits.backoff.delay(failures: self.retry.count, jitter: jitter)
                 return
             }
         }

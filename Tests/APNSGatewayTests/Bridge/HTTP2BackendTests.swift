@@ -413,7 +413,7 @@ import Testing
 
     @Test(arguments: [0, 2])
     func
-        `credentials that the service refuses are a shutdown after the accepted notifications, or an error of the first`(
+        `refused credentials are a shutdown after the accepted notifications, or an error of the first`(
             takenCount: Int
         ) async throws
     {

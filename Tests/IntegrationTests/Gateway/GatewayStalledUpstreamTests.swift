@@ -8,7 +8,7 @@ import Testing
 
 /// A gateway with a reachable service that never permits sending.
 @Suite(.timeLimit(.minutes(2))) struct GatewayStalledUpstreamTests {
-    @Test func `its provider is told to resend when the budget is spent, and SIGTERM ends it`() async throws {
+    @Test func `its provider is asked to resend when the budget is spent, and SIGTERM ends it`() async throws {
         let folder = try GatewayProgram.Folder()
         try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: folder.server.identity)) { service in
             try folder.configure(upstreamPort: service.port)

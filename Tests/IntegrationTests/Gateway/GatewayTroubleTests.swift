@@ -31,7 +31,7 @@ import Testing
         #expect(record.takenCounts == [1: 1, 2: 1, 3: 1])
     }
 
-    @Test func `a provider that connects while the service still fails is told to resend again, and loses nothing`()
+    @Test func `a provider that connects while the service still fails is asked to resend again, and loses nothing`()
         async throws
     {
         let isWell = NIOLockedValueBox(false)
