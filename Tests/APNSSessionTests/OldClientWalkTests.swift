@@ -102,6 +102,7 @@ import Testing
         for identifier in identifiers[readCount..<readCount + discardedCount] {
             session.discarded(identifier: identifier)
         }
+        // A stop, or a service that fails.
         let failed = random.below(readCount + 1)
         var ending: GatewayEnding?
         var waiting = Array(0..<failed)

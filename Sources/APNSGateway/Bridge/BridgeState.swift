@@ -154,7 +154,9 @@ struct BridgeState {
         self.settledCount += 1
         let action = self.action(delivery, from: origin, outcome, cause)
         switch (outcome, action) {
-        case (.indeterminate, _), (.unsent, .drop): self.unreportedCount += 1
+        case (.indeterminate, _): self.unreportedCount += 1
+        // The end of a connection with an error response waits for it, and asks for it again.
+        case (.unsent, .drop) where self.endCompletions[origin.connection] == nil: self.unreportedCount += 1
         case (.unsent, .settle) where !isReported: self.unreportedCount += 1
         case (.accepted, _), (.suppressed, _), (.rejected, _), (.invalid, _), (.unsent, _): break
         }

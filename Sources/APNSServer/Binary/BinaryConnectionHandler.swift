@@ -69,6 +69,8 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var stopByteCountLeft: Int?
     private var stopTimer: Scheduled<Void>?
     private var quietTimer: Scheduled<Void>?
+    /// What ends the connection as soon as everything that has arrived is read and discarded.
+    private var pendingEnds: [(BinaryConnectionHandler, ChannelHandlerContext) -> Void] = []
     /// How many more bytes are read to count them before the connection is reset; `nil` while it is not.
     private var restByteCountLeft: Int?
     /// The message known to have waited longest for its outcome, and since when.
@@ -200,6 +202,11 @@ extension BinaryConnectionHandler {
         let byteCount = bytes.readableBytes
         self.lastReadAt = context.eventLoop.now
         switch self.phase {
+        case .taking(let delivery) where !self.pendingEnds.isEmpty:
+            self.dispatcher.append(bytes)
+            self.discard(for: delivery)
+            if let left = self.restByteCountLeft { self.restByteCountLeft = left - byteCount }
+            self.endAfterRest(context)
         case .taking(let delivery):
             self.dispatcher.append(bytes)
             if let left = self.stopByteCountLeft { self.stopByteCountLeft = left - byteCount }
@@ -319,18 +326,64 @@ extension BinaryConnectionHandler {
     func settle(_ entries: [OutcomeQueue.Entry]) {
         guard let context = self.context else { return }
         for entry in entries {
-            guard let delivery = self.delivery else { return }
-            self.dispatcher.counts.settle(entry.outcome)
-            switch self.dispatcher.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
-            case .none: break
-            case .stopReading: self.isReadingStopped = true
-            case .resumeReading: self.resume(for: delivery, context: context)
-            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
-            case .finish(let ending): self.finish(ending, for: delivery, context: context)
+            if case .unsent = entry.outcome, self.dispatcher.session.isOutstanding(entry.number) {
+                self.readRest(context) { handler, context in handler.settle(entry, context) }
+            } else {
+                self.settle(entry, context)
             }
         }
         self.reportAccepted(byteCount: 0)
         self.continueStop(context)
+    }
+
+    private func settle(_ entry: OutcomeQueue.Entry, _ context: ChannelHandlerContext) {
+        guard let delivery = self.delivery else { return }
+        self.dispatcher.counts.settle(entry.outcome)
+        switch self.dispatcher.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
+        case .none: break
+        case .stopReading: self.isReadingStopped = true
+        case .resumeReading: self.resume(for: delivery, context: context)
+        case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+        case .finish(let ending): self.finish(ending, for: delivery, context: context)
+        }
+    }
+
+    /// Reads and discards what has arrived, then ends the connection: an error response must not name a message that
+    /// one of these could be mistaken for.
+    private func readRest(
+        _ context: ChannelHandlerContext,
+        then end: @escaping (BinaryConnectionHandler, ChannelHandlerContext) -> Void
+    ) {
+        guard case .taking(let delivery) = self.phase, self.dispatcher.session.rejectionPolicy == .report else {
+            return end(self, context)
+        }
+        self.pendingEnds.append(end)
+        guard self.pendingEnds.count == 1 else { return }
+        self.delayTimer?.cancel()
+        self.delayTimer = nil
+        self.discard(for: delivery)
+        self.restByteCountLeft = self.isInputClosed ? 0 : Self.restByteCountMax
+        self.stopTimer?.cancel()
+        self.stopTimer = self.after(Self.restDuration) { handler, context in
+            handler.restByteCountLeft = 0
+            handler.endAfterRest(context)
+        }
+        self.isReadingStopped = false
+        self.releaseRead(context)
+        self.endAfterRest(context)
+    }
+
+    private func endAfterRest(_ context: ChannelHandlerContext) {
+        guard let left = self.restByteCountLeft, left <= 0 || UnreadBytes.count(of: context.channel) == 0 else {
+            return
+        }
+        self.stopTimer?.cancel()
+        self.restByteCountLeft = nil
+        let ends = self.pendingEnds
+        self.pendingEnds = []
+        for end in ends { end(self, context) }
+        // The rest was discarded, so nothing more can be taken.
+        if !ends.isEmpty, case .taking = self.phase { context.close(promise: nil) }
     }
 
     /// Periodically checks whether the oldest message has waited too long for its outcome.
@@ -401,7 +454,8 @@ extension BinaryConnectionHandler {
             if isAnnounced { self.giveUpInTime() }
             // A provider that has closed its side cannot resend the rest, so it is processed while there is time.
             guard self.isInputClosed else {
-                guard isAnnounced, self.delayTimer == nil else {
+                let isDelayed = self.delayTimer != nil && self.dispatcher.session.rejectionPolicy == .report
+                guard isAnnounced, !isDelayed else {
                     return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context)
                 }
                 return self.beginStop(context)
@@ -423,19 +477,34 @@ extension BinaryConnectionHandler {
     /// Reads what has arrived, so that as little as possible has to be sent again, and nothing of a provider that never
     /// reads is lost.
     private func beginStop(_ context: ChannelHandlerContext) {
-        guard self.stopByteCountLeft == nil else { return }
+        guard self.stopByteCountLeft == nil, self.pendingEnds.isEmpty else { return }
         self.stopByteCountLeft = Self.stopByteCountMax
-        if self.dispatcher.session.rejectionPolicy == .report {
-            self.stopTimer = self.after(Self.stopDuration) { handler, context in
-                guard case .taking(let delivery) = handler.phase else { return }
-                handler.takeNoMore(for: delivery, isAnnounced: true, context)
-            }
+        self.watchStop()
+        if let delayTimer = self.delayTimer, case .taking(let delivery) = self.phase {
+            delayTimer.cancel()
+            self.delayTimer = nil
+            self.resume(for: delivery, context: context)
         }
         self.continueStop(context)
     }
 
+    /// Ends the reading after a request to stop. What has arrived from a provider that never reads is read in any case,
+    /// unless it is a message without an end.
+    private func watchStop() {
+        self.stopTimer = self.after(Self.stopDuration) { handler, context in
+            guard case .taking(let delivery) = handler.phase, handler.pendingEnds.isEmpty else { return }
+            if handler.dispatcher.session.rejectionPolicy == .report || !handler.isReadingStopped {
+                handler.takeNoMore(for: delivery, isAnnounced: true, context)
+            } else {
+                handler.watchStop()
+            }
+        }
+    }
+
     private func continueStop(_ context: ChannelHandlerContext) {
-        guard case .taking(let delivery) = self.phase, let byteCountLeft = self.stopByteCountLeft else { return }
+        guard case .taking(let delivery) = self.phase, let byteCountLeft = self.stopByteCountLeft,
+            self.pendingEnds.isEmpty
+        else { return }
         if byteCountLeft > 0 {
             guard !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0 else { return }
             // The next write of a provider that never reads fails after the reset, whatever is in flight.
@@ -464,10 +533,12 @@ extension BinaryConnectionHandler {
     }
 
     private func takeNoMore(for delivery: any DeliveryConnection, isAnnounced: Bool, _ context: ChannelHandlerContext) {
-        switch self.dispatcher.session.shutDown(isAnnounced: isAnnounced) {
-        case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
-        case .finish(let ending): self.finish(ending, for: delivery, context: context)
-        case .none: break
+        self.readRest(context) { handler, context in
+            switch handler.dispatcher.session.shutDown(isAnnounced: isAnnounced) {
+            case .awaitEarlier: handler.awaitEarlier(for: delivery, context: context)
+            case .finish(let ending): handler.finish(ending, for: delivery, context: context)
+            case .none: break
+            }
         }
     }
 

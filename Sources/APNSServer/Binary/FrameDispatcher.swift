@@ -235,21 +235,22 @@ struct FrameDispatcher: ~Copyable {
                 // The rest of a skipped message was counted with its beginning.
                 let skipped = self.skipper.isAtFrameStart ? 0 : unsafe self.skipper.skip(bytes)
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[skipped...])
-                if self.discarded.isAtFrameStart { unsafe self.noteIdentifiers(in: rest) }
+                unsafe self.noteIdentifiers(in: rest)
                 unsafe self.discarded.count(rest)
             }
         }
         return self.discardedCount - before
     }
 
-    /// Reports the identifiers of discarded messages to the session, up to the first incomplete message.
+    /// Reports the complete messages in discarded bytes to the session.
     private mutating func noteIdentifiers(in bytes: UnsafeRawBufferPointer) {
         var layout = FrameLayout(command: .simple)
-        var offset = 0
+        // The end of a message that began in earlier bytes.
+        var offset = unsafe self.discarded.byteCountToFrameEnd(in: bytes)
         while true {
             let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
             guard (try? unsafe layout.read(rest, limits: self.limits)) == true else { return }
-            if let identifier = layout.identifier { self.session.discarded(identifier: identifier) }
+            self.session.discarded(identifier: layout.identifier)
             offset += layout.byteCount
         }
     }

@@ -68,8 +68,12 @@ public struct GatewaySession: ~Copyable {
     private let drainByteCountMax: Int
     private var window = GatewayWindow()
     private var identifiers = ReceivedIdentifiers()
+    /// The number of messages received, with those discarded.
+    private var seenCount: UInt64 = 0
     /// The number of the first message since the provider last began to count its identifiers.
     private var runNumber: UInt64 = 1
+    /// The first message that was discarded without being processed.
+    private var firstDiscarded: (number: UInt64, identifier: UInt32?)?
     private var state: State = .open(isReading: true)
     /// The number of messages in flight below which reading resumes.
     private var resumeCount = 0
@@ -125,7 +129,7 @@ extension GatewaySession {
     /// - Returns: what to do with it.
     /// - Precondition: reading is not stopped.
     public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
-        if let identifier = message.identifier { self.discarded(identifier: identifier) }
+        self.note(message.identifier)
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be received while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
@@ -313,9 +317,10 @@ extension GatewaySession {
 
     /// Records that a message was accepted.
     private mutating func accept(_ number: UInt64, isLast: Bool) -> OnOutcome {
+        let next = self.window[number + 1]?.identifier
         if isLast { self.window.truncate(from: number + 1) }
         self.window.accept(number)
-        return isLast ? self.end(at: number + 1, .shutdown) : self.advance()
+        return isLast ? self.end(at: number + 1, .shutdown, identifier: next) : self.advance()
     }
 
     /// Records that a message was refused; without a status it counts as accepted.
@@ -340,8 +345,8 @@ extension GatewaySession {
     }
 
     /// Schedules the end before a message whose number is lower than that of the current end, if there is one.
-    private mutating func end(at number: UInt64, _ cause: Cause) -> OnOutcome {
-        let identifier = self.window[number]?.identifier
+    private mutating func end(at number: UInt64, _ cause: Cause, identifier: UInt32? = nil) -> OnOutcome {
+        let identifier = identifier ?? self.window[number]?.identifier
         self.window.truncate(from: number)
         var end = End(cause: cause, number: number, identifier: identifier, isInputClosed: false)
         if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
@@ -427,7 +432,8 @@ extension GatewaySession {
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }
         let cause: Cause = isAnnounced ? .stop : .idle
-        let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
+        var end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
+        if let first = self.firstDiscarded, first.number == end.number { end.identifier = first.identifier }
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
@@ -440,12 +446,27 @@ extension GatewaySession {
         case close
     }
 
-    /// Records the identifier of a message that is discarded without being passed to ``receive(_:isPayloadObject:)``.
+    /// Records a message that is discarded without being passed to ``receive(_:isPayloadObject:)``; all of them in order,
+    /// and before the call that ends the connection.
     ///
-    /// The provider may take it for the identifier in a response.
-    public mutating func discarded(identifier: UInt32) {
-        if self.identifiers.insert(identifier) { self.runNumber = self.window.nextNumber }
+    /// The provider could take it for the message that a response names.
+    ///
+    /// - Parameter identifier: its identifier, if it has one.
+    public mutating func discarded(identifier: UInt32?) {
+        self.note(identifier)
+        if self.firstDiscarded == nil { self.firstDiscarded = (self.seenCount, identifier) }
     }
+
+    private mutating func note(_ identifier: UInt32?) {
+        self.seenCount += 1
+        if let identifier, self.identifiers.insert(identifier) { self.runNumber = self.seenCount }
+    }
+
+    /// Whether a message was forwarded and has no outcome.
+    ///
+    /// - Parameter number: the message.
+    /// - Returns: `false` also for messages after the end.
+    public func isOutstanding(_ number: UInt64) -> Bool { self.window[number].map { !$0.isAccepted } ?? false }
 
     /// Records discarded bytes.
     ///

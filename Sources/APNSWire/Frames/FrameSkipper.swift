@@ -107,6 +107,15 @@ public struct DiscardedFrameCounter: Hashable, Sendable {
     /// Creates a counter at the start of a frame.
     public init() {}
 
+    /// Returns how many of the next bytes belong to a frame that began before them.
+    ///
+    /// - Parameter bytes: the next bytes of the stream.
+    /// - Returns: 0 at the start of a frame.
+    public func byteCountToFrameEnd(in bytes: UnsafeRawBufferPointer) -> Int {
+        var skipper = self.skipper
+        return skipper.isAtFrameStart ? 0 : unsafe skipper.skip(bytes)
+    }
+
     /// Counts the frames that end in these bytes.
     ///
     /// - Parameter bytes: the next bytes of the stream, split anywhere.
