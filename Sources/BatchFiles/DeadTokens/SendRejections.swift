@@ -58,8 +58,8 @@ package final class SendRejections: @unchecked Sendable {
 
     /// Adds a token that an earlier run left, with the status of its rejection.
     ///
-    /// - Parameter beganAt: the start of the first run, in seconds since 1970. The app was removed before the rejection,
-    ///   but the journal does not record when; a device that registered since this start counts as alive.
+    /// - Parameter beganAt: the start of the first run, in seconds since 1970. The journal does not record when the
+    ///   token was rejected; a device that registered since this start counts as alive.
     package func takeEarlier(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
         self.beganAt = beganAt
         return { token, status in

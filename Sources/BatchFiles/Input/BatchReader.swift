@@ -15,8 +15,8 @@ import APNSWire
     private let rules: PayloadRules
     let common: UnsafeMutableRawBufferPointer?
     private(set) var lines: LineReader
-    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON, behind which a payload is
-    /// built from its parts.
+    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON, behind which there is
+    /// room for a payload that is built from its cells.
     private let scratch: UnsafeMutableRawBufferPointer
 
     /// The format; `nil` until enough was read to find it.
