@@ -27,6 +27,8 @@ package struct BatchSendState: ~Copyable {
     private let suppressesRejectedTokens: Bool
     /// Called for each token that is rejected as invalid or dead, with the time of its death in seconds since 1970.
     private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
+    /// Called for each token that an earlier run left to add to the purge list, with the status of its rejection.
+    private let onEarlierRejectedToken: (@Sendable (_ token: DeviceToken, _ status: UInt16) -> Void)?
 
     /// The end of the last block whose lines were all taken.
     private var endPosition = BatchPosition()
@@ -61,6 +63,8 @@ package struct BatchSendState: ~Copyable {
     ///   - isDead: returns whether a token is dead, so that its lines are not sent.
     ///   - onRejectedToken: called for each token that is rejected as invalid or dead, with the time of its death in
     ///     seconds since 1970.
+    ///   - onEarlierRejectedToken: called for each token that an earlier run left to add to the purge list, with the
+    ///     status of its rejection; `nil` leaves them.
     ///   - command: the frame format.
     ///   - onDropped: called once if the frame format does not have a field for a value of a line.
     ///   - onBadLine: called for each line that cannot be read.
@@ -72,6 +76,7 @@ package struct BatchSendState: ~Copyable {
         suppressesRejectedTokens: Bool,
         isDead: TokenPredicate? = nil,
         onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)? = nil,
+        onEarlierRejectedToken: (@Sendable (_ token: DeviceToken, _ status: UInt16) -> Void)? = nil,
         command: Command = .items,
         onDropped: @escaping @Sendable (String) -> Void = { _ in },
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
@@ -79,10 +84,12 @@ package struct BatchSendState: ~Copyable {
         self.input = input
         self.hasContent = batch.readByteCount > 0
         let resendsDoubted = policy == .atLeastOnce
+        var past = results.past
+        if onEarlierRejectedToken == nil { past.unlisted = [:] }
         self.reader = SendReader(
             input,
             batch,
-            past: results.past,
+            past: past,
             sendsDoubted: resendsDoubted,
             isDead: isDead
         )
@@ -90,6 +97,7 @@ package struct BatchSendState: ~Copyable {
         self.resendsDoubted = resendsDoubted
         self.suppressesRejectedTokens = suppressesRejectedTokens
         self.onRejectedToken = onRejectedToken
+        self.onEarlierRejectedToken = onEarlierRejectedToken
         self.command = command
         self.onDropped = onDropped
         self.onBadLine = onBadLine
@@ -262,6 +270,7 @@ package struct BatchSendState: ~Copyable {
                     self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
                     unsafe self.settleHere(entry, id, .indeterminate, attempts: 1)
                 case .bad: self.refuse(block)
+                case .rejected(let status): self.onEarlierRejectedToken?(entry.token, status)
                 }
                 return false
             }

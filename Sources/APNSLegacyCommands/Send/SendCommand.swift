@@ -111,9 +111,9 @@ public struct SendCommand: ConsoleCommand, Sendable {
           apns-legacy send --dry-run batch.jsonl
 
         INPUT is JSON lines such as {"token": "...", "payload": {...}, "expiry": "+1h", "priority": 10, "id": "..."}, \
-        CSV with the same names in its first line, or - for standard input. With --tokens, the input is one device \
-        token a line, all with the same payload. The binary protocol carries an expiry with --command 1 and 2, and a \
-        priority with --command 2.
+        CSV with the same names in its first line, or - for standard input. In place of payload, CSV can have alert, \
+        badge and sound. With --tokens, the input is one device token a line, all with the same payload. The binary \
+        protocol carries an expiry with --command 1 and 2, and a priority with --command 2.
 
         Each result is one JSON object a line: line, id, token, outcome, status, timestamp (of status 410), attempts, \
         possibleDuplicate and reason. The outcome is accepted; rejected, with a status; indeterminate, if the \

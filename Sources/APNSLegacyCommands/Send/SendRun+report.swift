@@ -249,6 +249,27 @@ extension SendRun {
         self.console.say(advice)
     }
 
+    /// Adds the tokens that a killed run left to the purge list, once the batch is complete.
+    func listRejected(
+        _ batch: consuming OpenedBatch,
+        _ input: SendInput,
+        _ journal: SendJournal,
+        _ identity: TLSIdentity?
+    ) throws {
+        let past = journal.past
+        guard self.command.purge.purgeRejected, past.listableCount > 0, let beganAt = past.beganAt,
+            let purge = try self.purge(identity)
+        else { return }
+        defer { purge.close() }
+        let rejections = try purge.rejections()
+        if let rejections {
+            try batch.forEachRejected(past, of: input, rejections.takeEarlier(since: beganAt))
+        }
+        let report = try purge.record(rejections, past.outcomeCounts, isBroken: false)
+        if let report { self.say(report.description) }
+        try journal.recordListed(rejections?.earlierCount ?? 0)
+    }
+
     func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         if let results = self.command.report.results { try SendResults.check(results, past) }
         var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)

@@ -56,8 +56,12 @@ struct SendRun {
         let batch = try OpenedBatch(input, self.reader(payload, tls?.identity))
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: self.command.batch.fromLine)
-        try self.warnOfUnlisted(past.unlistedCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
-        if past.isComplete { return try self.reportComplete(past) }
+        let leftCount = past.unlistedCount - min(past.unlistedCount, past.listableCount)
+        try self.warnOfUnlisted(leftCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
+        if let journal, past.isComplete {
+            try self.listRejected(batch, input, journal, tls?.identity)
+            return try self.reportComplete(past)
+        }
         let purge = try self.purge(tls?.identity)
         defer { purge?.close() }
         let rejections = try purge?.rejections()
@@ -70,6 +74,7 @@ struct SendRun {
             suppressesRejectedTokens: true,
             isDead: purge?.isDead,
             onRejectedToken: rejections?.take,
+            onEarlierRejectedToken: past.beganAt.flatMap { rejections?.takeEarlier(since: $0) },
             command: self.frameCommand,
             onDropped: self.say,
             onBadLine: badLines.add
@@ -80,8 +85,9 @@ struct SendRun {
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
-        let rejectedCount =
+        let newCount =
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
+        let rejectedCount = newCount + (rejections?.earlierCount ?? 0)
         var listFailure: CommandFailure?
         do {
             // Of all that ends a batch early, only the circuit breaker has this status.

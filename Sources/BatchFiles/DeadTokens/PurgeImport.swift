@@ -235,6 +235,11 @@ package struct PurgeImport {
             guard let column = self.column(likeName: name), !columns.contains(column) else { continue }
             columns[index] = column
         }
+        // A batch in CSV may have these in place of a payload.
+        for (index, name) in header.enumerated() where columns[index] == nil {
+            let column = unsafe Array(name.utf8).withUnsafeBytes { unsafe BatchColumn($0) }
+            if column?.isPayloadPart == true { columns[index] = .payload }
+        }
         return columns
     }
 

@@ -15,6 +15,10 @@ package final class SendRejections: @unchecked Sendable {
     package private(set) var doubtfulCount: UInt64 = 0
     /// The number of tokens.
     package private(set) var count: UInt64 = 0
+    /// The number of these that an earlier run left.
+    package private(set) var earlierCount: UInt64 = 0
+    /// The time for these, in seconds since 1970.
+    private var beganAt = Int64.max
     private var error: Errno?
 
     /// The number of bytes that are written at a time.
@@ -22,6 +26,8 @@ package final class SendRejections: @unchecked Sendable {
     /// The bytes before each token: 8 for the time, 1 for the length of the token.
     private static let headByteCount = 9
     private static let unknownTime: Int64 = -1
+    /// In place of the time, for a token that an earlier run left without one.
+    private static let earlierTime: Int64 = -2
     /// The number of tokens that are recorded in one transaction.
     private static let portionCount = 65_536
 
@@ -47,13 +53,24 @@ package final class SendRejections: @unchecked Sendable {
     ///
     /// A write error, such as a full disk, is reported by ``record(in:_:failedAt:firstSeen:)``.
     package var take: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
-        { token, deadSince in self.append(token, deadSince: deadSince) }
+        { token, deadSince in self.append(token, time: deadSince ?? Self.unknownTime) }
     }
 
-    private func append(_ token: DeviceToken, deadSince: Int64?) {
+    /// Adds a token that an earlier run left, with the status of its rejection.
+    ///
+    /// - Parameter beganAt: the start of the first run, in seconds since 1970. The journal does not record when the
+    ///   token was rejected; a device that registered since this start counts as alive.
+    package func takeEarlier(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
+        self.beganAt = beganAt
+        return { token, status in
+            self.earlierCount += 1
+            self.append(token, time: status == 410 ? beganAt : Self.earlierTime)
+        }
+    }
+
+    private func append(_ token: DeviceToken, time: Int64) {
         self.count += 1
-        if deadSince == nil { self.doubtfulCount += 1 }
-        let time = deadSince ?? Self.unknownTime
+        if time < 0 { self.doubtfulCount += 1 }
         for shift in stride(from: 56, through: 0, by: -8) {
             self.bytes.append(UInt8(truncatingIfNeeded: time >> shift))
         }
@@ -77,14 +94,14 @@ package final class SendRejections: @unchecked Sendable {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []
-        try self.forEachToken { token, deadSince in
-            guard let failedAt = deadSince ?? failedAt else { return }
+        try self.forEachToken { token, time in
+            guard let failedAt = time >= 0 ? time : failedAt else { return }
             portion.append(
                 PurgeEntry(
                     topic: scope.topic,
                     environment: scope.environment,
                     token: token,
-                    failedAt: failedAt,
+                    failedAt: time == Self.earlierTime ? min(failedAt, self.beganAt) : failedAt,
                     firstSeen: firstSeen,
                     source: "send"
                 )
@@ -104,7 +121,7 @@ package final class SendRejections: @unchecked Sendable {
         self.bytes.removeAll(keepingCapacity: true)
     }
 
-    private func forEachToken(_ body: ([UInt8], _ deadSince: Int64?) throws -> Void) throws {
+    private func forEachToken(_ body: ([UInt8], _ time: Int64) throws -> Void) throws {
         var offset: Int64 = 0
         var block = [UInt8](repeating: 0, count: Self.blockByteCount)
         while true {
@@ -124,7 +141,7 @@ package final class SendRejections: @unchecked Sendable {
                 let next = tokenStart + Int(block[tokenStart - 1])
                 guard next <= count else { break }
                 let time = block[first..<(tokenStart - 1)].reduce(Int64(0)) { $0 << 8 | Int64($1) }
-                try body(Array(block[tokenStart..<next]), time == Self.unknownTime ? nil : time)
+                try body(Array(block[tokenStart..<next]), time)
                 first = next
             }
             guard first > 0 else { return }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A part of a notification in batch input: a key of a JSON line, a column of CSV.
+/// A part of a notification in batch input: a key of a JSON line or a column of CSV.
 package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     /// The device token; required.
     case token
@@ -12,6 +12,12 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     case priority
     /// Identifies the result: any JSON value, and in CSV any text.
     case id
+    /// The text of the alert; only in CSV, in place of a payload.
+    case alert
+    /// The number on the icon; only in CSV, in place of a payload.
+    case badge
+    /// The name of the sound; only in CSV, in place of a payload.
+    case sound
 
     /// The name in the input.
     package var name: StaticString {
@@ -21,16 +27,31 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         case .expiry: "expiry"
         case .priority: "priority"
         case .id: "id"
+        case .alert: "alert"
+        case .badge: "badge"
+        case .sound: "sound"
         }
     }
+
+    /// Whether it is a part of the payload, which only CSV has as a column; in JSON lines, it is a key of `aps`.
+    var isPayloadPart: Bool { self.rawValue >= Self.alert.rawValue }
+
+    /// The keys of a JSON line.
+    static let keys = Self.allCases.filter { !$0.isPayloadPart }
 
     /// Finds the column of a name, in upper or lower case.
     init?(_ bytes: UnsafeRawBufferPointer) {
         let column: Self
-        // Each name has a different length.
+        // Each name has a different length, or a different beginning.
         switch bytes.count {
         case 2: column = .id
-        case 5: column = .token
+        case 5:
+            switch unsafe bytes[0] | 0x20 {
+            case UInt8(ascii: "t"): column = .token
+            case UInt8(ascii: "a"): column = .alert
+            case UInt8(ascii: "b"): column = .badge
+            default: column = .sound
+            }
         case 6: column = .expiry
         case 7: column = .payload
         case 8: column = .priority

@@ -46,6 +46,14 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case oddToken(digitCount: Int)
         /// There is no payload, and no common one.
         case missingPayload
+        /// Each column from which the payload of a row is built is empty in it.
+        case emptyPayloadParts
+        /// The badge in a row of CSV is not a whole number, or negative.
+        case invalidBadge
+        /// The header has columns that are parts of the payload, and the payload comes from elsewhere, too.
+        case severalPayloads([BatchColumn], hasColumn: Bool, isSkippable: Bool)
+        /// `--column` maps a column that the format does not have.
+        case columnOfCSV(BatchColumn)
         /// The expiry is neither a whole number of seconds nor a duration.
         case invalidExpiry
         /// The expiry is so small that it must be meant as a duration, in seconds.
@@ -181,6 +189,12 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .unpaddedToken: "device token in base64 without padding; add \"=\" at its end"
         case .oddToken(let count): "invalid device token: \(count) hexadecimal digits, expected an even number"
         case .missingPayload: "missing payload; to share one, add --payload or --alert"
+        case .emptyPayloadParts: "missing payload: alert, badge and sound are empty or missing"
+        case .invalidBadge: "invalid badge: expected a whole number, 0 or more"
+        case .severalPayloads(let parts, let hasColumn, let isSkippable):
+            Self.text(several: parts, hasColumn, isSkippable)
+        case .columnOfCSV(let column):
+            "--column \(column) is only for CSV; in JSON lines, write \(column) in the payload"
         case .invalidExpiry:
             "invalid expiry: expected seconds since 1970, or a duration such as \"+90s\", \"+30m\", \"+1h\" or \"+2d\""
         case .relativeExpiry(let seconds):
@@ -219,13 +233,23 @@ extension BatchProblem.Kind: CustomStringConvertible {
             return "unknown key \"aps\"; write it in the payload: \"payload\": {\"aps\": ...}"
         }
         let names = free.map(\.columnName)
-        let valid = "valid keys: \(ColumnNames<BatchColumn>.names.joined(separator: ", "))"
+        let valid = "valid keys: \(BatchColumn.keys.map(\.columnName).joined(separator: ", "))"
         guard let text = name.text else { return "unknown key; \(valid)" }
         guard let nearest = NearestName.find(text, in: names) else { return "unknown key \"\(text)\"; \(valid)" }
         guard NearestName.find(text, in: [nearest], .typingErrors) == nil else {
             return "unknown key \"\(text)\"; did you mean \"\(nearest)\"?"
         }
         return "unknown key \"\(text)\"; to read it as \(nearest), add \(ColumnName.argument(nearest, text))"
+    }
+
+    private static func text(several parts: [BatchColumn], _ hasColumn: Bool, _ isSkippable: Bool) -> String {
+        let list = parts.map { "\"\($0)\"" }.joined(separator: ", ")
+        let (other, remedy) =
+            hasColumn
+            ? ("the column \"payload\"", "keep one")
+            : ("--payload or --alert", "leave out that option")
+        let option = isSkippable ? ", or add --ignore-unknown-columns to skip \(list)" : ""
+        return "the payload comes from \(list) in the header, and also from \(other); \(remedy)\(option)"
     }
 
     private static func text(missing column: BatchColumn, _ mappedName: String?, _ header: [HeaderName]) -> String {

@@ -15,7 +15,8 @@ import APNSWire
     private let rules: PayloadRules
     let common: UnsafeMutableRawBufferPointer?
     private(set) var lines: LineReader
-    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON.
+    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON, behind which there is
+    /// room for a payload that is built from its cells.
     private let scratch: UnsafeMutableRawBufferPointer
 
     /// The format; `nil` until enough was read to find it.
@@ -26,6 +27,8 @@ import APNSWire
     /// Why the last line was skipped, or the input refused.
     package private(set) var problem: BatchProblem?
 
+    /// A mapped column that only CSV has.
+    private let columnOfCSV: BatchColumn?
     /// The columns of the header; `nil` for one that is skipped.
     private var csvColumns: [BatchColumn?] = []
     private var csvSeparator = UInt8(ascii: ",")
@@ -54,7 +57,9 @@ import APNSWire
         self.format = format
         unsafe self.common = unsafe common
         self.lines = LineReader(lineByteCountMax: options.lineByteCountMax, blockByteCount: options.blockByteCount)
-        unsafe self.scratch = .allocate(byteCount: 8 * options.lineByteCountMax + 16, alignment: 64)
+        let scratchByteCount = 8 * options.lineByteCountMax + PayloadCells.frameByteCountMax + 16
+        unsafe self.scratch = .allocate(byteCount: scratchByteCount, alignment: 64)
+        self.columnOfCSV = options.columns.mappedColumns.first { $0.isPayloadPart }
     }
 
     deinit {
@@ -183,6 +188,7 @@ import APNSWire
 
     /// Reads the next record of JSON lines, and skips blank lines.
     private mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
+        if let column = self.columnOfCSV { return self.refuse(.columnOfCSV(column)) }
         while true {
             switch self.lines.next() {
             case .needMore: return .needMore
@@ -337,9 +343,16 @@ import APNSWire
             if let column, columns[..<index].contains(column) { return self.refuse(.duplicateColumn(column)) }
         }
         if let problem = unsafe self.problem(header.names, columns) { return self.refuse(problem) }
-        self.csvColumns = columns
+        // Parts of a payload that comes from elsewhere are skipped like unknown columns.
+        let isWhole = self.hasWholePayload(columns)
+        self.csvColumns = columns.map { isWhole && $0?.isPayloadPart == true ? nil : $0 }
         self.csvSeparator = header.separator
         return nil
+    }
+
+    /// Whether the payload is not built from its parts.
+    private func hasWholePayload(_ columns: [BatchColumn?]) -> Bool {
+        unsafe self.common != nil || columns.contains(.payload)
     }
 
     /// What is wrong with the names of a header; `nil` if the rows can be read.
@@ -351,7 +364,9 @@ import APNSWire
         for column in names.mappedColumns where !columns.contains(column) {
             return .missingColumn(column, mappedName: names.mappedName(of: column), header: shown)
         }
-        let required = unsafe self.common == nil ? [BatchColumn.token, .payload] : [.token]
+        let parts = columns.compactMap { $0 }.filter(\.isPayloadPart)
+        let isWhole = self.hasWholePayload(columns)
+        let required = unsafe parts.isEmpty && self.common == nil ? [BatchColumn.token, .payload] : [.token]
         let lacking = required.filter { !columns.contains($0) }
         let unknown = zip(shown, columns).filter { $0.1 == nil }.map(\.0)
         if let separator = unsafe CSVHeader.otherSeparator(header, isKnown: { unsafe names.column($0) != nil }) {
@@ -361,8 +376,15 @@ import APNSWire
             if unknown.count == 1, let column = unsafe names.replacedColumn(header[unknown[0].number - 1]) {
                 return .replacedName(column, by: names.mappedName(of: column) ?? "")
             }
-            let free = BatchColumn.allCases.filter { !columns.contains($0) }
-            return .unknownColumns(UnknownColumns(names: unknown, free: free, required: lacking))
+            let valid = BatchColumn.allCases.filter { column in
+                isWhole ? !column.isPayloadPart : parts.isEmpty || column != .payload
+            }
+            let free = valid.filter { !columns.contains($0) }
+            return .unknownColumns(UnknownColumns(names: unknown, valid: valid, free: free, required: lacking))
+        }
+        let isMapped = parts.contains { names.mappedName(of: $0) != nil }
+        if isWhole, !parts.isEmpty, isMapped || !self.options.ignoresUnknownColumns {
+            return .severalPayloads(parts, hasColumn: columns.contains(.payload), isSkippable: !isMapped)
         }
         return lacking.first.map { .missingColumn($0, mappedName: nil, header: shown) }
     }
@@ -372,6 +394,7 @@ import APNSWire
         record.begin(lineNumber: self.lines.lineNumber)
         unsafe record.payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
         var fields = unsafe CSVFields(row, separator: self.csvSeparator)
+        var cells = PayloadCells()
         var hasToken = false
         var count = 0
         var fault: BatchProblem.Kind?
@@ -379,7 +402,7 @@ import APNSWire
             guard case .success(let field) = field else { return unsafe self.goBack(row: row, .misplacedQuote) }
             if count < self.csvColumns.count, let column = self.csvColumns[count], unsafe !field.bytes.trimmed.isEmpty {
                 if column == .token { hasToken = true }
-                fault = fault ?? self.take(column, field, into: &record)
+                fault = fault ?? self.take(column, field, into: &record, &cells)
             }
             count += 1
         }
@@ -389,9 +412,12 @@ import APNSWire
         self.lines.lineNumber = unsafe record.lineNumber + row.lineEndCount
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
-        if unsafe record.payload.isEmpty {
+        if !cells.isEmpty {
+            if let fault = self.build(cells, into: &record) { return self.bad(fault, lineNumber: record.lineNumber) }
+        } else if unsafe record.payload.isEmpty {
             guard let common = unsafe self.common else {
-                return self.bad(.missingPayload, lineNumber: record.lineNumber)
+                let isBuilt = self.csvColumns.contains { $0?.isPayloadPart == true }
+                return self.bad(isBuilt ? .emptyPayloadParts : .missingPayload, lineNumber: record.lineNumber)
             }
             unsafe record.payload = UnsafeRawBufferPointer(common)
         }
@@ -411,7 +437,8 @@ import APNSWire
     private func take(
         _ column: BatchColumn,
         _ field: CSVFields.Field,
-        into record: inout BatchRecord
+        into record: inout BatchRecord,
+        _ cells: inout PayloadCells
     ) -> BatchProblem.Kind? {
         let text = unsafe field.bytes.trimmed
         switch column {
@@ -430,6 +457,8 @@ import APNSWire
             return record.priority == nil ? .invalidPriority : nil
         case .id:
             return self.takeID(field, into: &record)
+        case .alert, .badge, .sound:
+            return cells.take(column, field)
         }
     }
 
@@ -447,25 +476,30 @@ import APNSWire
         }
     }
 
+    /// Writes the payload behind the id: together, they come from no more bytes than a row has.
+    private func build(_ cells: PayloadCells, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let first = unsafe 2 * self.options.lineByteCountMax + record.id.count
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[first...])
+        do throws(BatchProblem.Kind) {
+            let payload = try unsafe cells.write(to: target)
+            do throws(PayloadProblem) {
+                _ = try unsafe Payload.check(payload, rules: self.rules)
+            } catch {
+                throw .payload(error)
+            }
+            unsafe record.payload = unsafe payload
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     /// Writes the text of an id as a JSON string, in which no byte takes more than six.
     private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
         let room = self.options.lineByteCountMax
         let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
         var text = unsafe JSONWriter(target)
-        text.append(UInt8(ascii: "\""))
-        var isPreviousQuote = false
-        for index in unsafe field.bytes.indices {
-            let byte = unsafe field.bytes[index]
-            if field.hasDoubledQuotes, byte == UInt8(ascii: "\""), !isPreviousQuote {
-                isPreviousQuote = true
-                continue
-            }
-            isPreviousQuote = false
-            text.appendEscaped(byte)
-        }
-        text.append(UInt8(ascii: "\""))
-        var scanner = unsafe JSONScanner(text.bytes)
-        do throws(ScanFailure) { _ = try scanner.string() } catch { return .invalidUTF8(.id) }
+        guard field.writeString(to: &text) else { return .invalidUTF8(.id) }
         unsafe record.id = unsafe text.bytes
         return nil
     }

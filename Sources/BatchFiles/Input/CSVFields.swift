@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
+
 /// The fields of one row of CSV, in order.
 ///
 /// - SeeAlso: RFC 4180, section 2.
@@ -119,5 +121,30 @@
             return unsafe Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
         }
         return nil
+    }
+}
+
+extension CSVFields.Field {
+    /// Writes the text as a JSON string.
+    ///
+    /// - Parameter json: has room for six times the bytes, and two quotes.
+    /// - Returns: whether the text is UTF-8.
+    func writeString(to json: inout JSONWriter) -> Bool {
+        let first = json.byteCount
+        json.append(UInt8(ascii: "\""))
+        var isPreviousQuote = false
+        for index in unsafe self.bytes.indices {
+            let byte = unsafe self.bytes[index]
+            if self.hasDoubledQuotes, byte == UInt8(ascii: "\""), !isPreviousQuote {
+                isPreviousQuote = true
+                continue
+            }
+            isPreviousQuote = false
+            json.appendEscaped(byte)
+        }
+        json.append(UInt8(ascii: "\""))
+        var scanner = unsafe JSONScanner(UnsafeRawBufferPointer(rebasing: json.bytes[first...]))
+        do throws(ScanFailure) { _ = try scanner.string() } catch { return false }
+        return true
     }
 }

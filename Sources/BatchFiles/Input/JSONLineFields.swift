@@ -76,7 +76,7 @@ import APNSWire
             return .replacedName(column, by: other)
         }
         let mapped = columns.mappedColumns
-        let free = BatchColumn.allCases.filter { !self.has($0) && !mapped.contains($0) }
+        let free = BatchColumn.keys.filter { !self.has($0) && !mapped.contains($0) }
         return unsafe .unknownKey(ColumnName(name), free: free)
     }
 
@@ -103,6 +103,9 @@ import APNSWire
         case .id:
             try scanner.skipValue(enclosedBy: 1)
             unsafe record.id = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            return nil
+        case .alert, .badge, .sound:
+            // They are no keys of a line.
             return nil
         }
     }
@@ -188,8 +191,10 @@ import APNSWire
         _ scanner: JSONScanner,
         _ columns: borrowing ColumnNames<BatchColumn>
     ) -> BatchColumn? {
-        guard !name.hasEscapes else { return self.escapedColumn(name, scanner, columns) }
-        return unsafe columns.column(scanner.bytes(of: name))
+        let column =
+            name.hasEscapes
+            ? self.escapedColumn(name, scanner, columns) : unsafe columns.column(scanner.bytes(of: name))
+        return column?.isPayloadPart == true ? nil : column
     }
 
     @inline(never)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSWire
+
 /// A batch whose first line was read, so that nothing is created or sent for an input that is refused as a whole.
 package struct OpenedBatch: ~Copyable {
     var reader: BatchReader
@@ -33,5 +35,34 @@ package struct OpenedBatch: ~Copyable {
         self.record = record
         self.first = first
         self.readByteCount = readByteCount
+    }
+
+    /// Reads all lines without sending them, to find the tokens that an earlier run left to add to the purge list.
+    ///
+    /// - Parameters:
+    ///   - past: the state that earlier runs left.
+    ///   - input: the batch.
+    ///   - take: called for each of these tokens, with the status of its rejection.
+    /// - Throws: ``BatchFileError`` if the input cannot be read.
+    package consuming func forEachRejected(
+        _ past: SendJournal.Past,
+        of input: SendInput,
+        _ take: (_ token: DeviceToken, _ status: UInt16) -> Void
+    ) throws {
+        let listable = past.listable
+        var (record, result) = (self.record, self.first)
+        while true {
+            switch result {
+            case .record:
+                let line = UInt64(record.lineNumber)
+                if let status = listable.first(where: { $0.value.contains(line) })?.key { take(record.token, status) }
+            case .needMore:
+                let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
+                if count == 0 { input.waitAtEnd() }
+            case .bad: break
+            case .refused, .end: return
+            }
+            result = self.reader.next(&record)
+        }
     }
 }

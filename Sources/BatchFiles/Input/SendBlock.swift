@@ -7,7 +7,7 @@ import APNSWire
 /// A block has one owner: blocks are passed on, and two threads never use one at the same time.
 @safe final class SendBlock: @unchecked Sendable {
     /// What to do with a line.
-    enum Kind {
+    enum Kind: Equatable {
         /// Send it.
         case due
         /// Report it as invalid, for the next reason in ``SendBlock/problems``.
@@ -16,6 +16,8 @@ import APNSWire
         case dead
         /// Do not write it again, because an earlier run may have written it.
         case doubted
+        /// Only add the token to the purge list: an earlier run had this status for the line.
+        case rejected(status: UInt16)
     }
 
     /// One line.

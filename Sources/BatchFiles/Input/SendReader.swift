@@ -176,6 +176,8 @@ private struct SendParser: ~Copyable {
     /// What the reader returned first, until it is used.
     private var first: BatchReadResult?
     private let past: SendJournal.Past
+    /// The lines whose tokens an earlier run left to add to the purge list, by status.
+    private let listable: [UInt16: LineSet]
     private let sendsDoubted: Bool
     private let isDead: TokenPredicate?
     /// The kind of a line that was read, but found no room.
@@ -197,6 +199,7 @@ private struct SendParser: ~Copyable {
         self.readByteCount = batch.readByteCount
         self.reader = batch.reader
         self.past = past
+        self.listable = past.listable
         self.sendsDoubted = sendsDoubted
         self.isDead = isDead
     }
@@ -276,7 +279,10 @@ private struct SendParser: ~Copyable {
 
     /// What to do with the record; `nil` if it has an outcome already.
     private func kind() throws -> SendBlock.Kind? {
-        if self.isSettled(self.record.lineNumber) { return nil }
+        if self.isSettled(self.record.lineNumber) {
+            let status = self.listable.first { $0.value.contains(UInt64(self.record.lineNumber)) }?.key
+            return status.map { .rejected(status: $0) }
+        }
         if !self.sendsDoubted, !self.past.doubted.ranges.isEmpty,
             self.past.doubted.contains(UInt64(self.record.lineNumber))
         {

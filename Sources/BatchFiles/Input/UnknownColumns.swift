@@ -6,9 +6,11 @@ import APNSPayload
 package struct UnknownColumns: Hashable, Sendable {
     /// Their names.
     var names: [HeaderName]
-    /// The columns that the header lacks.
+    /// The columns that such a header can have.
+    var valid: [BatchColumn]
+    /// Those of them that the header lacks.
     var free: [BatchColumn]
-    /// Those of them that a batch needs.
+    /// Those of these that a batch needs.
     var required: [BatchColumn]
 
     /// For each lacking column, the nearest of the names.
@@ -29,7 +31,9 @@ extension UnknownColumns: CustomStringConvertible {
     /// What is unknown, and the options to read or skip it.
     package var description: String {
         let matches = self.matches
-        let lacking = self.required.filter { column in !matches.contains { $0.column == column } }
+        let lacking = self.required.filter { column in
+            !matches.contains { $0.column == column || column == .payload && $0.column.isPayloadPart }
+        }
         var parts = ["unknown column\(self.names.count == 1 ? "" : "s") \(self.names.list) in the header"]
         if !matches.isEmpty {
             let readings = matches.map {
@@ -43,7 +47,7 @@ extension UnknownColumns: CustomStringConvertible {
             parts.append("for the column with the \(column), add --column \(column)=NAME\(other)")
         }
         if matches.isEmpty, lacking.isEmpty, !self.free.isEmpty {
-            parts.append("valid columns: \(ColumnNames<BatchColumn>.names.joined(separator: ", "))")
+            parts.append("valid columns: \(self.valid.map(\.columnName).joined(separator: ", "))")
         }
         if let object = self.skippable(matches, lacking) {
             parts.append("to skip \(object), add --ignore-unknown-columns")
@@ -60,7 +64,7 @@ extension UnknownColumns: CustomStringConvertible {
             if isAll, !lacking.isEmpty { return self.names.list }
             return isAll ? otherCount == 1 ? "it" : "them" : otherCount == 1 ? "the other" : "the others"
         }
-        let optional = matches.filter { !self.required.contains($0.column) }
+        let optional = matches.filter { !self.required.contains($0.column.isPayloadPart ? .payload : $0.column) }
         guard !optional.isEmpty else { return nil }
         return self.names.count == 1 ? "it" : optional.map { "\"\($0.name)\"" }.joined(separator: ", ")
     }

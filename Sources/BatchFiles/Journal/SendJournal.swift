@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FileSystemSupport
 import Glibc
 
@@ -17,7 +18,7 @@ import Glibc
 /// | `run`                          | another run starts; lines intended by the one before stay in doubt          |
 /// | `complete`                     | every line has an outcome                                                   |
 /// | `began SECONDS`                | when a run began, in seconds since 1970                                     |
-/// | `listed COUNT`                 | this many rejections of the run are on the purge list or not meant for it   |
+/// | `listed COUNT`                 | this many rejections are on the purge list or not meant for it              |
 /// | `format 3 INPUT`               | from here on, the format is 3; only in a journal of an earlier one          |
 ///
 /// Format 2 had no hashes of the results, and another INPUT; format 1 had no checksums either.
@@ -42,8 +43,24 @@ package final class SendJournal {
         package var isComplete = false
         /// The number of rejected lines whose tokens no run has added to a purge list.
         package var unlistedCount: UInt64 = 0
+        /// Those of these lines whose status alone shows that the token is invalid (8) or dead (410), by status.
+        ///
+        /// If a run that added some of them stopped early, all of them are still here.
+        package var unlisted: [UInt16: LineSet] = [:]
         /// The start of the first run, in seconds since 1970; `nil` if the journal does not record it.
         package var beganAt: Int64?
+
+        /// The lines whose tokens another run can add to a purge list, by status.
+        ///
+        /// There are none without the time of the first run, since devices that registered later are alive. If nothing
+        /// was accepted, tokens with status 8 may belong to another environment.
+        package var listable: [UInt16: LineSet] {
+            guard self.beganAt != nil else { return [:] }
+            return self.unlisted.filter { $0.key == 410 || self.outcomeCounts[.accepted] > 0 }
+        }
+
+        /// The number of these lines.
+        package var listableCount: UInt64 { self.listable.values.reduce(0) { $0 + $1.count } }
 
         /// The state before the first run.
         ///

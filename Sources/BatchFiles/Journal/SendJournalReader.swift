@@ -27,6 +27,8 @@ struct SendJournalReader {
     /// The lines that the run being read intended to write, and did not write.
     private var spared = LineSet()
     private var intendedThrough: UInt64 = 0
+    /// The lines of the run being read that belong to ``SendJournal/Past/unlisted``.
+    private var unlisted: [UInt16: LineSet] = [:]
     private var lineCount = 0
     /// The bytes after the last line break.
     private var rest: [UInt8] = []
@@ -53,6 +55,9 @@ struct SendJournalReader {
     static let upgrade = "format \(Self.formatMax) "
     /// The same in format 2, for a journal without checksums.
     private static let formerUpgrade = "format 2"
+
+    /// Status 400 has many reasons, which the journal does not record.
+    private static let tokenStatuses: Set<UInt16> = [8, 410]
 
     private static let lineByteCountMax = 4096
     private static let hashByteCount = 16
@@ -221,6 +226,10 @@ struct SendJournalReader {
         case ("listed", 2):
             guard let count = UInt64(words[1]) else { throw .noRecord }
             self.past.unlistedCount -= min(count, self.past.unlistedCount)
+            // A run lists its own rejections, and then those of earlier runs, as far as it read their lines.
+            let lines = self.unlisted.values.map(\.count) + self.past.unlisted.values.map(\.count)
+            if count >= lines.reduce(0, +) { self.past.unlisted = [:] }
+            self.unlisted = [:]
         case ("run", 1): self.endRun()
         case ("intent", 2):
             guard let line = UInt64(words[1]) else { throw .noRecord }
@@ -250,7 +259,12 @@ struct SendJournalReader {
         guard resultByteCount >= self.past.resultByteCount || !self.hasChecksums else { throw .order }
         // The sums do not overflow: no line counts twice, and the input has all of them.
         self.past.settled.insert(lines)
-        if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
+        if outcome == .rejected {
+            self.past.unlistedCount += lines.upperBound - lines.lowerBound
+            if let status = UInt16(words[3]), Self.tokenStatuses.contains(status) {
+                self.unlisted[status, default: LineSet()].insert(lines)
+            }
+        }
         self.past.outcomeCounts.add(
             outcome,
             status: UInt16(words[3]),
@@ -292,6 +306,10 @@ struct SendJournalReader {
         self.past.doubted.insert(first..<max(first, self.intendedThrough + 1))
         self.intendedThrough = 0
         self.spared = LineSet()
+        for (status, lines) in self.unlisted {
+            for range in lines.ranges { self.past.unlisted[status, default: LineSet()].insert(range) }
+        }
+        self.unlisted = [:]
     }
 
     private static func lines(_ first: Substring, _ last: Substring) throws(Fault) -> Range<UInt64> {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
+import APNSPayload
 import Testing
+
+@testable import BatchFiles
 
 @Suite struct BatchCSVTests {
     static let token = String.token(0xC5)
@@ -183,5 +185,139 @@ import Testing
                 ]
             )
         }
+    }
+
+    @Test func `alert, badge and sound build the payload, and empty cells are left out`() throws {
+        let input = [
+            "Sound;TOKEN;alert;id;badge",
+            #"chime.caf;01;"Say ""hi"" \; é";a;7"#, ";02; Hello ;;", " default ;03;;;", ";04; ;;0", ";05;;;007",
+        ].joined(separator: "\n")
+        for chunk in [1, .max] {
+            #expect(
+                try read(input, chunk: chunk).map(\.description) == [
+                    #"2 01 {"aps":{"alert":"Say \"hi\" \\; é","badge":7,"sound":"chime.caf"}} - - "a""#,
+                    #"3 02 {"aps":{"alert":" Hello "}} - - "#, #"4 03 {"aps":{"sound":"default"}} - - "#,
+                    #"5 04 {"aps":{"badge":0}} - - "#, #"6 05 {"aps":{"badge":7}} - - "#,
+                ]
+            )
+        }
+    }
+
+    @Test func `a row of the longest line may consist of characters to escape, in the alert and in the id`() throws {
+        let text = String(repeating: "\u{1}", count: 250)
+        let escaped = String(repeating: "\\u0001", count: 250)
+        var options = smallOptions()
+        options.rules = PayloadRules(byteCountMax: 2048)
+        #expect(
+            try read("token,alert,id\n00,\(text),\n00,a,\(text.dropLast())\n", options: options).map(\.description) == [
+                "2 00 {\"aps\":{\"alert\":\"\(escaped)\"}} - - ",
+                "3 00 {\"aps\":{\"alert\":\"a\"}} - - \"\(escaped.dropLast(6))\"",
+            ]
+        )
+    }
+
+    @Test(arguments: [
+        (",,,", "line 2: missing payload: alert, badge and sound are empty or missing"),
+        (",,, ", "line 2: missing payload: alert, badge and sound are empty or missing"),
+        ("a,-1,,", "line 2: invalid badge: expected a whole number, 0 or more"),
+        (",1.0,,", "line 2: invalid badge: expected a whole number, 0 or more"),
+        (",9223372036854775808,,", "line 2: invalid badge: expected a whole number, 0 or more"),
+        (
+            "\(String(repeating: "x", count: 60)),,,",
+            "line 2: payload, line 1, column 65: the payload has 80 bytes, the limit is 64"
+        ),
+    ])
+    func `a row without a payload in its cells is reported, and the next one is read`(
+        _ cells: String,
+        _ problem: String
+    ) throws {
+        var options = smallOptions()
+        options.rules = PayloadRules(byteCountMax: 64)
+        let input = "alert,badge,sound,id,token\n\(cells),00\na,,,,01\n"
+        #expect(
+            try read(input, options: options).map(\.description) == [
+                "bad: \(problem)", "3 01 {\"aps\":{\"alert\":\"a\"}} - - ",
+            ]
+        )
+    }
+
+    @Test(arguments: ["alert", "sound"]) func `a part of the payload that is not UTF-8 is reported`(
+        _ name: String
+    ) throws {
+        let input = Array("token,\(name)\n00,".utf8) + [0xC3, 0x28, 0x0A]
+        #expect(try read(input).map(\.description) == ["bad: line 2: invalid UTF-8 in \(name); \(Self.latin1)"])
+    }
+
+    private static let elsewhere = "in the header, and also from"
+
+    @Test(
+        arguments: [
+            (
+                "token,payload,Alert", nil, [],
+                "line 1: the payload comes from \"alert\" \(elsewhere) the column \"payload\"; keep one, or add "
+                    + "--ignore-unknown-columns to skip \"alert\""
+            ),
+            (
+                "token,sound,badge", "{}", [],
+                "line 1: the payload comes from \"sound\", \"badge\" \(elsewhere) --payload or --alert; leave out that "
+                    + "option, or add --ignore-unknown-columns to skip \"sound\", \"badge\""
+            ),
+            (
+                "token,payload,text", nil, ["alert=text"],
+                "line 1: the payload comes from \"alert\" \(elsewhere) the column \"payload\"; keep one"
+            ),
+            (
+                "token,alert,colour", nil, [],
+                "line 1: unknown column \"colour\" in the header; valid columns: token, expiry, priority, id, alert, "
+                    + "badge, sound; \(Self.skip)"
+            ),
+            (
+                "token,allert", nil, [],
+                "line 1: unknown column \"allert\" in the header; to read it as alert, add --column alert=allert"
+            ),
+            (
+                "token,payload,allert", nil, [],
+                "line 1: unknown column \"allert\" in the header; \(Self.valid); \(Self.skip)"
+            ),
+        ] as [(String, String?, [String], String)]
+    )
+    func `a payload comes from one place, and no advice contradicts that`(
+        _ header: String,
+        _ common: String?,
+        _ mappings: [String],
+        _ problem: String
+    ) throws {
+        var options = smallOptions(common: common)
+        options.columns = try ColumnNames(mappings)
+        #expect(try read(header + "\n00,a,1\n", options: options) == [.refused(problem)])
+    }
+
+    @Test func `columns of parts are skipped like unknown ones if the payload comes from elsewhere`() throws {
+        var options = smallOptions()
+        options.ignoresUnknownColumns = true
+        #expect(
+            try read("token,badge,payload\n00,x,{}\n", options: options).map(\.description) == ["2 00 {} - - "]
+        )
+        options.commonPayload = Array("{\"c\":1}".utf8)
+        #expect(try read("token,badge\n00,x\n", options: options).map(\.description) == ["2 00 {\"c\":1} - - "])
+    }
+
+    @Test func `a part of the payload may have another name in CSV, and is no key of JSON lines`() throws {
+        var options = smallOptions()
+        options.columns = try ColumnNames(["alert=Text", "id=sound"])
+        #expect(
+            try read("token,text,sound\n00,Hi,x\n", options: options).map(\.description) == [
+                "2 00 {\"aps\":{\"alert\":\"Hi\"}} - - \"x\""
+            ]
+        )
+        #expect(
+            try read("{\"token\":\"00\",\"text\":\"Hi\"}\n", options: options) == [
+                .refused("line 1: --column alert is only for CSV; in JSON lines, write alert in the payload")
+            ]
+        )
+        let bad = try read("{\"token\":\"00\",\"alert\":\"Hi\"}\n")
+        #expect(
+            bad.map(\.description) == ["bad: line 1, column 15: unknown key \"alert\"; \(BatchJSONLinesTests.valid)"]
+        )
     }
 }

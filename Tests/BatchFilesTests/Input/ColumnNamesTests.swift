@@ -127,7 +127,11 @@ import Testing
         (["=x"], "--column: expected COLUMN=NAME, such as token=device_token"),
         (["token="], "--column: expected COLUMN=NAME, such as token=device_token"),
         (["tokne=x"], "--column: unknown column \"tokne\"; did you mean \"token\"?"),
-        (["colour=x"], "--column: unknown column \"colour\"; valid columns: token, payload, expiry, priority, id"),
+        (
+            ["colour=x"],
+            "--column: unknown column \"colour\"; valid columns: token, payload, expiry, priority, id, alert, badge, "
+                + "sound"
+        ),
         (
             ["device_token=token"],
             "--column: the column of the batch goes first; write --column token=device_token"

@@ -76,6 +76,24 @@ import Testing
         }
     }
 
+    @Test func `the lines whose tokens are not on the purge list are known until a run lists them`() throws {
+        let first = ["began 500", "intent 64", "1 2 rejected 8 - 9", "4 4 rejected 410 - 9", "6 6 rejected 400 - 9"]
+        let second = ["run", "began 900", "intent 64", "5 5 rejected 8 - 9", "7 7 rejected 7 - 9"]
+        let past = try self.past(first)
+        #expect(past.unlisted.mapValues(\.ranges) == [8: [1..<3], 410: [4..<5]])
+        #expect(past.listable.mapValues(\.ranges) == [410: [4..<5]], "Nothing was accepted.")
+        let accepted = try self.past(first + ["3 3 accepted - - 9"] + second)
+        #expect(accepted.listable.mapValues(\.ranges) == [8: [1..<3, 5..<6], 410: [4..<5]])
+        #expect(accepted.listableCount == 4)
+        // Earlier versions listed only the rejections of their run.
+        #expect(
+            try self.past(first + second + ["listed 2"]).unlisted.mapValues(\.ranges) == [8: [1..<3], 410: [4..<5]]
+        )
+        #expect(try self.past(first + second + ["listed 5"]).unlisted.isEmpty)
+        #expect(try self.past(first + ["complete", "listed 3"]).unlisted.isEmpty)
+        #expect(try self.past(first.dropFirst() + ["3 3 accepted - - 9"]).listable.isEmpty, "The time is not known.")
+    }
+
     @Test func `lines that a run spared are not in doubt, unless an earlier run intended them`() throws {
         try self.write { entries in
             entries.intend(through: 10)

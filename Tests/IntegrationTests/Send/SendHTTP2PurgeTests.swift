@@ -97,6 +97,33 @@ import Testing
         }
     }
 
+    @Test func `after a killed run, dead tokens are added, and what the journal does not tell is reported`()
+        async throws
+    {
+        let scene = self.scene
+        try scene.addDead([])
+        let plain = try self.arguments(
+            [1, 50, 60, 1_000_000],
+            ["--purge-rejected", "--journal", scene.path("journal")]
+        )
+        let arguments = plain.map { $0 == "-" ? scene.path("results.jsonl") : $0 }
+        try await Self.withService { simulator in
+            let begin = Int64(time(nil))
+            _ = try await scene.send(arguments, port: simulator.pushPort)
+            try scene.cutJournal(before: "listed ")
+            _ = try await scene.purge("forget", [50, 1_000_000].flatMap { ["--token", SendScene.token($0)] })
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.error.contains("1 rejected token added to the purge list."), "\(run)")
+            // Status 400 has many reasons.
+            #expect(run.error.contains("2 notifications rejected, but the tokens are not on the purge list."), "\(run)")
+            #expect(run.error.contains("  apns-legacy purge import '"), "\(run)")
+            try PurgeList(path: scene.purgeList).entries {
+                #expect($0.token == SendScene.bytes(50) && $0.failedAt >= begin)
+            }
+            #expect(try scene.purged() == [SendScene.bytes(50)])
+        }
+    }
+
     @Test func `imported results keep the service's time`() async throws {
         let scene = self.scene
         try scene.addDead([])

@@ -45,53 +45,54 @@ import Testing
         #expect(run.error.contains("ready to send, 0 invalid lines, 1 token on the purge list"), "\(run)")
     }
 
-    @Test func `after a killed run, unlisted rejections are reported, and its results can be imported`() async throws {
-        let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
-        let batch = try self.scene.write("batch.jsonl", lines.joined())
+    /// What a run was killed before it wrote to the journal.
+    enum Kill: String, CaseIterable {
+        /// The last accepted lines and all that follows.
+        case outcome = " accepted "
+        /// The record that every line has an outcome, and the next one.
+        case completion = "complete "
+        /// The record that the rejected tokens are on the list.
+        case listing = "listed "
+    }
+
+    @Test(arguments: Kill.allCases) func `the run after a killed one adds the rejected tokens of both to the list once`(
+        _ kill: Kill
+    ) async throws {
+        let devices = [1, 1_000_000, 1_000_001, 2, 3]
+        let batch = try self.scene.write("batch.jsonl", devices.map { SendScene.line($0) }.joined())
         let scene = self.scene
-        try scene.addDead([])
         let arguments = [
             batch, "--purge-rejected", "--journal", scene.path("journal"), "--results", scene.path("results.jsonl"),
         ]
         let options = self.options
+        let tokens = [1_000_000, 1_000_001].map { SendScene.token($0) }
         try await SendScene.withGateway { simulator in
-            let begin = Int(time(nil))
-            var first = 0
-            var words: [String] = []
-            for isKilled in [false, true] {
-                if isKilled {
-                    first = Int(time(nil))
-                    // As if the process was killed between the last outcome and the change of the list.
-                    let journal = scene.read("journal")
-                    let listed = try #require(journal.range(of: "listed 2 [0-9a-f]+\n$", options: .regularExpression))
-                    try scene.write("journal", journal.replacingCharacters(in: listed, with: ""))
-                    let tokens = [1_000_000, 1_000_001].flatMap { ["--token", SendScene.token($0)] }
-                    _ = try await scene.purge("forget", tokens)
-                }
-                for _ in 0..<2 {
-                    let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
-                    #expect(run.ending.code == 1, "\(run.error)")
-                    let advice = run.error.split(separator: "\n").first { $0.contains("  apns-legacy purge import '") }
-                    #expect((advice != nil) == isKilled)
-                    let warning = "2 notifications rejected, but the tokens are not on the purge list."
-                    let isWarned = run.error.contains(warning)
-                    #expect(isWarned == isKilled)
-                    guard let advice else { continue }
-                    words = advice.replacing("'", with: "").split(separator: " ").map(String.init)
-                }
-                // A single file, as all commands leave it.
-                #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
-            }
-            #expect(simulator.statistics.processedCount == 2)
-            let imported = try await scene.run(Array(words.dropFirst()))
-            #expect(imported.output.contains("2 tokens added"), "\(words) \(imported)")
-            #expect(imported.output.contains("2 lines skipped: accepted"))
-            let listed = try await scene.purge("export", ["--environment", "production", "--format", "jsonl"])
-            // Devices that registered after the start of the run are alive.
-            let failedAt = listed.output.split(separator: "\n").compactMap { line in
-                (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["failedAt"] as? Int
-            }
-            #expect(failedAt.count == 2 && failedAt.allSatisfy { $0 >= begin && $0 <= first }, "\(listed)")
+            try scene.addDead([])
+            let begin = Int64(time(nil))
+            _ = try await scene.send(arguments + options, port: simulator.gatewayPort)
+            let end = Int64(time(nil))
+            try scene.cutJournal(before: kill.rawValue)
+            _ = try await scene.purge("forget", tokens.flatMap { ["--token", $0] })
+            #expect(try scene.purged().isEmpty)
+            try await eventually("a later time") { Int64(time(nil)) > end }
+            let next = try await scene.send(arguments + options, port: simulator.gatewayPort)
+            #expect(
+                next.ending.code == 1 && next.error.contains("2 rejected tokens added to the purge list."),
+                "\(next)"
+            )
+            #expect(!next.error.contains("purge import"), "\(next)")
+            #expect(try scene.results().map(\.line).sorted() == [1, 2, 3, 4, 5])
+            var times: [Int64] = []
+            try PurgeList(path: scene.purgeList).entries { times.append($0.failedAt) }
+            // Devices that registered after the start of the first run are alive.
+            #expect(times.count == 2 && times.allSatisfy { (begin...end).contains($0) }, "\(times)")
+            // A single file, as all commands leave it.
+            #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
+            _ = try await scene.purge("forget", tokens.flatMap { ["--token", $0] })
+            let last = try await scene.send(arguments + options, port: simulator.gatewayPort)
+            #expect(last.ending.code == 1 && !last.error.contains("purge list"), "\(last)")
+            #expect(try scene.purged().isEmpty)
+            for device in [1, 2, 3] where kill != .outcome { #expect(try simulator.count(device) == 1) }
         }
     }
 
@@ -105,9 +106,7 @@ import Testing
         let options = self.options
         try await SendScene.withGateway { simulator in
             _ = try await scene.send(arguments + options, port: simulator.gatewayPort)
-            let journal = scene.read("journal")
-            let listed = try #require(journal.range(of: "listed 2 [0-9a-f]+\n$", options: .regularExpression))
-            try scene.write("journal", journal.replacingCharacters(in: listed, with: ""))
+            try scene.cutJournal(before: "listed ")
             let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
             let expected = "2 notifications rejected, but the tokens are not on the purge list. Nothing was accepted"
             #expect(run.error.contains(expected), "\(run.error)")
@@ -235,5 +234,16 @@ import Testing
             #expect(residentKiBMax > 0 && residentKiBMax <= 64 << 10)
             print("\(count) lines with a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
         }
+    }
+}
+
+extension SendScene {
+    /// Removes the last records of the journal, as if the run was killed before it wrote them.
+    ///
+    /// - Parameter text: what the first of these records contains, the last one of that kind.
+    func cutJournal(before text: String) throws {
+        let records = self.read("journal").split(separator: "\n")
+        let index = try #require(records.lastIndex { $0.contains(text) })
+        try self.write("journal", records[..<index].map { $0 + "\n" }.joined())
     }
 }
