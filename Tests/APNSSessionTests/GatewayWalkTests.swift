@@ -105,7 +105,7 @@ import Testing
                 }
                 return ErrorResponse(status: .processingError, identifier: next)
             }
-            for step in steps {
+            for (index, step) in steps.enumerated() {
                 let isSilent = step.command == .simple
                 func told(_ status: ErrorResponse.Status) -> ErrorResponse? {
                     isSilent ? nil : ErrorResponse(status: status, identifier: step.identifier ?? 0)
@@ -121,7 +121,12 @@ import Testing
                 case (.good, .indeterminate): self.response = nil
                 case (.good, _) where step.isLast:
                     self.number += 1
-                    self.response = shutdown(accepted: Int(self.number) - 1, last: step.identifier, next: nil)
+                    self.response = shutdown(
+                        accepted: Int(self.number) - 1,
+                        last: step.identifier,
+                        next: index + 1 < steps.count && steps[index + 1].kind == .good
+                            ? steps[index + 1].identifier : nil
+                    )
                 case (.good, _):
                     last = step.identifier
                     self.number += 1

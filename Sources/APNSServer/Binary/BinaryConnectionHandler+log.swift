@@ -32,6 +32,18 @@ extension BinaryConnectionHandler {
         self.admission.refusals.log("notifications rejected, no error response sent", metadata)
     }
 
+    func logResponse(_ response: ErrorResponse) {
+        self.logger.info(
+            "error response sent",
+            metadata: [
+                LogKey.errorStatus: "\(response.status)", LogKey.identifier: "\(response.identifier)",
+                LogKey.refusalReason: "\(self.isFaultReported ? self.dispatcher.faultReason : response.status.meaning)",
+                LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
+                LogKey.dropped: "\(self.dispatcher.discardedCount)", LogKey.remoteAddress: "\(self.remoteAddress)",
+            ]
+        )
+    }
+
     /// Logs how much was discarded.
     func logDiscarded() {
         if !self.isFaultReported, let delivery = self.delivery {

@@ -648,15 +648,7 @@ extension BinaryConnectionHandler {
     }
 
     private func write(_ response: ErrorResponse, context: ChannelHandlerContext) {
-        self.logger.info(
-            "error response sent",
-            metadata: [
-                LogKey.errorStatus: "\(response.status)", LogKey.identifier: "\(response.identifier)",
-                LogKey.refusalReason: "\(self.isFaultReported ? self.dispatcher.faultReason : response.status.meaning)",
-                LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
-                LogKey.dropped: "\(self.dispatcher.discardedCount)", LogKey.remoteAddress: "\(self.remoteAddress)",
-            ]
-        )
+        self.logResponse(response)
         var bytes = context.channel.allocator.buffer(capacity: WireLimits.errorResponseByteCount)
         response.write(into: &bytes)
         context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)

@@ -349,7 +349,10 @@ extension GatewaySession {
         let identifier = identifier ?? self.window[number]?.identifier
         self.window.truncate(from: number)
         var end = End(cause: cause, number: number, identifier: identifier, isInputClosed: false)
-        if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
+        if case .ending(let before) = self.state {
+            end.isInputClosed = before.isInputClosed
+            if before.number == number { end.identifier = end.identifier ?? before.identifier }
+        }
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
