@@ -59,7 +59,7 @@ import Testing
 
         var hasOtherCommands: Bool { self == .withGaps || self == .wrapping || self == .repeating }
 
-        /// - Parameter number: the number of the message, from 1.
+        /// Returns the identifier of a message by its number, from 1.
         func identifier(_ number: UInt32, _ random: inout SplitMix64) -> UInt32 {
             switch self {
             case .fromZero: number - 1

@@ -44,6 +44,8 @@ final class ConfigurationFiles: Sendable {
     ///   - names: the providers.
     ///   - clients: further keys under `clients`, by provider.
     ///   - further: further keys, by provider.
+    ///   - listen: the value of `listen`.
+    /// - Throws: if the file cannot be written.
     func configure(
         _ names: [String] = ["shop", "news"],
         clients: [String: String] = [:],

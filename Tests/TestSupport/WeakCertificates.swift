@@ -9,6 +9,7 @@ package struct WeakCertificates {
     /// Creates an authority.
     ///
     /// - Parameter bitCount: the length of its RSA key.
+    /// - Throws: if the program fails.
     package init(bitCount: Int = 2048) async throws {
         self.folder = try TemporaryFolder()
         try await self.run(
@@ -25,6 +26,7 @@ package struct WeakCertificates {
     ///   - bitCount: the length of its RSA key.
     ///   - digest: the digest that is signed.
     /// - Returns: the certificate and its key in PEM.
+    /// - Throws: if the program fails.
     package func issue(bitCount: Int = 2048, digest: String = "sha256") async throws -> [UInt8] {
         try await self.run(
             "req -new -nodes -sha256 -newkey rsa:\(bitCount) -keyout a.key -out a.csr -subj /UID=com.example.app/CN=a"

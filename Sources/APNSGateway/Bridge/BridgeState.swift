@@ -137,9 +137,7 @@ struct BridgeState {
         return resolution
     }
 
-    /// Records the outcome of a notification.
-    ///
-    /// - Parameter isReported: whether the provider learns that it was not accepted.
+    /// Records the outcome of a notification, and whether the provider learns that it was not accepted.
     mutating func end(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,

@@ -82,6 +82,7 @@ struct GatewayCheckCommand: GatewaySubcommand {
     ///   - path: the file of the certificate, followed by its intermediate certificates.
     ///   - configuration: the configuration.
     ///   - now: the time in seconds since 1970 (UTC).
+    /// - Returns: the name of the provider, or the reason why there is none.
     /// - Throws: ``CommandFailure`` if the file has no certificate.
     private static func admission(
         of path: String,

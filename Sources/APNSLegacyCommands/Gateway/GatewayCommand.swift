@@ -49,6 +49,7 @@ struct GatewayFileOptions: ParsableArguments, Sendable {
     ///   - environment: the environment of the command.
     ///   - running: the configuration in effect; `nil` if there is none.
     /// - Returns: the configuration; its `refusals` are the parts that cannot be used.
+    /// - Throws: ``GatewayFailure`` if the file cannot be used.
     func configuration(
         _ environment: CommandEnvironment,
         replacing running: ResolvedConfiguration? = nil

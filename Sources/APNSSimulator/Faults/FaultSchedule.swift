@@ -198,6 +198,7 @@ final class FaultSchedule: Sendable {
     ///   - planned: the fault.
     ///   - messageCount: how many notifications the simulator has received, from which the fault counts.
     /// - Returns: the fault with its identifier.
+    /// - Throws: ``SimulatorError`` if the fault is invalid, or if there are too many.
     func add(_ planned: PlannedFault, messageCount: UInt64 = 0) throws(SimulatorError) -> ScheduledFault {
         try Self.check([planned])
         let added = self.state.withLockedValue { state -> ScheduledFault? in

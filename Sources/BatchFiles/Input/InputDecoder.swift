@@ -144,6 +144,7 @@ struct InputContent: Sendable {
     /// Adds all bytes.
     ///
     /// - Parameter read: reads the next bytes; 0 is the end.
+    /// - Throws: the error of `read`.
     mutating func fill(_ read: (UnsafeMutableRawBufferPointer) throws -> Int) throws {
         var portion = [UInt8](repeating: 0, count: Self.portionByteCount)
         while true {

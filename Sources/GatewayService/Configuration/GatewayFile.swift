@@ -93,6 +93,7 @@ package struct GatewayFile: Hashable, Sendable {
         ///
         /// - Parameter inFlightPerConnection: the limit of a connection. If it is 1, nothing is delivered after a
         ///   rejected notification.
+        /// - Returns: the reason in a sentence.
         func rememberedFault(inFlightPerConnection: Int) -> String? {
             let isOneByOne = min(self.inFlight, inFlightPerConnection) == 1
             guard !isOneByOne, self.rememberedCount < self.inFlight else { return nil }

@@ -18,6 +18,7 @@ package enum FileBytes {
     /// - Parameters:
     ///   - path: the file.
     ///   - allowsNamedPipe: whether it may be a named pipe, such as one that a program writes a passphrase to.
+    /// - Returns: the bytes, at most 16 MiB.
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``, also if a pipe is not closed within 10 seconds.
     package static func read(_ path: String, allowsNamedPipe: Bool = false) throws(TLSError) -> [UInt8] {
         try self.read(path, allowsNamedPipe: allowsNamedPipe, pipeDurationMax: self.pipeDurationMax)

@@ -13,7 +13,11 @@ import Testing
 
     /// Reads the lines of a file that changes after its first line.
     ///
-    /// - Parameter isKnown: whether all of it was read for a journal before.
+    /// - Parameters:
+    ///   - isKnown: whether all of it was read for a journal before.
+    ///   - change: changes the file, whose size is given in bytes.
+    /// - Returns: the number of lines that were read.
+    /// - Throws: the error of the input.
     private static func lines(
         isKnown: Bool = false,
         _ change: (FileHandle, _ byteCount: UInt64) throws -> Void
