@@ -488,8 +488,7 @@ extension BinaryConnectionHandler {
         self.continueStop(context)
     }
 
-    /// Ends the reading after a request to stop. What has arrived from a provider that never reads is read in any case,
-    /// unless it is a message without an end.
+    /// Limits the reading after a request to stop, unless what has arrived from a provider that never reads still waits.
     private func watchStop() {
         self.stopTimer = self.after(Self.stopDuration) { handler, context in
             guard case .taking(let delivery) = handler.phase, handler.pendingEnds.isEmpty else { return }

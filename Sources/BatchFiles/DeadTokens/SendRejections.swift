@@ -60,6 +60,7 @@ package final class SendRejections: @unchecked Sendable {
     ///
     /// - Parameter beganAt: the start of the first run, in seconds since 1970. The journal does not record when the
     ///   token was rejected; a device that registered since this start counts as alive.
+    /// - Returns: a closure that adds a token.
     package func takeEarlier(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
         self.beganAt = beganAt
         return { token, status in

@@ -238,9 +238,7 @@ import Testing
 }
 
 extension SendScene {
-    /// Removes the last records of the journal, as if the run was killed before it wrote them.
-    ///
-    /// - Parameter text: what the first of these records contains, the last one of that kind.
+    /// Removes the last records of the journal, from the last one with this text, as after a kill.
     func cutJournal(before text: String) throws {
         let records = self.read("journal").split(separator: "\n")
         let index = try #require(records.lastIndex { $0.contains(text) })
