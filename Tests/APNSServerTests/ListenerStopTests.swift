@@ -91,4 +91,27 @@ struct ListenerStopTests {
             }
         }
     }
+
+    /// Such a provider takes everything up to the named message of its current batch for accepted.
+    @Test(arguments: [1, 2]) func `a later batch that waits in the buffers is known before a message is named`(
+        writeCount: Int
+    ) async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.inFlightCountMax = 10 }
+        try await Fixture.withListener(backend, configuration) { _, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                var bytes = try Fixture.frames(1...10)
+                bytes.writeImmutableBuffer(try Fixture.frames(1...9))
+                try await provider.send(bytes)
+                try await backend.wait("ten messages") { $0.taken.count == 10 }
+                // These stay in the receive buffer, since reading is stopped.
+                if writeCount == 2 { try await provider.send(try Fixture.frames(1...3)) }
+                for identifier in 1...9 as ClosedRange<UInt32> { backend.settle(identifier, .accepted) }
+                backend.settle(10, .unsent(.deadline))
+                let ending = try await provider.end()
+                #expect(ending.bytes == [])
+                #expect(!ending.hasCloseNotify)
+            }
+        }
+    }
 }

@@ -488,7 +488,7 @@ extension BinaryConnectionHandler {
         self.continueStop(context)
     }
 
-    /// Limits the reading after a request to stop, unless what has arrived from a provider that never reads still waits.
+    /// Limits the reading after a request to stop, unless what arrived from a provider that never reads still waits.
     private func watchStop() {
         self.stopTimer = self.after(Self.stopDuration) { handler, context in
             guard case .taking(let delivery) = handler.phase, handler.pendingEnds.isEmpty else { return }

@@ -449,9 +449,9 @@ extension GatewaySession {
         case close
     }
 
-    /// Records a message that is discarded without being passed to ``receive(_:isPayloadObject:)``; all of them in order,
-    /// and before the call that ends the connection.
+    /// Records a message that is discarded without being passed to ``receive(_:isPayloadObject:)``.
     ///
+    /// All of them are recorded in order, before the call that ends the connection.
     /// The provider could take it for the message that a response names.
     ///
     /// - Parameter identifier: its identifier, if it has one.
