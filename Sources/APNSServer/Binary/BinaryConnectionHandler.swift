@@ -610,7 +610,11 @@ extension BinaryConnectionHandler {
         guard !self.isInputClosed else { return context.close(promise: nil) }
         // The backend may have a response of its own.
         switch response != nil && !closing.readsOn ? .drain : closing {
-        case .orderly: context.close(promise: nil)
+        case .orderly:
+            // A provider may write into a connection that waits for its close_notify, and take that for success.
+            context.close(mode: .output).whenComplete { [channel = context.channel] _ in
+                channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+            }
         case .reset:
             self.note("reset by the gateway")
             context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)

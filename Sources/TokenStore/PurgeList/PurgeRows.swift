@@ -112,10 +112,10 @@ final class PurgeRows {
         self.hasChecksums = hasChecksums
         let columns =
             switch (table, hasChecksums) {
-            case (.dead, true): "token, failed_at, first_seen, source, checksum FROM dead_token"
-            case (.dead, false): "token, failed_at, first_seen, source, 0 FROM dead"
-            case (.registered, true): "token, registered_at, 0, 0, checksum FROM registered_token"
-            case (.registered, false): "token, registered_at, 0, 0, 0 FROM registration"
+            case (.dead, true): "token, failed_at, first_seen, source, checksum, scope FROM dead_token"
+            case (.dead, false): "token, failed_at, first_seen, source, 0, scope FROM dead"
+            case (.registered, true): "token, registered_at, 0, 0, checksum, scope FROM registered_token"
+            case (.registered, false): "token, registered_at, 0, 0, 0, scope FROM registration"
             }
         self.scan = try PurgeStatement(
             database,
@@ -177,9 +177,11 @@ final class PurgeRows {
     }
 
     private func verified(_ row: SQLiteRow, in scope: PurgeScope) throws -> (row: PurgeRow, checksum: UInt64) {
-        guard row.type(0) == SQLITE_BLOB, (1..<5).allSatisfy({ row.type($0) == SQLITE_INTEGER }) else {
+        guard row.type(0) == SQLITE_BLOB, (1..<6).allSatisfy({ row.type($0) == SQLITE_INTEGER }) else {
             throw PurgeDamage.kind.error
         }
+        // SQLite does not compare the scope of each row that it reads in order, but that of one that it looks up.
+        guard row.integer(5) == scope.identifier else { throw PurgeDamage.order.error }
         let token = unsafe row.bytes(0)
         guard (1...PurgeLimits.tokenByteCountMax).contains(token.count) else { throw PurgeDamage.tokenByteCount.error }
         let (time, firstSeen) = (row.integer(1), row.integer(2))

@@ -143,6 +143,20 @@ import TokenStore
         }
     }
 
+    /// Goal: a row that a scan finds and a look-up misses is damage, such as one with another topic number.
+    @Test func `no flipped bit in front of a token hides it from a look-up`() throws {
+        for number in TestEffort.isLong ? Array(0..<60) : [1, 7, 14] {
+            let start = try #require(self.intact.range(of: Data(Self.token(number)))?.lowerBound)
+            for offset in start - 9..<start {
+                for bit in 0..<8 {
+                    var changed = self.intact
+                    changed[offset] ^= 1 << UInt8(bit)
+                    _ = try self.isReported(changed, "bit \(bit) of byte \(offset), before token \(number)")
+                }
+            }
+        }
+    }
+
     @Test func `no random damage deletes a living row or hides a dead token`() throws {
         var random = SplitMix64(seed: 28)
         let pageCount = self.intact.count / 4096
