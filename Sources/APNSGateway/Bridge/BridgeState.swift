@@ -13,8 +13,8 @@ struct BridgeState {
         /// It was already delivered: remove the expected resend from the disk, then report the notification as
         /// delivered.
         case forget(DeliveryNumber, ExpectedResend, DeliveryCause)
-        /// Call ``BridgeState/hold(_:then:)``, since it is not certain yet whether it was delivered. With the first one,
-        /// start the timer for ``BridgeState/endRun(of:)``.
+        /// Call ``BridgeState/hold(_:then:)``, since it is not certain yet whether it was delivered. With the first
+        /// one, start the timer for ``BridgeState/endRun(of:)``.
         case hold(DeliveryNumber, isFirst: Bool)
     }
 
