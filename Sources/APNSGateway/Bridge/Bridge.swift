@@ -140,16 +140,26 @@ final class Bridge: Sendable {
 
     /// Holds a notification that may be a resend with another expiry, until the next ones show whether it is.
     private func hold(_ delivery: Delivery, isFirst: Bool) {
-        self.state.withLockedValue { state in
+        let resolution = self.state.withLockedValue { state in
             state.hold(delivery.number) { resend in
-                guard let resend else { return self.send(delivery) }
+                guard let resend else { return self.release(delivery) }
                 self.forget(resend, delivery.number, delivery.origin, delivery.sender, .resentWithNewExpiry)
             }
         }
+        self.carryOut(resolution, delivery.sender)
         guard isFirst else { return }
         self.group.any().scheduleTask(in: TimeAmount(self.rules.runs.holdDuration)) {
             self.endRun(delivery.sender)
         }
+    }
+
+    /// Delivers a notification that was held and is no resend.
+    private func release(_ delivery: Delivery) {
+        guard delivery.request.payload.readableBytes > self.configuration.payloadByteCountMax else {
+            return self.send(delivery)
+        }
+        let (outcome, cause) = self.longPayload(delivery.origin, delivery.sender)
+        self.settle(delivery, outcome, cause)
     }
 
     /// Delivers what a connection holds, unless the run is certain.
@@ -180,9 +190,8 @@ final class Bridge: Sendable {
         self.logger.info("resends not delivered again", metadata: metadata)
     }
 
-    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
-        -> DeliveryOutcome
-    {
+    /// Logs a payload over the limit, and returns how its notification ends.
+    private func longPayload(_ origin: DeliveryOrigin, _ sender: Sender) -> (DeliveryOutcome, DeliveryCause) {
         let (outcome, cause) = self.counted(.rejected(.binary(.invalidPayloadSize)), .rejected)
         self.logger.info(
             "not delivered",
@@ -192,6 +201,13 @@ final class Bridge: Sendable {
                 LogKey.refusalReason: "the payload is longer than \(self.configuration.payloadByteCountMax) bytes",
             ]
         )
+        return (outcome, cause)
+    }
+
+    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
+        -> DeliveryOutcome
+    {
+        let (outcome, cause) = self.longPayload(origin, sender)
         self.observer.ended(cause)
         // The session receives this outcome as the return value.
         let after = self.state.withLockedValue { state in
@@ -403,7 +419,15 @@ final class Bridge: Sendable {
     ) {
         let (end, resolution) = self.state.withLockedValue { state in
             let fault = ending.status == nil ? nil : response.identifier
-            let end = state.end(sender.connection, at: ending.number, fault: fault, then: body)
+            // Status 1 without a fault names the first message to resend, which many providers then count as failed.
+            let namesFirst = ending.status == nil && response.status == .processingError
+            let end = state.end(
+                sender.connection,
+                at: ending.number,
+                fault: fault,
+                namesFirst: namesFirst,
+                then: body
+            )
             // No message follows that could show whether the held ones are resends.
             return (end, state.endRun(of: sender.connection))
         }
@@ -450,7 +474,7 @@ final class Bridge: Sendable {
 
     private func remembered(_ resends: [ExpectedResend], _ end: InFlightTracker.ConnectionEnd) {
         let (action, after) = self.state.withLockedValue { state in
-            let action = state.remembered(resends, of: end.connection, now: self.clock.now())
+            let action = state.remembered(resends, of: end, now: self.clock.now())
             return (action, Self.after(&state))
         }
         self.carryOut(.drop, .accepted, after)

@@ -13,13 +13,22 @@ struct BridgeState {
         /// It was already delivered: remove the expected resend from the disk, then report the notification as
         /// delivered.
         case forget(DeliveryNumber, ExpectedResend, DeliveryCause)
-        /// Call ``BridgeState/hold(_:_:)``, since it is not certain yet whether it was delivered. With the first one,
-        /// start the timer for ``BridgeState/endRun(of:)``.
+        /// Call ``BridgeState/hold(_:then:)``, since it is not certain yet whether it was delivered. With the first
+        /// one, start the timer for ``BridgeState/endRun(of:)``.
         case hold(DeliveryNumber, isFirst: Bool)
     }
 
     /// Called for a held notification: with the expected resend if it was already delivered, with `nil` to send it.
     typealias HoldCompletion = @Sendable (_ resend: ExpectedResend?) -> Void
+
+    /// A notification that waits until it is certain whether it is a resend.
+    private enum Held {
+        /// It is about to be passed to ``BridgeState/hold(_:then:)``.
+        case announced
+        case waiting(HoldCompletion)
+        /// The decision was made first, on another thread.
+        case decided(ExpectedResend?)
+    }
 
     /// What follows for held notifications, and what to log.
     struct Resolution {
@@ -63,7 +72,7 @@ struct BridgeState {
     /// Connections whose end waits for outcomes.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
-    private var held: [DeliveryNumber: HoldCompletion] = [:]
+    private var held: [DeliveryNumber: Held] = [:]
 
     init(_ configuration: BridgeConfiguration, rules: BridgeRules = .exact) {
         self.rules = rules
@@ -112,11 +121,21 @@ struct BridgeState {
                 .forget(delivery, resend, hasNewExpiry ? .resentWithNewExpiry : .resent)
             case .held(let isFirst): .hold(delivery, isFirst: isFirst)
             }
+        if case .hold = action { self.held[delivery] = .announced }
         return (action, self.resolution(resolution))
     }
 
     /// Holds a notification until the run of its connection is certain, or ended.
-    mutating func hold(_ delivery: DeliveryNumber, _ body: @escaping HoldCompletion) { self.held[delivery] = body }
+    ///
+    /// - Returns: the completion, if that was the case before this call.
+    mutating func hold(_ delivery: DeliveryNumber, then body: @escaping HoldCompletion) -> Resolution {
+        guard case .decided(let resend)? = self.held[delivery] else {
+            self.held[delivery] = .waiting(body)
+            return Resolution()
+        }
+        self.held[delivery] = nil
+        return Resolution(completions: [(body, resend)])
+    }
 
     /// Records that a connection was opened; the numbers of connections increase.
     mutating func open(_ connection: UInt64) { self.deduplicator.open(connection) }
@@ -128,13 +147,18 @@ struct BridgeState {
 
     private mutating func resolution(_ found: ResendDeduplicator.Resolution) -> Resolution {
         var resolution = Resolution(report: found.report)
-        for (delivery, resend) in found.resent {
-            if let body = self.held.removeValue(forKey: delivery) { resolution.completions.append((body, resend)) }
-        }
-        for delivery in found.released {
-            if let body = self.held.removeValue(forKey: delivery) { resolution.completions.append((body, nil)) }
-        }
+        for (delivery, resend) in found.resent { self.decide(delivery, resend, &resolution) }
+        for delivery in found.released { self.decide(delivery, nil, &resolution) }
         return resolution
+    }
+
+    private mutating func decide(_ delivery: DeliveryNumber, _ resend: ExpectedResend?, _ resolution: inout Resolution)
+    {
+        switch self.held.removeValue(forKey: delivery) {
+        case .waiting(let body): resolution.completions.append((body, resend))
+        case .announced: self.held[delivery] = .decided(resend)
+        case .decided, nil: break
+        }
     }
 
     /// Records the outcome of a notification, and whether the provider learns that it was not accepted.
@@ -204,17 +228,19 @@ struct BridgeState {
     ///   - connection: the connection.
     ///   - number: the first message that was not accepted.
     ///   - identifier: the identifier of the notification at fault, if one is.
+    ///   - namesFirst: whether the error response names the first message that was not accepted, with none at fault.
     ///   - body: completes the end.
     /// - Returns: the end, or `nil` if it has to wait.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
         fault identifier: UInt32?,
+        namesFirst: Bool,
         then body: @escaping EndCompletion
     ) -> InFlightTracker.ConnectionEnd? {
         self.outcomeQueues[connection] = nil
         self.endCompletions[connection] = body
-        return self.tracker.end(connection, at: number, fault: identifier)
+        return self.tracker.end(connection, at: number, fault: identifier, namesFirst: namesFirst)
     }
 
     /// Assigns a number to an error response.
@@ -226,9 +252,14 @@ struct BridgeState {
     /// Records that the expected resends are on the disk.
     ///
     /// Their time starts now, since the provider receives the error response now.
-    mutating func remembered(_ resends: [ExpectedResend], of connection: UInt64, now: Duration) -> OnRemembered {
+    mutating func remembered(
+        _ resends: [ExpectedResend],
+        of end: InFlightTracker.ConnectionEnd,
+        now: Duration
+    ) -> OnRemembered {
+        let connection = end.connection
         guard let body = self.endCompletions.removeValue(forKey: connection) else { return .forget }
-        guard self.deduplicator.insert(resends, of: connection, now: now) else {
+        guard self.deduplicator.insert(resends, of: connection, namesFirst: end.namesFirst, now: now) else {
             self.tracker.close(connection)
             return .refuse(body)
         }

@@ -54,7 +54,8 @@ struct InFlightTracker {
             var identifier: UInt32?
             /// When it arrived, in milliseconds since 1970 (UTC).
             var arrivedAt: Int64
-            /// How many messages to resend precede it, whether they were delivered or not.
+            /// How many messages to resend precede it, whether they were delivered or not, and without one that the
+            /// error response names.
             var index: Int64
         }
 
@@ -63,6 +64,8 @@ struct InFlightTracker {
         /// Whether no error response can be sent: the message that it would name was delivered meanwhile, or the
         /// outcome of a later one is unknown.
         var isContradicted = false
+        /// Whether the error response names the first message to resend.
+        var namesFirst = false
     }
 
     private struct Row {
@@ -90,6 +93,8 @@ struct InFlightTracker {
         private var isEnding = false
         /// The identifier of the notification at fault in the planned error response, if one is at fault.
         private var fault: UInt32?
+        /// Whether the planned error response names the first message to resend.
+        private var namesFirst = false
         /// The number of outcomes that the end of the connection waits for.
         private var awaitedCount = 0
 
@@ -165,13 +170,13 @@ struct InFlightTracker {
         }
 
         /// - Returns: whether the message that the error response would name was delivered.
-        mutating func end(at number: UInt64, fault identifier: UInt32?) -> Bool {
+        mutating func end(at number: UInt64, fault identifier: UInt32?, namesFirst: Bool) -> Bool {
             let isContradicted = self.firstNumber > number
             while self.firstNumber < number, !self.rows.isEmpty {
                 self.rows.removeFirst()
                 self.firstNumber += 1
             }
-            (self.isEnding, self.fault) = (true, identifier)
+            (self.isEnding, self.fault, self.namesFirst) = (true, identifier, namesFirst)
             self.awaitedCount = self.rows.count { self.isAwaited($0) }
             return isContradicted
         }
@@ -179,7 +184,7 @@ struct InFlightTracker {
         /// Returns `nil` while the service may have some of them.
         func end(of connection: UInt64, _ rules: BridgeRules) -> ConnectionEnd? {
             guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
-            var end = ConnectionEnd(connection: connection, delivered: [])
+            var end = ConnectionEnd(connection: connection, delivered: [], namesFirst: self.namesFirst)
             end.isContradicted = self.rows.contains { $0.state == .ended(.inDoubt) && self.isResendable($0) }
             for (index, row) in self.rows.lazy.filter({ self.isResendable($0) }).enumerated() {
                 guard row.state == .ended(.delivered) else { continue }
@@ -188,7 +193,7 @@ struct InFlightTracker {
                         content: row.content,
                         identifier: row.identifier,
                         arrivedAt: row.arrivedAt,
-                        index: Int64(index)
+                        index: Int64(index) - (self.namesFirst ? 1 : 0)
                     )
                 )
             }
@@ -266,10 +271,22 @@ struct InFlightTracker {
     ///   - number: the first message that was not accepted.
     ///   - identifier: the identifier of the notification at fault, which is not resent, nor are others with the same
     ///     identifier; `nil` if none is at fault, so that its provider may resend every one.
+    ///   - namesFirst: whether the error response names the first one to resend.
     /// - Returns: the end, or `nil` if it has to wait for outcomes.
-    mutating func end(_ connection: UInt64, at number: UInt64, fault identifier: UInt32?) -> ConnectionEnd? {
+    mutating func end(
+        _ connection: UInt64,
+        at number: UInt64,
+        fault identifier: UInt32?,
+        namesFirst: Bool
+    ) -> ConnectionEnd? {
         let cut = self.rules.cut(number)
-        guard let isContradicted = self.connections[connection]?.end(at: cut, fault: identifier) else {
+        guard
+            let isContradicted = self.connections[connection]?.end(
+                at: cut,
+                fault: identifier,
+                namesFirst: namesFirst
+            )
+        else {
             return ConnectionEnd(connection: connection, delivered: [])
         }
         var end = self.connections[connection]?.end(of: connection, self.rules)

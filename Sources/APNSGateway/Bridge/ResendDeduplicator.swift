@@ -48,6 +48,8 @@ struct ResendDeduplicator {
         var lastConnection: UInt64
         /// When its connection closed; `nil` while it is open.
         var closedAt: Duration?
+        /// Whether it names the message before the first place, which some providers resend and others do not.
+        var namesFirst: Bool
         /// The number of the first entry; the others follow in the order of their places.
         var firstSerial: Int
         /// The places of the entries, including removed ones.
@@ -135,9 +137,16 @@ struct ResendDeduplicator {
     /// - Parameters:
     ///   - resends: the resends, in the order of their places.
     ///   - connection: the connection that receives the error response; `nil` if a previous process sent it.
+    ///   - namesFirst: whether it names the message before the first place, which the provider may resend as well; by
+    ///     default `false`.
     ///   - now: the time since any fixed point.
     /// - Returns: whether there was room.
-    mutating func insert(_ resends: some Collection<ExpectedResend>, of connection: UInt64?, now: Duration) -> Bool {
+    mutating func insert(
+        _ resends: some Collection<ExpectedResend>,
+        of connection: UInt64?,
+        namesFirst: Bool = false,
+        now: Duration
+    ) -> Bool {
         guard self.hasRoom(for: resends.count, now: now) else { return false }
         // Removed entries keep their places until all earlier ones are removed, so one that is never resent blocks
         // many.
@@ -154,6 +163,7 @@ struct ResendDeduplicator {
             let new = Response(
                 lastConnection: connection == nil ? 0 : self.lastConnection,
                 closedAt: connection == nil ? now : nil,
+                namesFirst: namesFirst,
                 firstSerial: self.lastSerial,
                 indices: [],
                 count: 0
@@ -206,20 +216,26 @@ struct ResendDeduplicator {
         var resolution = Resolution()
         var match = Match.new
         let index = Int64(clamping: message.origin.number) - 1
-        if case .candidate(let candidate) = run.phase, candidate.next != index { self.end(&run, &resolution) }
+        if case .candidate(let candidate) = run.phase, candidate.next != index - candidate.precedingCount {
+            self.end(&run, &resolution)
+        }
         if let found = self.exact(message, index, run, now: now) {
             let resend = self.remove(found.serial)
             match = .resend(resend, hasNewExpiry: false)
             run.count { $0.resent += 1 }
-            if found.isInPlace { self.proceed(&run, resend, held: nil) } else { self.skip(&run, index, &resolution) }
+            if found.isInPlace {
+                self.proceed(&run, resend, index, held: nil)
+            } else {
+                self.skip(&run, index, &resolution)
+            }
         } else if let serial = self.moved(message, index, run, now: now), let resend = self.entries[serial] {
             if case .certain = run.phase {
                 _ = self.remove(serial)
                 match = .resend(resend, hasNewExpiry: true)
                 run.count { ($0.resent, $0.resentWithNewExpiry) = ($0.resent + 1, $0.resentWithNewExpiry + 1) }
-                self.proceed(&run, resend, held: nil)
+                self.proceed(&run, resend, index, held: nil)
             } else {
-                match = self.hold(message, serial, resend, &run)
+                match = self.hold(message, serial, resend, index, &run)
             }
         } else {
             self.skip(&run, index, &resolution)
@@ -243,12 +259,15 @@ struct ResendDeduplicator {
         return (match, resolution)
     }
 
-    /// Finds the entry with the key of a message: the one in the right place, or the oldest.
+    /// Finds the entry that a message with the key of an entry stands for: the one with the key in the right place,
+    /// the one in the right place whose expiry has moved to that of a later one, or the oldest with the key.
     private func exact(_ message: Message, _ index: Int64, _ run: ResendRun, now: Duration)
         -> (serial: Int, isInPlace: Bool)?
     {
         guard let serials = self.byKey[message.key], let oldest = serials.first else { return nil }
-        let serial = self.inPlace(serials, index, run, message.origin.connection, now: now) { _ in true }
+        let serial =
+            self.inPlace(serials, index, run, message.origin.connection, now: now) { _ in true }
+            ?? self.moved(message, index, run, now: now)
         return (serial ?? oldest, serial != nil)
     }
 
@@ -300,7 +319,9 @@ struct ResendDeduplicator {
     /// delivered, and resends are still likely.
     private func mayBegin(_ place: ExpectedResend.Place, _ index: Int64, _ connection: UInt64, now: Duration) -> Bool {
         guard let response = self.responses[place.response], let first = response.indices.first,
-            self.rules.mayFollow(place.index, index), self.rules.mayBegin(place.index, first),
+            self.rules.mayFollow(place.index, index)
+                || response.namesFirst && self.rules.mayFollow(place.index, index - 1),
+            self.rules.mayBegin(place.index, first),
             response.indices.count >= self.rules.distinctCountMin
         else { return false }
         let isInTime = response.closedAt.map { now <= $0 + self.rules.startDelayMax } ?? true
@@ -308,10 +329,14 @@ struct ResendDeduplicator {
     }
 
     /// Records that a message is in its place.
-    private func proceed(_ run: inout ResendRun, _ resend: ExpectedResend, held: ResendRun.Held?) {
+    private func proceed(_ run: inout ResendRun, _ resend: ExpectedResend, _ index: Int64, held: ResendRun.Held?) {
         guard let place = resend.place else { return }
         switch run.phase {
-        case .idle: run.phase = .candidate(ResendRun.Candidate(response: place.response, next: place.index))
+        case .idle:
+            let precedingCount: Int64 = self.rules.mayFollow(place.index, index) ? 0 : 1
+            run.phase = .candidate(
+                ResendRun.Candidate(response: place.response, next: place.index, precedingCount: precedingCount)
+            )
         case .candidate: break
         case .certain(let response, _):
             run.phase = .certain(response: response, next: place.index &+ 1)
@@ -325,9 +350,15 @@ struct ResendDeduplicator {
         run.phase = .candidate(candidate)
     }
 
-    private func hold(_ message: Message, _ serial: Int, _ resend: ExpectedResend, _ run: inout ResendRun) -> Match {
+    private func hold(
+        _ message: Message,
+        _ serial: Int,
+        _ resend: ExpectedResend,
+        _ index: Int64,
+        _ run: inout ResendRun
+    ) -> Match {
         let isFirst = if case .candidate(let candidate) = run.phase { candidate.held.isEmpty } else { true }
-        self.proceed(&run, resend, held: ResendRun.Held(delivery: message.delivery, serial: serial))
+        self.proceed(&run, resend, index, held: ResendRun.Held(delivery: message.delivery, serial: serial))
         return .held(isFirst: isFirst)
     }
 
@@ -335,8 +366,9 @@ struct ResendDeduplicator {
     private mutating func skip(_ run: inout ResendRun, _ index: Int64, _ resolution: inout Resolution) {
         guard case .candidate(var candidate) = run.phase else { return }
         let response = self.responses[candidate.response]
-        let isLast = response?.indices.last.map { index > $0 } ?? true
-        guard !isLast, response?.serial(at: index).flatMap({ self.entries[$0] }) == nil else {
+        let place = index - candidate.precedingCount
+        let isLast = response?.indices.last.map { place > $0 } ?? true
+        guard !isLast, response?.serial(at: place).flatMap({ self.entries[$0] }) == nil else {
             return self.end(&run, &resolution)
         }
         candidate.next += 1

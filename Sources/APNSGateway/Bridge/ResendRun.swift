@@ -76,6 +76,9 @@ struct ResendRun {
         var response: Int64
         /// The place of the next message.
         var next: Int64
+        /// How many messages of the connection precede the first place: 1 if the provider resends also the message
+        /// that the error response names.
+        var precedingCount: Int64
         /// The distinct contents of the messages.
         var contents: Set<ResendKey> = []
         var held: [Held] = []

@@ -7,7 +7,9 @@ import APNSTestKit
 import APNSWire
 import ListenerFixtures
 import Logging
+import NIOConcurrencyHelpers
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
 import Testing
 
@@ -22,6 +24,8 @@ import Testing
     private static func withGateway<Value: Sendable>(
         _ upstream: ScriptedUpstream,
         _ recorder: MemoryRecorder = MemoryRecorder(),
+        resends: any ResendStore = VolatileResendStore(),
+        rules: BridgeRules = .exact,
         logger: Logger = .current,
         change: (inout BridgeConfiguration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Int) async throws -> Value
@@ -35,7 +39,15 @@ import Testing
         )
         bridge.retries.backoff.first = .milliseconds(10)
         try change(&bridge)
-        let backend = HTTP2Backend([bridge], recorder: recorder, logger: logger)
+        let backend = HTTP2Backend(
+            [bridge],
+            recorder: recorder,
+            resends: resends,
+            clock: .system,
+            rules: rules,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: logger
+        )
         let listener = try Fixture.configuration { $0.admitsUnverified = true }
         return try await Fixture.withListener(backend, listener) { try await body($1) }
     }
@@ -118,6 +130,30 @@ import Testing
         #expect(resent.map { "\($0.metadata["push.notifications.resent"] ?? "")" } == ["7"])
         #expect(resent.map { "\($0.metadata["push.notifications.resent.expiry"] ?? "")" } == ["7"])
         #expect(lines.of("possible resends delivered").isEmpty)
+    }
+
+    @Test(arguments: [1, 2] as [UInt32])
+    func `what follows a failed message named with status 1 is not delivered again`(first: UInt32) async throws {
+        let fails = NIOLockedValueBox(true)
+        let upstream = ScriptedUpstream {
+            let isThrottled = ScriptedUpstream.number($0.token) == 1 && fails.withLockedValue { $0 }
+            let throttled = DeliveryOutcome.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+            return isThrottled ? throttled : ScriptedUpstream.accepted
+        }
+        let expiry: UInt32 = 2_000_000_000
+        try await Self.withGateway(upstream, change: { $0.retries.budget = .milliseconds(40) }) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...9, expiry: expiry))
+                #expect(try await $0.end().bytes == Fixture.response(.processingError, 1))
+            }
+            fails.withLockedValue { $0 = false }
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(first...9, expiry: expiry + 1))
+                try await $0.send(try Fixture.probe(10))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 10))
+            }
+        }
+        #expect(upstream.tokens.filter { $0 != 1 } == Array(2...9))
     }
 
     @Test func `a few that may be resends with another expiry are delivered, which is logged`() async throws {
@@ -462,6 +498,36 @@ import Testing
         try await Self.withGateway(upstream, change: { $0.payloadByteCountMax = 10 }) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...2))
+                #expect(try await $0.end().bytes == Fixture.response(.invalidPayloadSize, 1))
+            }
+        }
+        #expect(upstream.asked.isEmpty)
+    }
+
+    @Test func `a held payload over the limit is rejected when it turns out to be no resend`() async throws {
+        let expiry: UInt32 = 2_000_000_000
+        let disk = WalkDisk()
+        let resends = try (1...5).map { number in
+            let content = ResendContent(
+                token: try Fixture.token(number),
+                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(number)\"}}"),
+                expiry: expiry,
+                priority: nil
+            )
+            return ExpectedResend(
+                key: content.key,
+                place: .init(response: 1, index: Int64(number) - 1),
+                lifetime: content.lifetime(arrivedAt: BridgeClock.system.milliseconds())
+            )
+        }
+        disk.insert(resends)
+        var rules = BridgeRules.exact
+        rules.runs.holdDuration = .milliseconds(10)
+        let upstream = ScriptedUpstream()
+        let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.payloadByteCountMax = 10 }
+        try await Self.withGateway(upstream, resends: WalkResendStore(disk), rules: rules, change: change) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...1, expiry: expiry + 1))
                 #expect(try await $0.end().bytes == Fixture.response(.invalidPayloadSize, 1))
             }
         }

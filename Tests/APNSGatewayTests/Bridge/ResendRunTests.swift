@@ -3,10 +3,12 @@
 import APNSSession
 import APNSWire
 import NIOCore
+import NIOEmbedded
 import TestSupport
 import Testing
 
 @testable import APNSGateway
+@testable import APNSServer
 
 /// A plausible but wrong rule for resends with another expiry.
 enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
@@ -141,6 +143,78 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         }
         let report = deduplicator.close(2, now: .zero).report
         #expect(report == ResendCounts(resent: 8, resentWithNewExpiry: 5, possible: 0))
+    }
+
+    @Test(arguments: [0, 1] as [Int])
+    func `after a response that names the first message to resend, a run may begin with it or the next one`(
+        first: Int
+    ) throws {
+        var deduplicator = ResendDeduplicator(countMax: 100, duration: .seconds(120))
+        deduplicator.open(1)
+        let resends = try (0..<8).map { try Self.resend($0, index: Int64($0)) }
+        let hasRoom = deduplicator.insert(resends, of: 1, namesFirst: true, now: .zero)
+        #expect(hasRoom)
+        _ = deduplicator.close(1, now: .zero)
+        deduplicator.open(2)
+        for number in 1...UInt64(8 + first) {
+            // The named message has text -1.
+            let message = try Self.message(Int(number) - 1 - first, number, shift: 7)
+            _ = deduplicator.take(message, now: .seconds(7))
+        }
+        #expect(deduplicator.count == 0 && deduplicator.possibleCount == 0)
+    }
+
+    @Test func `a resend whose expiry has moved to that of a later one does not end the run`() throws {
+        var deduplicator = ResendDeduplicator(countMax: 100, duration: .seconds(120))
+        deduplicator.open(1)
+        // The second and the seventh one have one text, written 7 seconds apart.
+        func text(_ index: Int) -> Int { index == 6 ? 1 : index }
+        func shift(_ index: Int) -> UInt32 { index < 6 ? 0 : 7 }
+        let resends = try (0..<8).map { index in
+            let content = try Self.content(text(index), expiry: 10_000 + shift(index))
+            let lifetime = content.lifetime(arrivedAt: Int64(shift(index)) * 1000)
+            return ExpectedResend(
+                key: content.key,
+                place: .init(response: 1, index: Int64(index)),
+                lifetime: lifetime
+            )
+        }
+        let hasRoom = deduplicator.insert(resends, of: 1, now: .seconds(7))
+        #expect(hasRoom)
+        _ = deduplicator.close(1, now: .seconds(7))
+        deduplicator.open(2)
+        for index in 0..<8 {
+            let seconds = 7 + shift(index)
+            let message = try Self.message(text(index), UInt64(index) + 1, shift: seconds, after: Int64(seconds))
+            _ = deduplicator.take(message, now: .seconds(seconds))
+        }
+        #expect(deduplicator.count == 0 && deduplicator.possibleCount == 0)
+    }
+
+    @Test func `a run that ends before its message is registered as held still delivers it`() throws {
+        let loop = EmbeddedEventLoop()
+        let upstream = ScriptedUpstream()
+        let configuration = BridgeConfiguration(
+            name: "shop",
+            admission: AdmissionRule(),
+            environment: .sandbox,
+            upstream: upstream
+        )
+        var state = BridgeState(configuration)
+        state.expect(try (0..<8).map { try Self.resend($0, index: Int64($0)) }, now: .zero)
+        state.open(1)
+        let (action, _) = state.take(
+            try Self.content(0, expiry: 10_007),
+            identifier: 1,
+            from: DeliveryOrigin(connection: 1, number: 1),
+            OutcomeQueue(eventLoop: loop),
+            now: .seconds(7),
+            milliseconds: 7000
+        )
+        guard case .hold(let delivery, isFirst: true) = action else { return #expect(Bool(false), "it is not held") }
+        #expect(state.endRun(of: 1).completions.isEmpty)
+        let completions = state.hold(delivery) { _ in }.completions
+        #expect(completions.map(\.resend) == [nil])
     }
 
     @Test func `messages that stop before the run is certain are delivered and counted`() throws {
