@@ -5,9 +5,15 @@ import APNSWire
 import Logging
 import NIOCore
 
-// MARK: - The log
+// MARK: - The log and metrics
 
 extension BinaryConnectionHandler {
+    func reportAccepted(byteCount: Int) {
+        let count = self.dispatcher.session.acceptedCount
+        self.metrics.received(byteCount: byteCount, acceptedCount: Int(count - self.acceptedCountReported))
+        self.acceptedCountReported = count
+    }
+
     func logFault(_ context: ChannelHandlerContext) {
         if let fault = self.dispatcher.fault { self.logCut("bytes refused", "\(fault)", context) }
     }

@@ -58,7 +58,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var isReadHeld = false
     private var isInputClosed = false
     private(set) var remoteAddress = "?"
-    private var acceptedCountReported: UInt64 = 0
+    var acceptedCountReported: UInt64 = 0
     private var lastReadAt: NIODeadline
     private var idleTimer: Scheduled<Void>?
     private var delayTimer: Scheduled<Void>?
@@ -266,12 +266,6 @@ extension BinaryConnectionHandler {
             self.logFault(context)
             self.finish(ending, for: delivery, context: context)
         }
-    }
-
-    private func reportAccepted(byteCount: Int) {
-        let count = self.dispatcher.session.acceptedCount
-        self.metrics.received(byteCount: byteCount, acceptedCount: Int(count - self.acceptedCountReported))
-        self.acceptedCountReported = count
     }
 
     /// Discards and counts what was not accepted.

@@ -98,7 +98,8 @@ struct AdminListener: Sendable {
     }
 
     private func answer(_ request: HTTPRequest, _ hosts: HostNames) -> (HTTPResponse.Status, String) {
-        guard let authority = request.authority, hosts.contains(authority) else {
+        // A browser always sends a host name, and a health check over HTTP/1.0 may send none.
+        guard request.authority.map(hosts.contains) ?? true else {
             let names = hosts.names.sorted().joined(separator: ", ")
             return (
                 .misdirectedRequest,

@@ -29,11 +29,17 @@ extension Response {
 
     /// Whether `Accept-Encoding` contains gzip, and not with the quality 0 (RFC 9110, 12.5.3).
     static func isGzipAccepted(_ header: String?) -> Bool {
-        (header ?? "").split(separator: ",").contains { element in
+        var isAnyAccepted = false
+        for element in (header ?? "").split(separator: ",") {
             let parts = element.lowercased().split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" } }
-            guard let name = parts.first, ["gzip", "x-gzip", "*"].contains(name) else { return false }
-            return !parts.dropFirst().contains { $0.hasPrefix("q=") && (Double($0.dropFirst(2)) ?? 0) == 0 }
+            let isAccepted = !parts.dropFirst().contains { $0.hasPrefix("q=") && (Double($0.dropFirst(2)) ?? 0) == 0 }
+            switch parts.first {
+            case "gzip", "x-gzip": return isAccepted
+            case "*": isAnyAccepted = isAccepted
+            default: break
+            }
         }
+        return isAnyAccepted
     }
 }
 

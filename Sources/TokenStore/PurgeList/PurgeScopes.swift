@@ -63,6 +63,9 @@ struct PurgeScope {
 
 /// The topics and environments of a list in a transaction, verified if the list has checksums.
 final class PurgeScopes {
+    /// The largest believable number of rows of a scope.
+    private static let countMax: Int64 = 1 << 40
+
     /// Whether the rows have checksums.
     let hasChecksums: Bool
     private let database: Database
@@ -92,6 +95,10 @@ final class PurgeScopes {
             var member = PurgeScope(identifier: try row.value(0), scope: scope)
             member[.dead] = PurgeTotal(count: try row.value(3), sum: try row.value(4))
             member[.registered] = PurgeTotal(count: try row.value(5), sum: try row.value(6))
+            // So that sums of counts cannot overflow.
+            guard [member[.dead], member[.registered]].allSatisfy({ (0...Self.countMax).contains($0.count) }) else {
+                throw PurgeDamage.scopes.error
+            }
             self.append(member)
             total.add(member.checksum)
         }
