@@ -25,7 +25,7 @@ public struct GatewayRules: Hashable, Sendable {
 
     /// The status for a priority other than 5 and 10, as the guide has it; by default `nil`, which accepts any.
     ///
-    /// Providers also send 1, and 0 when none is set. ``/APNSServer/InboundNotification/priority`` treats 0 and unknown
+    /// Providers also send 1, and 0 when none is set. `InboundNotification.priority` treats 0 and unknown
     /// values as no priority.
     public var priorityStatus: ErrorResponse.Status?
 
