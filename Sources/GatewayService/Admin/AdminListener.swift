@@ -99,7 +99,7 @@ struct AdminListener: Sendable {
 
     private func answer(_ request: HTTPRequest, _ hosts: HostNames) -> (HTTPResponse.Status, String) {
         // A browser always sends a host name, and a health check over HTTP/1.0 may send none.
-        guard request.authority.map(hosts.contains) ?? true else {
+        guard request.authority.map({ $0.isEmpty || hosts.contains($0) }) ?? true else {
             let names = hosts.names.sorted().joined(separator: ", ")
             return (
                 .misdirectedRequest,
