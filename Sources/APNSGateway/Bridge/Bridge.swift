@@ -251,7 +251,10 @@ final class Bridge: Sendable {
         )
         switch action {
         case .end(let meaning):
-            let (found, foundCause) = meaning.ending(isUnknown: delivery.retries.isUnknown)
+            let (found, foundCause) = meaning.ending(
+                isUnknown: delivery.retries.isUnknown,
+                isRepeatable: self.asksAgainIfUnknown
+            )
             let (outcome, cause) = self.counted(found, foundCause)
             if cause == .ignored {
                 self.ignore(delivery, outcome, foundCause, answer)
@@ -291,6 +294,11 @@ final class Bridge: Sendable {
         }
     }
 
+    /// Whether a provider is asked to send a notification again although the service may have accepted it.
+    private var asksAgainIfUnknown: Bool {
+        self.configuration.rejections == .report && !self.configuration.retries.givesUpUnknownUnkept
+    }
+
     /// Returns how an ending counts: if the provider never reads error responses, the session ignores a rejection.
     private func counted(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) -> (DeliveryOutcome, DeliveryCause) {
         let (outcome, cause) = self.rules.ending(outcome, cause)
@@ -320,7 +328,12 @@ final class Bridge: Sendable {
             let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.deathDate(outcome))
             self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
-            self.logger.error("not delivered", metadata: self.metadata(delivery, answer, cause))
+            var metadata = self.metadata(delivery, answer, cause)
+            if cause == .unknown, case .unsent = outcome {
+                let reason = "the service may have accepted it; if the provider sends it again, it can arrive twice"
+                metadata[LogKey.refusalReason] = "\(reason)"
+            }
+            self.logger.error("not delivered", metadata: metadata)
             self.settle(delivery, outcome, cause)
         case .rejected:
             self.logger.info("not delivered", metadata: self.metadata(delivery, answer, cause))

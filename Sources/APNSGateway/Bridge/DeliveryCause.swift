@@ -28,9 +28,11 @@ enum DeliveryCause: String, CaseIterable, Sendable {
 extension ResponseMeaning {
     /// Returns the final outcome of a notification for its provider, and the cause.
     ///
-    /// - Parameter isUnknown: whether an attempt may have been processed without an answer.
+    /// - Parameters:
+    ///   - isUnknown: whether an attempt may have been processed without an answer.
+    ///   - isRepeatable: whether the provider may be asked to send such a notification again.
     /// - Returns: the outcome and its cause.
-    func ending(isUnknown: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
+    func ending(isUnknown: Bool, isRepeatable: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
         switch self {
         case .accepted: (.accepted, .accepted)
         case .dead(let time): (.rejected(.unregistered(at: time)), .dead)
@@ -44,8 +46,9 @@ extension ResponseMeaning {
                 .credentialFault
             )
         case .unconfirmed: (.indeterminate(nil), .unknown)
-        // The protocol cannot express uncertainty: "accepted" could hide a loss, "not accepted" a duplicate.
-        case .transient where isUnknown: (.indeterminate(nil), .unknown)
+        // The protocol cannot express uncertainty: "accepted" could hide a loss, "not accepted" a duplicate. Where the
+        // gateway itself repeats requests, the provider's resend is one more attempt, and the log has the duplicate.
+        case .transient where isUnknown: (isRepeatable ? .unsent(.deadline) : .indeterminate(nil), .unknown)
         // The service did not accept it, so the provider must not believe that it did. Expiry makes no difference: the
         // provider would resend it at once, and the service itself drops what has expired.
         case .transient(.throttled): (.unsent(.deadline), .throttled)

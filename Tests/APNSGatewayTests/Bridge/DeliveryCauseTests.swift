@@ -32,7 +32,7 @@ import Testing
             let meaning = ResponseMeaning(answer, topic: self.request.topic, now: date)
             switch self.retries.receive(meaning, RetryRules(), elapsed: self.elapsed, jitter: 1) {
             case .end(let meaning):
-                let (outcome, cause) = meaning.ending(isUnknown: self.retries.isUnknown)
+                let (outcome, cause) = meaning.ending(isUnknown: self.retries.isUnknown, isRepeatable: false)
                 return Ending(outcome, cause)
             case .sendAgain(let pause, _):
                 self.elapsed += pause

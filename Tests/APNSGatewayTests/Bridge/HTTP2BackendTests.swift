@@ -206,8 +206,10 @@ import Testing
         #expect(upstream.tokens == [1, 2, 3, 2, 3])
     }
 
-    @Test(arguments: [1, 2]) func `an unknown outcome is reported neither as accepted nor as not accepted`(
-        lost: Int
+    @Test(arguments: [1, 2], [false, true])
+    func `an unknown outcome is not reported as accepted, nor at most once as not accepted`(
+        lost: Int,
+        isAtMostOnce: Bool
     ) async throws {
         let lines = LogLines()
         let upstream = ScriptedUpstream {
@@ -217,14 +219,20 @@ import Testing
             default: ScriptedUpstream.accepted
             }
         }
-        let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.retries.budget = .milliseconds(40) }
+        let change: @Sendable (inout BridgeConfiguration) -> Void = {
+            $0.retries.budget = .milliseconds(40)
+            $0.retries.givesUpUnknownUnkept = isAtMostOnce
+        }
+        let response = Fixture.response(lost == 1 ? .processingError : .invalidToken, 1)
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                #expect(try await $0.end().bytes == [])
+                #expect(try await $0.end().bytes == (isAtMostOnce ? [] : response))
             }
         }
-        #expect(lines.of("not delivered").contains { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" })
+        let unknown = lines.of("not delivered").filter { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" }
+        #expect(unknown.count == 1)
+        #expect((unknown.first?.metadata["push.refusal.reason"] == nil) == isAtMostOnce)
     }
 
     @Test func `without room for expected resends no error response is sent`() async throws {

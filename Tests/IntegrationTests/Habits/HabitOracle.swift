@@ -7,9 +7,9 @@ import APNSWire
 /// For all clients:
 /// - What an error response says is accepted was delivered, or rejected without a report; except after a rejection
 ///   whose identifier the client used several times.
-/// - What a unique identifier with status 1 names was not delivered.
+/// - What a unique identifier with status 1 names was not delivered, unless the log says that it is in doubt.
 /// - Nothing is delivered twice that was written once, or again because an error response asked for it, unless the log
-///   counts it as a possible resend.
+///   counts it as a possible resend, or says that it is in doubt.
 /// - The service receives a request twice only with the same `apns-id`, after an answer was lost.
 /// - Status 10 names an identifier that was used once on the connection, or never.
 /// - With nothing outstanding, a connection ends without status 10.
@@ -100,10 +100,13 @@ struct HabitOracle {
         let shutdowns = self.log.count { $0.contains("error response sent") && $0.contains("\"10 (shutdown)\"") }
         self.counts.shutdownCount = shutdowns
         if self.habits.reading == .never, shutdowns > 0 { self.violations[.ignoredShutdown] = [] }
-        // What is flagged in the log: resends whose expiry moved that were not certain, and notifications whose retry
-        // budget was used up while later ones were delivered, to a provider that cannot be asked to resend.
-        self.allow(.doubled, upTo: self.countInLog("possible resends delivered"))
-        if self.fault == .outage { self.allow(.lostBeforeEnd, upTo: self.countInLog("not delivered")) }
+        // What is flagged in the log: resends whose expiry moved that were not certain; notifications that the service
+        // may have accepted without an answer; and those whose retry budget was used up while later ones were
+        // delivered, to a provider that cannot be asked to resend.
+        let unknownCount = self.log.count { $0.contains("not delivered") && $0.contains("it can arrive twice") }
+        self.allow(.doubled, upTo: self.countInLog("possible resends delivered") + unknownCount)
+        self.allow(.falselyRejected, upTo: unknownCount)
+        if self.fault.isOutage { self.allow(.lostBeforeEnd, upTo: self.countInLog("not delivered")) }
     }
 
     /// The number of notifications in lines with this message.
@@ -157,7 +160,7 @@ struct HabitOracle {
     }
 
     /// Whether the gateway may name a notification with this status that the service did not reject.
-    private func mayFail(_ status: UInt8) -> Bool { status == 1 && (self.fault == .terminate || self.fault == .outage) }
+    private func mayFail(_ status: UInt8) -> Bool { status == 1 && (self.fault == .terminate || self.fault.isOutage) }
 
     private mutating func checkDuplicates(_ number: UInt32, _ writes: [ClientRecord.Write]) {
         let written = writes.filter { !$0.isFailed }
@@ -169,7 +172,7 @@ struct HabitOracle {
         if count > written.count(where: { $0.reason != .toldToResend }) { self.note(.doubled, number) }
         guard taken.count > count else { return }
         self.counts.repeatedRequests += taken.count - count
-        if self.fault != .lostAnswer { self.note(.repeatedRequest, number) }
+        if self.fault != .lostAnswer, self.fault != .lostService { self.note(.repeatedRequest, number) }
     }
 
     /// Why a notification may not be lost; `nil` if it may, or if ``checkUnread(_:)`` decides.
@@ -236,7 +239,7 @@ struct HabitOracle {
     /// Whether the fault ends connections of clients that never read.
     private var endsConnections: Bool {
         switch self.fault {
-        case .terminate, .kill, .outage: true
+        case .terminate, .kill, .outage, .lostService: true
         case .reload, .badToken, .lostAnswer: false
         }
     }
@@ -247,7 +250,7 @@ struct HabitOracle {
         // What the gateway had read; of a client that has closed its connection, everything.
         case .kill: self.habits.halfClosesAfter ?? self.inFlightCountMax
         // Each is in the log.
-        case .outage: self.log.count { $0.contains("\"message\":\"not delivered\"") }
+        case .outage, .lostService: self.log.count { $0.contains("\"message\":\"not delivered\"") }
         case .terminate, .reload, .badToken, .lostAnswer: 0
         }
     }

@@ -22,10 +22,15 @@ struct HabitRun: Sendable {
         case reload
         /// The service answers 503 for longer than the gateway retries.
         case outage
+        /// The same, but the connections end instead, with requests that the service has accepted or not.
+        case lostService = "lost-service"
         /// The service rejects tokens, and reports others as dead.
         case badToken = "bad-token"
         /// A connection to the service ends after a request, without an answer.
         case lostAnswer = "lost-answer"
+
+        /// Whether the gateway gives up notifications because of the service.
+        var isOutage: Bool { self == .outage || self == .lostService }
     }
 
     /// What happened.
@@ -103,7 +108,11 @@ struct HabitRun: Sendable {
     private func record(_ isOut: NIOLockedValueBox<Bool>) -> ChainRecord {
         ChainRecord { [self] occasion in
             let number = UInt32(occasion.number)
-            if isOut.withLockedValue({ $0 }) { return .unavailable }
+            if isOut.withLockedValue({ $0 }) {
+                guard self.fault == .lostService else { return .unavailable }
+                let reply = number % 2 == 0 ? PushReply.accepted : ChainRecord.Answer.unavailable.reply
+                return ChainRecord.Answer(reply: reply, moment: .lost)
+            }
             if self.bad.contains(number) { return .badToken }
             var answer = self.dead.contains(number) ? .dead : ChainRecord.Answer()
             if self.lost.contains(number), occasion.attempt == 1 {
@@ -144,7 +153,7 @@ extension HabitRun {
                     clients: {pins: [{fingerprint: "\(identity.identity.certificate.fingerprint)"}]}
                     environment: sandbox
                     rejections: \(habits.rejections)
-                    retry: {budget: \(self.fault == .outage ? "500ms" : "30s"), first: 20ms, longest: 100ms}
+                    retry: {budget: \(self.fault.isOutage ? "500ms" : "30s"), first: 20ms, longest: 100ms}
                     upstream:
                       {certificate: upstream.pem, host: localhost, port: \(servicePort), trust: upstream-ca.pem}
 
@@ -246,11 +255,11 @@ extension HabitRun {
             case .reload:
                 gateways.current.child.send(SIGHUP)
                 try await gateways.current.lines("configuration reloaded", countMin: index + 1)
-            case .outage where index == 0:
+            case .outage where index == 0, .lostService where index == 0:
                 isOut.withLockedValue { $0 = true }
                 defer { isOut.withLockedValue { $0 = false } }
-                try await gateways.current.lines("budget-spent", countMin: self.outageEnd)
-            case .outage, .badToken, .lostAnswer: break
+                try await gateways.current.lines("\"not delivered\"", countMin: self.outageEnd)
+            case .outage, .lostService, .badToken, .lostAnswer: break
             }
         }
     }
