@@ -4,57 +4,10 @@ import Testing
 
 /// The public types of one Swift file, found by its lines, which `swift format` has formatted.
 enum PublicTypes {
-    /// The public top-level types of Foundation on Linux, as `swift symbolgraph-extract` lists them for Swift 6.3,
-    /// without those that ``foundationPrefixes`` finds.
-    static let foundationNames = Set(
-        """
-        AffineTransform AlignmentOptions AttributeContainer AttributeDynamicLookup AttributeScope \
-        AttributeScopeCodableConfiguration AttributeScopes AttributedString AttributedStringAttributeMutation \
-        AttributedStringKey AttributedStringProtocol AttributedSubstring BlockOperation Bundle ByteCountFormatStyle \
-        ByteCountFormatter CachedURLResponse Calendar CharacterSet CocoaError CodableAttributedStringKey \
-        CodableConfiguration CodableWithConfiguration ComparableComparator Comparator ComparisonResult \
-        ContiguousBytes CurrencyFormatStyleConfiguration CustomNSError Data DataProtocol Date DateComponents \
-        DateFormatter DateInterval DateIntervalFormatter Decimal DecodableAttributedStringKey \
-        DecodableWithConfiguration DecodingConfigurationProviding DescriptiveNumberFormatConfiguration Dimension \
-        DiscontiguousAttributedSubstring DiscreteFormatStyle EncodableAttributedStringKey EncodableWithConfiguration \
-        EncodingConfigurationProviding EnergyFormatter Expression FileAttributeKey FileAttributeType FileHandle \
-        FileManager FileManagerDelegate FileProtectionType FloatingPointFormatStyle FloatingPointParseStrategy \
-        FormatStyle FormatStyleCapitalizationContext Formatter HTTPCookie HTTPCookiePropertyKey HTTPCookieStorage \
-        HTTPURLResponse Host ISO8601DateFormatter IndexPath IndexSet InflectionRule InputStream IntegerFormatStyle \
-        IntegerParseStrategy JSONDecoder JSONEncoder JSONSerialization KeyPathComparator LengthFormatter \
-        ListFormatStyle Locale LocalizedError MarkdownDecodableAttributedStringKey MassFormatter Measurement \
-        Morphology MutableDataProtocol Notification NotificationCenter NotificationQueue \
-        NumberFormatStyleConfiguration NumberFormatter ObjCBool OperatingSystemVersion Operation OperationQueue \
-        OutputStream POSIXError ParseStrategy ParseableFormatStyle PersonNameComponents \
-        PersonNameComponentsFormatter Pipe Port PortDelegate PortMessage Predicate PredicateBindings PredicateError \
-        PredicateExpression PredicateExpressions Process ProcessInfo Progress ProgressKind ProgressReporting \
-        ProgressUserInfoKey PropertyListDecoder PropertyListEncoder PropertyListSerialization QualityOfService \
-        RecoverableError ReferenceConvertible RunLoop Scanner ScopedAttributeContainer SocketNativeHandle SocketPort \
-        SortComparator SortDescriptor SortOrder StandardPredicateExpression Stream StreamDelegate \
-        StreamNetworkServiceTypeValue StreamSOCKSProxyConfiguration StreamSOCKSProxyVersion \
-        StreamSocketSecurityLevel StringStyle StringTransform Thread TimeInterval TimeZone Timer UUID Unit \
-        UnitAcceleration UnitAngle UnitArea UnitConcentrationMass UnitConverter UnitConverterLinear UnitDispersion \
-        UnitDuration UnitElectricCharge UnitElectricCurrent UnitElectricPotentialDifference UnitElectricResistance \
-        UnitEnergy UnitFrequency UnitFuelEfficiency UnitIlluminance UnitInformationStorage UnitLength UnitMass \
-        UnitPower UnitPressure UnitSpeed UnitTemperature UnitVolume UserDefaults
-        """
-        .split(separator: " ")
-    )
-
-    /// The prefixes of Foundation's other types, which a capital letter follows.
-    static let foundationPrefixes = ["CF", "CG", "NS", "URL", "XML"]
-
     /// The names of the top-level types.
     static func names(in file: SourceFile) -> [Substring] {
         let head = #/(?:@\w+ )*public (?:final |indirect )?(?:struct|enum|class|actor|protocol|typealias) (\w+).*/#
         return file.lines.compactMap { $0.wholeMatch(of: head)?.1 }
-    }
-
-    static func isFoundations(_ name: Substring) -> Bool {
-        Self.foundationNames.contains(name)
-            || Self.foundationPrefixes.contains {
-                name.hasPrefix($0) && name.dropFirst($0.count).first?.isUppercase == true
-            }
     }
 
     /// The enumerations with cases that do not declare whether later versions may add cases.
@@ -89,7 +42,7 @@ enum PublicTypes {
         }
     }
 
-    @Test func `no type has a name of Foundation's, of a module, or of another type`() throws {
+    @Test func `no type has the name of a module or of another type`() throws {
         let files = try Self.libraryFiles()
         let modules = Set(
             try SourceTree.repository.get().files.filter { $0.components[0] == "Sources" }.map { $0.components[1] }
@@ -97,7 +50,6 @@ enum PublicTypes {
         var places: [Substring: String] = [:]
         for file in files {
             for name in PublicTypes.names(in: file) {
-                #expect(!PublicTypes.isFoundations(name), "\(file.path): \(name) is a type of Foundation")
                 #expect(!modules.contains(name), "\(file.path): \(name) is a module")
                 #expect(places[name] == nil, "\(file.path): \(name) is in \(places[name] ?? "") as well")
                 places[name] = file.path
@@ -144,7 +96,7 @@ enum PublicTypes {
 
     // MARK: Testing the checks
 
-    @Test func `types of the file are found, and so are types of Foundation`() {
+    @Test func `types of the file are found`() {
         let file = SourceFile(
             path: "A.swift",
             text: """
@@ -157,8 +109,6 @@ enum PublicTypes {
                 """
         )
         #expect(PublicTypes.names(in: file) == ["Notification", "NSThing", "Number"])
-        #expect(PublicTypes.names(in: file).filter(PublicTypes.isFoundations) == ["Notification", "NSThing"])
-        #expect(!PublicTypes.isFoundations("URLs"))
     }
 
     @Test func `enumerations without a declaration are found`() {

@@ -39,20 +39,20 @@ public struct ProviderSession: Sendable {
     /// The ends of the ranges that earlier connections wrote, ascending, as far as they are not settled.
     private var attemptEnds: [UInt64] = []
 
-    let rules: VerificationRules
-    var supply = ProviderSupply.available
-    var link = Link.none
-    var standby = StandbyConnection.none
-    var ending: ProviderEnding?
-    var settlements: [Settlement] = []
+    private let rules: VerificationRules
+    private(set) var supply = ProviderSupply.available
+    private(set) var link = Link.none
+    private(set) var standby = StandbyConnection.none
+    private(set) var ending: ProviderEnding?
+    private var settlements: [Settlement] = []
 
     private var connectionCount: UInt64 = 0
     private var live: Set<ConnectionNumber> = []
     private var closesDue: [ConnectionNumber] = []
 
-    var suspects: Suspects?
-    var retry: (number: UInt64, count: Int) = (0, 0)
-    var singleLoss: (number: UInt64, count: Int) = (0, 0)
+    private(set) var suspects: Suspects?
+    private(set) var retry: (number: UInt64, count: Int) = (0, 0)
+    private(set) var singleLoss: (number: UInt64, count: Int) = (0, 0)
     package private(set) var failures: ConnectFailureCounter
     private var silentCount = 0
     private var givenUpRunCount = 0
@@ -62,7 +62,7 @@ public struct ProviderSession: Sendable {
     /// Whether no connection can be opened any more, so that only the current one remains.
     private var hasStoppedConnecting = false
     private var invalidTokenRunCount = 0
-    var leftCount: UInt64 = 0
+    private var leftCount: UInt64 = 0
     package private(set) var connectNotBefore = Duration.zero
     private var checkpoints: CheckpointSchedule
     /// Whether to make a checkpoint as soon as there is nothing more to write.
@@ -209,7 +209,7 @@ extension ProviderSession {
         return .connect(number)
     }
 
-    mutating func step(with open: Open, now: Duration) -> ProviderStep {
+    private mutating func step(with open: Open, now: Duration) -> ProviderStep {
         if let deadline = open.probeDeadline {
             guard now >= deadline else { return .wait(until: deadline) }
             self.giveUp(open, now: now, jitter: 1)
@@ -255,7 +255,7 @@ extension ProviderSession {
         }
     }
 
-    mutating func checkpoint(_ open: Open, isFull: Bool, now: Duration) -> ProviderStep {
+    private mutating func checkpoint(_ open: Open, isFull: Bool, now: Duration) -> ProviderStep {
         var cause = CheckpointSchedule.Cause.demand
         if !self.isCheckpointAskedFor {
             if self.isCautious {
@@ -437,7 +437,7 @@ extension ProviderSession {
     }
 
     /// Rejects the first unsettled notification, which the gateway identified.
-    mutating func reject(_ number: UInt64, _ status: ErrorResponse.Status, now: Duration, jitter: Double) {
+    private mutating func reject(_ number: UInt64, _ status: ErrorResponse.Status, now: Duration, jitter: Double) {
         if status == .processingError {
             self.retry = (number, self.retry.number == number ? self.retry.count + 1 : 1)
             if self.retry.count <= self.limits.processingErrorRetryCountMax {
@@ -585,7 +585,7 @@ extension ProviderSession {
 // MARK: - Settling and selecting a connection
 
 extension ProviderSession {
-    mutating func accept(before end: UInt64) {
+    private mutating func accept(before end: UInt64) {
         guard end > self.settled else { return }
         self.invalidTokenRunCount = 0
         self.isCautious = false
@@ -593,7 +593,7 @@ extension ProviderSession {
     }
 
     /// Settles all notifications before a number.
-    mutating func settle(before end: UInt64, _ outcome: DeliveryOutcome) {
+    private mutating func settle(before end: UInt64, _ outcome: DeliveryOutcome) {
         while self.settled < end {
             let start = self.settled
             var next = end
@@ -682,7 +682,7 @@ extension ProviderSession {
     }
 
     /// Settles all remaining notifications and closes all connections.
-    mutating func stop(_ ending: ProviderEnding) {
+    private mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }
         self.ending = ending
         self.leftCount = self.taken - self.settled
@@ -696,5 +696,54 @@ extension ProviderSession {
         self.link = .none
         self.standby = .none
         self.closesDue = self.live.sorted()
+    }
+}
+
+// MARK: - The state of the connections
+
+extension ProviderSession {
+    enum Link: Sendable {
+        case none
+        case connecting(ConnectionNumber)
+        case open(Open)
+    }
+
+    enum StandbyConnection: Equatable, Sendable {
+        case none
+        case connecting(ConnectionNumber)
+        case ready(ConnectionNumber, since: Duration)
+        case failed
+    }
+
+    struct Open: Sendable {
+        var number: ConnectionNumber
+        var base: UInt64
+        var written: UInt64
+        var left: UInt64
+        var openedAt: Duration
+        /// When the first notification of this connection was written.
+        var firstWriteAt: Duration
+        var probeDeadline: Duration?
+    }
+
+    /// Numbers of which an unidentified one makes its connection fail; they are sent in small parts.
+    struct Suspects: Sendable {
+        var end: UInt64
+        var part: UInt64
+    }
+}
+
+extension [UInt64] {
+    /// Inserts a number into an ascending array; usually at the end.
+    fileprivate mutating func insertSorted(_ number: UInt64) {
+        var index = self.endIndex
+        while index > self.startIndex, self[index - 1] > number { index -= 1 }
+        self.insert(number, at: index)
+    }
+
+    /// Removes elements from the front while the condition holds.
+    fileprivate mutating func removeFirst(while condition: (UInt64) -> Bool) {
+        let count = self.prefix(while: condition).count
+        if count > 0 { self.removeFirst(count) }
     }
 }

@@ -12,6 +12,10 @@ enum PurgeSchema {
     /// The sources of entries, in every version.
     private static let source = "CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);"
 
+    /// The column with a token, in every version.
+    private static let token =
+        "token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100)"
+
     /// The tables of the first version.
     ///
     /// WITHOUT ROWID: a row of `dead` is its key, so a token costs one B-tree and about 45 bytes.
@@ -24,7 +28,7 @@ enum PurgeSchema {
         );
         CREATE TABLE dead (
             scope INTEGER NOT NULL REFERENCES scope (id),
-            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            \(token),
             failed_at INTEGER NOT NULL,
             first_seen INTEGER NOT NULL,
             source INTEGER NOT NULL REFERENCES source (id),
@@ -37,7 +41,7 @@ enum PurgeSchema {
     private static let second = """
         CREATE TABLE registration (
             scope INTEGER NOT NULL REFERENCES scope (id),
-            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            \(token),
             registered_at INTEGER NOT NULL,
             PRIMARY KEY (scope, token)
         ) WITHOUT ROWID;
@@ -64,7 +68,7 @@ enum PurgeSchema {
         );
         CREATE TABLE dead_token (
             scope INTEGER NOT NULL REFERENCES token_scope (id),
-            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            \(token),
             failed_at INTEGER NOT NULL,
             first_seen INTEGER NOT NULL,
             source INTEGER NOT NULL REFERENCES source (id),
@@ -73,7 +77,7 @@ enum PurgeSchema {
         ) WITHOUT ROWID;
         CREATE TABLE registered_token (
             scope INTEGER NOT NULL REFERENCES token_scope (id),
-            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            \(token),
             registered_at INTEGER NOT NULL,
             checksum INTEGER NOT NULL,
             PRIMARY KEY (scope, token)
