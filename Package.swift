@@ -475,6 +475,7 @@ let package = Package(
             dependencies: [
                 "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),

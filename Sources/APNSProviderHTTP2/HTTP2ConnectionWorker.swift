@@ -64,6 +64,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// Outcomes not yet reported to the queue.
     private var settledCount = 0
     private var now = NIODeadline.now()
+    /// Whether no request was answered in this read yet.
+    private var isBeforeAnswers = true
 
     /// The names that the texts of failures contain.
     var names: TLSErrorNames { self.shared.opener.names }
@@ -370,13 +372,16 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     // MARK: Outcomes
 
-    /// A connection received its first answer.
+    /// A connection received its first answer, or the first one after a failure of another connection.
     func answersBegin() {
         self.shared.queue.outage = nil
         self.shared.configuration.onFirstAnswer?()
     }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
+        // Once for each read, since the queue is shared by all workers.
+        if self.isBeforeAnswers, self.shared.queue.outage != nil { self.answersBegin() }
+        self.isBeforeAnswers = false
         switch outcome {
         case .accepted: self.failures.succeeded()
         case .rejected(let rejection):
@@ -489,7 +494,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// Input begins; its time is used for all frames of one read.
-    func readBegins() { self.now = .now() }
+    func readBegins() {
+        self.now = .now()
+        self.isBeforeAnswers = true
+    }
 
     /// Input of one read was processed, or there is room again.
     func readComplete(_ connection: PushConnection) {

@@ -98,7 +98,8 @@ public struct PushConfiguration: Sendable {
     /// by default `nil`.
     public var onConnectFailure: (@Sendable (ConnectionFailure) -> Void)?
 
-    /// Called on an event loop when a connection received its first answer; by default `nil`.
+    /// Called on an event loop when a connection received its first answer, or the first answer after
+    /// ``onConnectFailure`` was called for another connection; by default `nil`.
     public var onFirstAnswer: (@Sendable () -> Void)?
 
     /// Creates a configuration with the defaults and authentication by a certificate.

@@ -345,9 +345,17 @@ extension TestCertificateAuthority {
     /// - Returns: the list in PEM.
     /// - Throws: `TestCertificateError`.
     public func revocationList(of certificates: [TLSCertificate]) throws -> [UInt8] {
+        let now = Int64(time(nil))
+        return try self.revocationList(of: certificates, period: Period(notBefore: now - 60, notAfter: now + 86_400))
+    }
+
+    /// Creates a certificate revocation list (X.509 CRL) of this authority with a given validity.
+    package func revocationList(of certificates: [TLSCertificate], period: Period) throws -> [UInt8] {
         guard let list = unsafe X509_CRL_new() else { throw TestCertificateError.current("revocation list") }
         defer { unsafe X509_CRL_free(list) }
-        guard let now = unsafe X509_gmtime_adj(nil, -60), let end = unsafe X509_gmtime_adj(nil, 86_400) else {
+        guard let now = unsafe ASN1_TIME_set(nil, Int(period.notBefore)),
+            let end = unsafe ASN1_TIME_set(nil, Int(period.notAfter))
+        else {
             throw TestCertificateError.current("time")
         }
         defer {

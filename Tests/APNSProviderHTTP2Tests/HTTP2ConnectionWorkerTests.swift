@@ -2,6 +2,7 @@
 
 import APNSProvider
 import MetricsTestKit
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import Testing
@@ -9,6 +10,40 @@ import Testing
 @testable import APNSProviderHTTP2
 
 @Suite struct HTTP2ConnectionWorkerTests {
+    @Test func `an answer ends an outage, even if it is not the first one of its connection`() async throws {
+        let calls = NIOLockedValueBox(0)
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.onFirstAnswer = { calls.withLockedValue { $0 += 1 } }
+        let observer = DeliveryObserver(.requests, factory: TestMetrics())
+        let shared = HTTP2ConnectionWorker.Shared(
+            configuration,
+            try configuration.makeOpener(),
+            observer: observer,
+            logger: PushFixture.quiet
+        )
+        for _ in 0..<4 { _ = shared.queue.put(Submission(try PushFixture.request(), from: .caller { _ in })) }
+        _ = shared.queue.enter(0) {}
+        let pushes = shared.queue.take(4, worker: 0, at: .now())
+        let (loop, used) = (MultiThreadedEventLoopGroup.singleton.next(), configuration)
+        let counts = try await loop.submit {
+            let finished = loop.makePromise(of: WorkerEnding.self)
+            let worker = HTTP2ConnectionWorker(index: 0, shared: shared, eventLoop: loop, finished: finished)
+            let connection = PushConnection(configuration: used, worker: worker, observer: observer)
+            // Each answer in a read of its own; before the third one, another connection fails.
+            let counts = pushes.enumerated().map { index, push in
+                if index == 2 { shared.queue.outage = ConnectionFailure(.closed(nil), "closed") }
+                worker.readBegins()
+                worker.answered(push, .accepted, on: connection)
+                return calls.withLockedValue(\.self)
+            }
+            finished.fail(CancellationError())
+            return counts
+        }
+        .get()
+        #expect(counts == [0, 0, 1, 1])
+        #expect(shared.queue.outage == nil)
+    }
+
     @Test(arguments: [1, 2]) func `a request that is given up does not count as sent again`(attempts: Int) async throws
     {
         let metrics = TestMetrics()

@@ -101,10 +101,21 @@ import Testing
     @Test func `what runs with the same problem is no reason to refuse a change`() throws {
         let files = try ConfigurationFiles()
         try files.upstream("shop", validity: .expired)
+        try files.write("server.pem", try TestCertificateAuthority().issueServer(validity: .expired).pem)
         let running = try files.read()
         try files.upstream("shop", validity: .expired)
+        // Likewise the gateway's certificate, with another time in the sentence.
+        let authority = try TestCertificateAuthority()
+        let period = TestCertificateAuthority.Period(
+            notBefore: ConfigurationFiles.now - 7200,
+            notAfter: ConfigurationFiles.now - 1800
+        )
+        try files.write(
+            "server.pem",
+            try authority.issueServer(names: ["localhost"], keyKind: .p256, period: period).pem
+        )
         let new = try files.read(replacing: running)
-        #expect(new.refusals.isEmpty && new.upstream("shop") != running.upstream("shop"))
+        #expect(new.refusals.isEmpty && new.upstream("shop") != running.upstream("shop"), "\(new.refusals)")
     }
 
     @Test func `the revocations of a refused provider take effect, and nothing more`() throws {
@@ -141,6 +152,164 @@ import Testing
         try files.write("shop-crl.pem", try authority.revocationList(of: [client.identity.certificate]))
         let new = try #require(running.revoking(now: ConfigurationFiles.now))
         #expect(running.provider(of: client) == "shop" && new.provider(of: client) == nil)
+    }
+
+    /// New files of lists for two authorities, of which the first one revokes a certificate.
+    static let lists:
+        [(
+            name: String,
+            make:
+                @Sendable (TestCertificateAuthority, _ other: TestCertificateAuthority, _ revoked: TLSCertificate)
+                throws -> [UInt8]
+        )] = [
+            ("a missing list", { try $0.revocationList(of: [$2]) }),
+            (
+                "an expired list",
+                {
+                    let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+                    return try $1.revocationList(of: [], period: period) + $0.revocationList(of: [$2])
+                }
+            ),
+            (
+                "an expired list that revokes",
+                {
+                    let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+                    return try $1.revocationList(of: []) + $0.revocationList(of: [$2], period: period)
+                }
+            ),
+            ("a list that was cut off", { try $1.revocationList(of: []).dropLast(40) + $0.revocationList(of: [$2]) }),
+            (
+                "a damaged list behind",
+                {
+                    let other = try $1.revocationList(of: [])
+                    return try $0.revocationList(of: [$2]) + other.prefix(80) + other.dropFirst(81)
+                }
+            ),
+            ("another part", { try $0.revocationList(of: [$2]) + $1.revocationList(of: []) + $0.keyPEM() }),
+        ]
+
+    @Test(arguments: lists.indices) func `a revocation takes effect, whatever is wrong with the other lists`(
+        _ index: Int
+    ) throws {
+        let files = try ConfigurationFiles()
+        let authority = try #require(files.authorities["shop"])
+        let other = try TestCertificateAuthority(name: "other")
+        let topic = ConfigurationFiles.topic
+        let (revoked, good) = (try authority.issueClient(topic: topic), try authority.issueClient(topic: topic))
+        let foreign = try other.issueClient(topic: topic)
+        let lists = try authority.revocationList(of: []) + other.revocationList(of: [])
+        try files.write("shop-ca.pem", authority.certificatePEM + other.certificatePEM)
+        try files.write("shop-crl.pem", lists)
+        let running = try files.read()
+        func admitted(_ configuration: ResolvedConfiguration) -> [String?] {
+            [revoked, good, foreign].map { configuration.provider(of: $0) }
+        }
+        #expect(running.refusals.isEmpty && admitted(running) == ["shop", "shop", "shop"])
+        let (name, make) = Self.lists[index]
+        try files.write("shop-crl.pem", try make(authority, other, revoked.identity.certificate))
+        let new = try files.read(replacing: running)
+        #expect(new.refusals.map(\.provider) == ["shop"] && admitted(new) == [nil, "shop", "shop"], "\(name)")
+        // The same if the configuration file itself cannot be used.
+        #expect(try admitted(#require(running.revoking(now: ConfigurationFiles.now))) == [nil, "shop", "shop"])
+        #expect(new.revoking(now: ConfigurationFiles.now) == nil)
+        // It stays revoked until a configuration takes effect.
+        var last = new
+        for bytes in [Array("none".utf8), try other.revocationList(of: [])] {
+            try files.write("shop-crl.pem", bytes)
+            last = try files.read(replacing: last)
+            #expect(last.refusals.map(\.provider) == ["shop"] && admitted(last) == [nil, "shop", "shop"])
+        }
+        try files.write("shop-crl.pem", lists)
+        try files.upstream("shop", validity: .expired)
+        last = try files.read(replacing: last)
+        #expect(last.refusals.map(\.provider) == ["shop"] && admitted(last) == [nil, "shop", "shop"])
+        try files.upstream("shop")
+        last = try files.read(replacing: last)
+        #expect(last.refusals.isEmpty && admitted(last) == ["shop", "shop", "shop"])
+    }
+
+    /// Authorities and lists: what runs, and what is worse with as many findings.
+    struct Exchange: Sendable, CustomTestStringConvertible {
+        /// An authority, and whether there is a list of it.
+        typealias Part = (authority: TestCertificateAuthority, hasList: Bool)
+
+        var testDescription: String
+        var make: @Sendable () throws -> (old: [Part], new: [Part])
+        var isWorse = true
+
+        static func authority(_ name: String, isExpired: Bool = false) throws -> TestCertificateAuthority {
+            let now = ConfigurationFiles.now
+            let period = TestCertificateAuthority.Period(
+                notBefore: now - 7200,
+                notAfter: isExpired ? now - 3600 : now + 3600
+            )
+            return try TestCertificateAuthority(name: name, keyKind: .p256, period: period)
+        }
+    }
+
+    static let exchanges = [
+        Exchange(
+            testDescription: "another expired authority",
+            make: {
+                let good = (try Exchange.authority("good"), true)
+                let (one, two) = (
+                    try Exchange.authority("one", isExpired: true), try Exchange.authority("two", isExpired: true)
+                )
+                return ([good, (one, true)], [good, (two, true)])
+            }
+        ),
+        Exchange(
+            testDescription: "only the expired one of two with the same name",
+            make: {
+                let expired = (try Exchange.authority("one", isExpired: true), true)
+                return ([(try Exchange.authority("one"), true), expired], [expired])
+            }
+        ),
+        Exchange(
+            testDescription: "the list of another authority",
+            make: {
+                let (one, two) = (try Exchange.authority("one"), try Exchange.authority("two"))
+                return ([(one, true), (two, false)], [(one, false), (two, true)])
+            }
+        ),
+        Exchange(
+            testDescription: "only the authority without a list",
+            make: {
+                let without = (try Exchange.authority("one"), false)
+                // A list has to be there.
+                return ([(try Exchange.authority("two"), true), without], [without])
+            }
+        ),
+        Exchange(
+            testDescription: "an expired authority that was issued again",
+            make: {
+                let (one, two) = (
+                    try Exchange.authority("one", isExpired: true), try Exchange.authority("one", isExpired: true)
+                )
+                return ([(one, true)], [(two, true)])
+            },
+            isWorse: false
+        ),
+    ]
+
+    @Test(arguments: exchanges) func `another problem of an authority is a reason, the same one is not`(
+        _ exchange: Exchange
+    ) throws {
+        let files = try ConfigurationFiles()
+        let foreign = try TestCertificateAuthority(name: "foreign").revocationList(of: [])
+        func write(_ parts: [Exchange.Part]) throws {
+            try files.write("shop-ca.pem", parts.flatMap(\.authority.certificatePEM))
+            let lists = try parts.filter(\.hasList).flatMap { try $0.authority.revocationList(of: []) }
+            try files.write("shop-crl.pem", foreign + lists)
+        }
+        let (old, new) = try exchange.make()
+        try write(old)
+        let running = try files.read()
+        try files.upstream("shop")
+        #expect(try files.read(replacing: running).refusals.isEmpty)
+        try write(new)
+        let reloaded = try files.read(replacing: running)
+        #expect(reloaded.refusals.map(\.provider) == (exchange.isWorse ? ["shop"] : []), "\(reloaded.refusals)")
     }
 
     @Test func `a worse or damaged certificate of the gateway keeps the old one`() throws {

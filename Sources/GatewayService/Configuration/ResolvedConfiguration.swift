@@ -21,6 +21,9 @@ package struct ResolvedConfiguration: Sendable {
         var authorities: [UInt8] = []
         /// Their revocation lists in PEM.
         var revocations: [UInt8]?
+        /// Lists of newer files that are not in effect, in DER: what they revoke is refused too. None after a newer
+        /// configuration of the provider has taken effect.
+        var additionalRevocations: [[UInt8]] = []
         var admission: AdmissionRule
         var push: PushConfiguration
     }
@@ -126,8 +129,7 @@ package struct ResolvedConfiguration: Sendable {
         do throws(GatewayFailure) {
             self.identity = try Self.identity(file, trust: self.providers)
             if let running {
-                let old = running.serverFindings(now).map(\.sentence)
-                let problems = self.serverFindings(now).filter { !old.contains($0.sentence) }
+                let problems = self.serverFindings(now).beyond(running.serverFindings(now))
                 guard problems.isEmpty else {
                     throw .configuration(problems.map(\.description).joined(separator: "; "))
                 }
@@ -150,7 +152,9 @@ package struct ResolvedConfiguration: Sendable {
         var configuration = self
         configuration.providers = self.providers.map { $0.revoking(as: $0.file, now) }
         configuration.kept = Set(self.providers.map(\.file.name))
-        let isChanged = zip(configuration.providers, self.providers).contains { $0.revocations != $1.revocations }
+        let isChanged = zip(configuration.providers, self.providers).contains { new, old in
+            new.revocations != old.revocations || new.additionalRevocations != old.additionalRevocations
+        }
         return isChanged ? configuration : nil
     }
 
@@ -308,10 +312,13 @@ extension ResolvedConfiguration.Provider {
         return Self.admission(file, authorities.flatMap { try? CertificateVerifier(authorities: $0) }, tlsMinimum)
     }
 
+    /// The maximum size of ``additionalRevocations``, in bytes: more than one file has.
+    private static let additionalByteCountMax = 16 << 20
+
     /// Returns this provider with the revocations of a newer file that is otherwise not in effect: its removed pins,
-    /// and its revocation lists if they can be used.
+    /// and its revocation lists. If these have a problem of their own, those that can be read are used in addition.
     ///
-    /// It admits nothing that it did not admit before.
+    /// It admits nothing that it did not admit before, except what the newer lists of its authorities admit again.
     fileprivate func revoking(as newer: GatewayFile.Provider, _ now: Int64) -> Self {
         var provider = self
         let pins = self.file.pins.compactMap { pin in
@@ -324,14 +331,42 @@ extension ResolvedConfiguration.Provider {
         }
         provider.file.pins = pins
         provider.admission.pins = pins
-        guard let path = newer.revocations, self.file.authority != nil, let lists = try? FileBytes.read(path),
-            let verifier = try? CertificateVerifier(authorities: self.authorities, revocations: lists)
-        else { return provider }
+        guard let path = newer.revocations, self.file.authority != nil, let lists = try? FileBytes.read(path) else {
+            return provider
+        }
         var updated = provider
         updated.file.revocations = path
         updated.revocations = lists
-        updated.admission.verifier = verifier
-        return updated.findings(now, beyond: self).isEmpty ? updated : provider
+        if updated.renewVerifier(), updated.findings(now, beyond: self).isEmpty { return updated }
+        updated = provider
+        updated.add(CertificateVerifier.readableLists(in: lists))
+        return updated.renewVerifier() ? updated : provider
+    }
+
+    /// Adds revocation lists; beyond the maximum, the oldest ones are removed.
+    private mutating func add(_ lists: [[UInt8]]) {
+        var present: Set<[UInt8]> = []
+        var room = Self.additionalByteCountMax
+        self.additionalRevocations = (lists + self.additionalRevocations).filter { list in
+            guard present.insert(list).inserted else { return false }
+            room -= list.count
+            return room >= 0
+        }
+    }
+
+    /// Replaces the verifier by one with the current authorities and lists.
+    ///
+    /// - Returns: whether they can be used; if not, the verifier stays.
+    private mutating func renewVerifier() -> Bool {
+        guard
+            let verifier = try? CertificateVerifier(
+                authorities: self.authorities,
+                revocations: self.revocations,
+                additionalRevocations: self.additionalRevocations
+            )
+        else { return false }
+        self.admission.verifier = verifier
+        return true
     }
 
     /// Returns the configuration of the bridge.
@@ -414,8 +449,15 @@ extension ResolvedConfiguration {
     private func serverFindings(_ now: Int64) -> [ConfigurationFinding] {
         let (certificate, path) = (self.identity.certificate, self.file.server.certificate)
         var findings: [ConfigurationFinding] = []
-        if let sentence = Self.validitySentence(certificate, now, refusing: "providers that verify it refuse it") {
-            findings.append(ConfigurationFinding(key: "server.certificate", value: path, sentence: sentence))
+        if let problem = Self.validityProblem(certificate, now, refusing: "providers that verify it refuse it") {
+            findings.append(
+                ConfigurationFinding(
+                    key: "server.certificate",
+                    value: path,
+                    sentence: problem.sentence,
+                    kind: problem.kind
+                )
+            )
         }
         if certificate.extensions[Self.alternativeNames] == nil {
             findings.append(
@@ -430,19 +472,19 @@ extension ResolvedConfiguration {
         return findings
     }
 
-    /// Returns what is wrong with the validity of a certificate and what to do; `nil` if it is valid.
-    fileprivate static func validitySentence(
+    /// Returns what is wrong with the validity of a certificate, and a sentence with what to do; `nil` if it is valid.
+    fileprivate static func validityProblem(
         _ certificate: TLSCertificate,
         _ now: Int64,
         refusing: String
-    ) -> String? {
+    ) -> (kind: ConfigurationFinding.Kind, sentence: String)? {
         func text(_ seconds: Int64) -> String { TimeText(seconds: seconds).text }
         if certificate.isExpired(at: now) {
-            return "the certificate expired on \(text(certificate.notAfter)), so \(refusing). Replace it"
+            return (.expired, "the certificate expired on \(text(certificate.notAfter)), so \(refusing). Replace it")
         }
         if now < certificate.notBefore {
-            return "the certificate is not valid before \(text(certificate.notBefore)), so \(refusing) until then. "
-                + "Check the clock of this machine, or replace it"
+            let sentence = "the certificate is not valid before \(text(certificate.notBefore)), so \(refusing) until "
+            return (.notYetValid, sentence + "then. Check the clock of this machine, or replace it")
         }
         return nil
     }
@@ -491,56 +533,86 @@ extension ResolvedConfiguration {
 }
 
 extension ResolvedConfiguration.Provider {
-    /// Finds problems, except those that another configuration of the provider has too.
-    fileprivate func findings(_ now: Int64, beyond other: Self?) -> [ConfigurationFinding] {
-        var counts: [String: Int] = [:]
-        for finding in other?.findings(now, beyond: nil) ?? [] { counts[finding.key, default: 0] += 1 }
-        let findings = self.authorityFindings(now) + self.revocationFindings(now) + self.upstreamFindings(now)
-        return findings.filter { finding in
-            counts[finding.key, default: 0] -= 1
-            return counts[finding.key, default: 0] < 0
+    /// The findings about one of its files.
+    private struct FileFindings {
+        var findings: [ConfigurationFinding]
+        /// Whether the file contains anything that can be used.
+        var hasUsable: Bool
+
+        /// - Parameter parts: the findings about each part of the file.
+        init(_ parts: [[ConfigurationFinding]]) {
+            self.findings = parts.flatMap(\.self)
+            self.hasUsable = parts.contains { $0.isEmpty }
         }
     }
 
-    private func authorityFindings(_ now: Int64) -> [ConfigurationFinding] {
+    /// Finds problems, except those that another configuration of the provider has too.
+    fileprivate func findings(_ now: Int64, beyond other: Self?) -> [ConfigurationFinding] {
+        let files = self.fileFindings(now)
+        guard let other else { return files.flatMap(\.findings) }
+        return zip(files, other.fileFindings(now)).flatMap { new, old in
+            // A problem that concerned a part of the file concerns all of it now.
+            old.hasUsable && !new.hasUsable ? new.findings : new.findings.beyond(old.findings)
+        }
+    }
+
+    private func fileFindings(_ now: Int64) -> [FileFindings] {
+        [
+            FileFindings(self.authorityFindings(now)), FileFindings(self.revocationFindings(now)),
+            FileFindings([self.upstreamFindings(now)]),
+        ]
+    }
+
+    /// Finds problems of each authority.
+    private func authorityFindings(_ now: Int64) -> [[ConfigurationFinding]] {
         guard let path = self.file.authority, let file = try? CertificateFile(bytes: self.authorities) else {
             return []
         }
-        return file.certificates.flatMap { certificate in
+        return file.certificates.map { certificate in
             let refusing = "no certificate that it issued is admitted"
             let weakness = self.admission.weakness(ofAuthority: certificate).map { weakness in
-                "the authority \(certificate.subject) is too weak, so \(refusing): \(weakness)"
+                (
+                    kind: ConfigurationFinding.Kind.weak,
+                    sentence: "the authority \(certificate.subject) is too weak, so \(refusing): \(weakness)"
+                )
             }
-            return [ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing), weakness]
-                .compactMap(\.self).map { sentence in
+            return [ResolvedConfiguration.validityProblem(certificate, now, refusing: refusing), weakness]
+                .compactMap(\.self).map { problem in
                     ConfigurationFinding(
                         key: "provider \(self.file.name): clients.authority",
                         value: path,
-                        sentence: sentence
+                        sentence: problem.sentence,
+                        kind: problem.kind,
+                        subject: certificate.subject
                     )
                 }
         }
     }
 
-    /// Finds authorities without a current revocation list: no certificate below them is admitted.
-    private func revocationFindings(_ now: Int64) -> [ConfigurationFinding] {
+    /// Finds for each authority whether it has no current revocation list: no certificate below it is admitted then.
+    private func revocationFindings(_ now: Int64) -> [[ConfigurationFinding]] {
         let statuses = self.admission.verifier?.revocationStatuses ?? []
-        return statuses.compactMap { status in
-            let problem: String
+        return statuses.map { status in
+            let (kind, problem): (ConfigurationFinding.Kind, String)
             switch status.validity {
-            case nil: problem = "there is no list"
+            case nil: (kind, problem) = (.missing, "there is no list")
             case let validity? where validity.upperBound < now:
-                problem = "the list expired on \(TimeText(seconds: validity.upperBound).text)"
+                (kind, problem) = (.expired, "the list expired on \(TimeText(seconds: validity.upperBound).text)")
             case let validity? where validity.lowerBound > now:
-                problem = "the list is not valid before \(TimeText(seconds: validity.lowerBound).text)"
-            default: return nil
+                let start = TimeText(seconds: validity.lowerBound).text
+                (kind, problem) = (.notYetValid, "the list is not valid before \(start)")
+            default: return []
             }
-            return ConfigurationFinding(
-                key: "provider \(self.file.name): clients.revocations",
-                value: self.file.revocations ?? "",
-                sentence: "\(problem) of the authority \(status.authority.subject), so no certificate below it is "
-                    + "admitted. Add its current list (X509 CRL)"
-            )
+            return [
+                ConfigurationFinding(
+                    key: "provider \(self.file.name): clients.revocations",
+                    value: self.file.revocations ?? "",
+                    sentence: "\(problem) of the authority \(status.authority.subject), so no certificate below it is "
+                        + "admitted. Add its current list (X509 CRL)",
+                    kind: kind,
+                    subject: status.authority.subject
+                )
+            ]
         }
     }
 
@@ -580,12 +652,17 @@ extension ResolvedConfiguration {
         now: Int64
     ) -> [ConfigurationFinding] {
         var findings: [ConfigurationFinding] = []
-        func add(_ key: String, _ value: String, _ sentence: String) {
-            findings.append(ConfigurationFinding(key: key, value: value, sentence: sentence))
+        func add(
+            _ key: String,
+            _ value: String,
+            _ sentence: String,
+            _ kind: ConfigurationFinding.Kind = .other
+        ) {
+            findings.append(ConfigurationFinding(key: key, value: value, sentence: sentence, kind: kind))
         }
         let refusing = "the service refuses what this provider sends"
-        if let sentence = Self.validitySentence(certificate, now, refusing: refusing) {
-            add("upstream.certificate", path, sentence)
+        if let problem = Self.validityProblem(certificate, now, refusing: refusing) {
+            add("upstream.certificate", path, problem.sentence, problem.kind)
         }
         let identity = ProviderIdentity(certificate)
         if let topic, !identity.topics.isEmpty, !identity.topics.contains(topic) {

@@ -161,7 +161,7 @@ final class KeyMaterial: @unchecked Sendable {
 struct PEMBlock {
     let label: String
     private let header: String
-    private let content: [UInt8]
+    let content: [UInt8]
 
     /// Whether it is a key that needs a passphrase.
     var isEncrypted: Bool { self.label == PEM_STRING_PKCS8 || self.header.contains("ENCRYPTED") }
@@ -220,9 +220,12 @@ struct PEMBlock {
     }
 
     /// The revocation list in this part, which the caller owns; `nil` if it is damaged.
-    func revocationList() -> OpaquePointer? {
+    func revocationList() -> OpaquePointer? { unsafe Self.revocationList(in: self.content) }
+
+    /// The revocation list in DER bytes, which the caller owns; `nil` if it is damaged.
+    static func revocationList(in bytes: [UInt8]) -> OpaquePointer? {
         defer { ERR_clear_error() }
-        return unsafe self.content.withUnsafeBufferPointer { bytes in
+        return unsafe bytes.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             return unsafe d2i_X509_CRL(nil, &position, bytes.count)
         }

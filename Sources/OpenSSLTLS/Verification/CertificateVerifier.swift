@@ -18,6 +18,9 @@ public final class CertificateVerifier: @unchecked Sendable {
 
     private let store: OpaquePointer
 
+    /// Lists that only refuse certificates: none needs to be current, and none is required.
+    private let additionalLists: [OpaquePointer]
+
     /// The revocation lists of the authorities, in their order; `nil` if revocation is not checked.
     package let revocationStatuses: [RevocationStatus]?
 
@@ -28,7 +31,23 @@ public final class CertificateVerifier: @unchecked Sendable {
     ///   - revocations: PEM revocation lists (CRL); with any, a chain does not verify unless the issuer of each
     ///     certificate in it below the trusted authority has a current list.
     /// - Throws: ``TLSError/trustUnusable(detail:)``, also if one of several lists is damaged.
-    public init(authorities: [UInt8], revocations: [UInt8]? = nil) throws(TLSError) {
+    public convenience init(authorities: [UInt8], revocations: [UInt8]? = nil) throws(TLSError) {
+        try self.init(authorities: authorities, revocations: revocations, additionalRevocations: [])
+    }
+
+    /// Loads authorities and revocation lists.
+    ///
+    /// - Parameters:
+    ///   - authorities: as for the other initializer.
+    ///   - revocations: as for the other initializer.
+    ///   - additionalRevocations: further lists in DER, such as ``readableLists(in:)`` returns. What one of them
+    ///     revokes is refused, even if the list has expired; without the signature of the issuer it has no effect.
+    /// - Throws: ``TLSError/trustUnusable(detail:)``.
+    package init(
+        authorities: [UInt8],
+        revocations: [UInt8]?,
+        additionalRevocations: [[UInt8]]
+    ) throws(TLSError) {
         ERR_clear_error()
         guard let store = unsafe X509_STORE_new() else { throw .trustUnusable(detail: OpenSSLQueue.take().text) }
         unsafe self.store = store
@@ -48,9 +67,13 @@ public final class CertificateVerifier: @unchecked Sendable {
             self.revocationStatuses = nil
         }
         unsafe X509_STORE_set_flags(store, UInt(flags))
+        unsafe self.additionalLists = additionalRevocations.compactMap { unsafe PEMBlock.revocationList(in: $0) }
     }
 
-    deinit { unsafe X509_STORE_free(self.store) }
+    deinit {
+        unsafe X509_STORE_free(self.store)
+        unsafe self.additionalLists.forEach { unsafe X509_CRL_free($0) }
+    }
 
     /// - Returns: the list of each authority.
     private static func add(
@@ -106,6 +129,20 @@ public final class CertificateVerifier: @unchecked Sendable {
         guard let problem else { return unsafe lists }
         unsafe lists.forEach { unsafe X509_CRL_free($0) }
         throw .trustUnusable(detail: problem)
+    }
+
+    /// Returns the revocation lists of a PEM text that can be read, in DER, whatever else is damaged in it.
+    package static func readableLists(in text: [UInt8]) -> [[UInt8]] {
+        // Also inside a line, as when a file is appended to one that was cut off.
+        let starts = text.ranges(of: Array("-----BEGIN ".utf8)).map(\.lowerBound)
+        return zip(starts, starts.dropFirst() + [text.endIndex]).prefix(CertificateFile.partCountMax)
+            .compactMap { start, end in
+                guard let block = PEMBlock.all(in: Array(text[start..<end]), countMax: 1).blocks.first,
+                    block.label == PEM_STRING_X509_CRL, let list = unsafe block.revocationList()
+                else { return nil }
+                unsafe X509_CRL_free(list)
+                return block.content
+            }
     }
 
     /// When a list is valid; `nil` if it is not that of this authority.
@@ -178,10 +215,37 @@ public final class CertificateVerifier: @unchecked Sendable {
             throw TLSError.verification(result, of: subject ?? certificate, host: nil)
                 ?? .certificateUnacceptable(detail: OpenSSLQueue.take().text)
         }
-        let chain = unsafe X509_STORE_CTX_get0_chain(context)
-        return unsafe (0..<shim_sk_X509_num(chain)).compactMap { index in
-            unsafe shim_sk_X509_value(chain, index).map { unsafe TLSCertificate($0) }
+        let chain = unsafe Self.certificates(of: X509_STORE_CTX_get0_chain(context))
+        if let revoked = unsafe self.additionallyRevoked(chain, context) {
+            throw unsafe TLSError.verification(Int(X509_V_ERR_CERT_REVOKED), of: TLSCertificate(revoked), host: nil)
+                ?? .certificateUnacceptable(detail: "revoked")
         }
+        return unsafe chain.map { unsafe TLSCertificate($0) }
+    }
+
+    private static func certificates(of stack: OpaquePointer?) -> [OpaquePointer] {
+        unsafe (0..<max(0, shim_sk_X509_num(stack))).compactMap { unsafe shim_sk_X509_value(stack, $0) }
+    }
+
+    /// Returns the first certificate of a verified chain that an additional list of its issuer revokes.
+    private func additionallyRevoked(_ chain: [OpaquePointer], _ context: OpaquePointer) -> OpaquePointer? {
+        guard unsafe !self.additionalLists.isEmpty, let end = unsafe chain.last else { return nil }
+        // The issuer of the trusted end may be another one of the authorities.
+        let authorities = unsafe X509_STORE_CTX_get1_certs(context, X509_get_issuer_name(end))
+        defer { unsafe shim_sk_X509_pop_free(authorities) }
+        let issuers = unsafe Self.certificates(of: authorities)
+            .filter { unsafe X509_verify(end, X509_get0_pubkey($0)) == 1 }
+        for index in unsafe chain.indices {
+            let isRevoked = unsafe self.additionalLists.contains { list in
+                var entry: OpaquePointer?
+                // 2 means that the entry withdraws an earlier one.
+                guard unsafe X509_CRL_get0_by_cert(list, &entry, chain[index]) == 1 else { return false }
+                return unsafe (index + 1 < chain.count ? [chain[index + 1]] : issuers)
+                    .contains { unsafe Self.validity(of: list, from: $0) != nil }
+            }
+            if isRevoked { return unsafe chain[index] }
+        }
+        return nil
     }
 
     /// Errors of the list for the trusted end of a chain.

@@ -83,6 +83,69 @@ import Testing
         #expect(try self.problem([self.middle], own + other) == nil)
     }
 
+    /// The problem with current lists of both authorities, or without revocation checks, and with additional ones.
+    private func problem(
+        _ trust: [TestCertificateAuthority],
+        checksRevocation: Bool = true,
+        additional lists: [UInt8]
+    ) throws -> TLSError? {
+        try CertificateVerifier(
+            authorities: trust.flatMap(\.certificatePEM),
+            revocations: checksRevocation
+                ? self.root.revocationList(of: []) + self.middle.revocationList(of: []) : nil,
+            additionalRevocations: CertificateVerifier.readableLists(in: lists)
+        )
+        .problem(of: self.client.identity.certificate, intermediates: [self.middle.certificate])
+    }
+
+    @Test(arguments: [true, false]) func `an additional list refuses what it revokes, even if it has expired`(
+        _ checksRevocation: Bool
+    ) throws {
+        let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+        let client = self.client.identity.certificate
+        let lists = [
+            try self.middle.revocationList(of: [client], period: period),
+            try self.root.revocationList(of: [self.middle.certificate], period: period),
+        ]
+        for (list, name) in zip(lists, ["CN=Apple Push Services", "CN=Middle"]) {
+            // The issuer of the trusted end may be among the authorities.
+            for trust in [[self.root], [self.middle, self.root]] {
+                let problem = try self.problem(trust, checksRevocation: checksRevocation, additional: list)
+                guard case .certificateRevoked(let detail) = problem else {
+                    Issue.record("not revoked: \(String(describing: problem))")
+                    continue
+                }
+                #expect(detail.contains(name))
+            }
+        }
+        #expect(try self.problem([self.middle], checksRevocation: checksRevocation, additional: lists[0]) != nil)
+        // The key of the root is unknown.
+        #expect(try self.problem([self.middle], checksRevocation: checksRevocation, additional: lists[1]) == nil)
+    }
+
+    @Test func `an additional list refuses nothing else`() throws {
+        let (middle, client) = (self.middle.certificate, self.client.identity.certificate)
+        let twin = try TestCertificateAuthority(name: "Middle")
+        let lists = [
+            try self.middle.revocationList(of: []), try self.middle.revocationList(of: [middle]),
+            try self.root.revocationList(of: [client]), try twin.revocationList(of: [client]),
+        ]
+        for list in lists { #expect(try self.problem([self.root], additional: list) == nil) }
+        #expect(try self.problem([self.root], additional: lists.flatMap(\.self)) == nil)
+    }
+
+    @Test(arguments: damages.indices) func `lists around a damaged one can be read`(_ index: Int) throws {
+        let client = self.client.identity.certificate
+        let good = try self.root.revocationList(of: [])
+        let (revoking, other) = (
+            try self.middle.revocationList(of: [client]), try self.root.revocationList(of: [client])
+        )
+        let text = good + Self.damages[index].change(other) + self.root.certificatePEM + revoking
+        let lists = CertificateVerifier.readableLists(in: text)
+        #expect(lists == CertificateVerifier.readableLists(in: good + revoking) && lists.count == 2)
+        #expect(CertificateVerifier.readableLists(in: Array("none".utf8)).isEmpty)
+    }
+
     @Test func `the verifier knows the list of each authority`() throws {
         let twin = try TestCertificateAuthority(name: "Root")
         let verifier = try CertificateVerifier(

@@ -3,9 +3,10 @@
 import APNSWire
 import Foundation
 import GRDB
-import TokenStore
 import TestSupport
 import Testing
+
+@testable import TokenStore
 
 /// A changed or damaged schema is reported as damage by each operation.
 @Suite(.timeLimit(.minutes(2))) struct PurgeDamageTests {
@@ -59,6 +60,45 @@ import Testing
         }
         #expect("\(try #require(error))".contains("damaged"))
         #expect(try Data(contentsOf: URL(filePath: self.path)) == before)
+    }
+
+    /// The last one is believable, but rows are missing.
+    static let counts: [Int64] = [.max, .max / 2 + 1, (1 << 40) + 1, -1, .min, 1 << 40]
+
+    @Test(arguments: counts, [true, false])
+    func `a count that no list reaches is reported as damage`(_ count: Int64, _ isDead: Bool) throws {
+        let table: PurgeRows.Table = isDead ? .dead : .registered
+        try self.makeList()
+        let list = try PurgeList(path: self.path)
+        try list.record([PurgeListTests.entry([5], environment: .sandbox)])
+        let scopes = try list.scopes()
+        list.close()
+        let queue = try DatabaseQueue(path: self.path)
+        try queue.write { database in
+            let crafted = try PurgeScopes(database)
+            for member in crafted.all {
+                crafted.update(member.identifier) { member in
+                    member[table] = PurgeTotal(count: count, sum: Int64(bitPattern: member[table].sum))
+                }
+            }
+            try crafted.store()
+        }
+        try queue.close()
+        func expectDamage(_ use: () throws -> Void) {
+            let error = #expect(throws: PurgeListError.self, performing: use)
+            guard case .corrupt = error else {
+                Issue.record("\(count): \(String(describing: error))")
+                return
+            }
+        }
+        expectDamage { try self.use() }
+        if isDead {
+            expectDamage {
+                let list = try PurgeList(path: self.path, isMade: false)
+                defer { list.close() }
+                _ = try PurgeLookup(list, in: scopes)
+            }
+        }
     }
 
     @Test func `an added index is not damage`() throws {
