@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 extension Payload {
     /// The default end of a truncated text: an ellipsis, 3 bytes in UTF-8.
     public static let truncationMark = "…"
@@ -36,7 +38,7 @@ extension Payload {
 
     private static func problem(_ kind: PayloadProblem.Kind, _ bytes: [UInt8]) -> PayloadProblem {
         unsafe bytes.withUnsafeBytes { bytes in
-            unsafe PayloadProblem(ScanFailure(kind: kind, byteOffset: bytes.count), in: bytes)
+            unsafe PayloadProblem(PayloadFailure(kind: kind, byteOffset: bytes.count), in: bytes)
         }
     }
 

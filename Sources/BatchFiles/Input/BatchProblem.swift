@@ -137,15 +137,14 @@ extension BatchProblem.Kind {
 
     /// Why a line is not JSON.
     static func json(_ failure: ScanFailure, in line: UnsafeRawBufferPointer) -> Self {
-        guard case .syntax(let fault) = failure.kind, [.missingValue, .missingKey].contains(fault) else {
-            return .json(failure.kind)
-        }
+        let problem = Self.json(.syntax(failure.fault))
+        guard [.missingValue, .missingKey].contains(failure.fault) else { return problem }
         let rest = unsafe line.dropFirst(failure.byteOffset)
         if unsafe rest.starts(with: "//".utf8) || rest.starts(with: "/*".utf8) || rest.first == UInt8(ascii: "#") {
             return .comment
         }
         let isQuote = ["“", "”", "„", "‘", "’"].contains { unsafe rest.starts(with: $0.utf8) }
-        return isQuote ? .typographicQuotes : .json(failure.kind)
+        return isQuote ? .typographicQuotes : problem
     }
 
     static func token(_ text: String) -> Self {

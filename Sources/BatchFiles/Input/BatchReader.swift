@@ -224,9 +224,7 @@ import APNSWire
         at byteOffset: Int,
         in line: UnsafeRawBufferPointer
     ) -> BatchReadResult {
-        let failure = ScanFailure(kind: .syntax(.empty), byteOffset: byteOffset)
-        let column = unsafe PayloadProblem(failure, in: line).column
-        return self.bad(kind, column: column)
+        self.bad(kind, column: unsafe line.place(of: byteOffset).column)
     }
 
     /// The payload in the line if it has no white space to remove, or else a copy without it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
+import JSON
 
 /// The fields of one row of CSV, in order.
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
+import JSON
 import OpenSSLTLS
 
 /// What a command expects to read.

@@ -80,6 +80,13 @@ import APNSWire
         return unsafe .unknownKey(ColumnName(name), free: free)
     }
 
+    /// Why a payload is refused.
+    @inline(never)
+    private func problem(_ failure: PayloadFailure) -> BatchProblem.Kind {
+        guard case .syntax(let fault) = failure.kind else { return .json(failure.kind) }
+        return unsafe .json(ScanFailure(fault, byteOffset: failure.byteOffset), in: self.line)
+    }
+
     @inline(__always)
     private mutating func scan(
         _ column: BatchColumn,
@@ -91,10 +98,14 @@ import APNSWire
         case .token:
             return try self.scanToken(&scanner, &record)
         case .payload:
-            let measure = try scanner.skipPayload(self.rules)
-            try self.rules.limit(measure, at: first)
+            do throws(PayloadFailure) {
+                let measure = try scanner.skipPayload(self.rules)
+                try self.rules.limit(measure, at: first)
+                self.payloadMeasure = measure
+            } catch {
+                return Fault(kind: self.problem(error), byteOffset: error.byteOffset)
+            }
             self.payloadOffset = first
-            self.payloadMeasure = measure
             return nil
         case .expiry:
             return try self.scanExpiry(&scanner, &record)

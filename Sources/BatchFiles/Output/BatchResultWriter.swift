@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 package import APNSWire
+import JSON
 
 /// Writes results as JSON lines into memory of constant size, without an allocation per line.
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 package import APNSWire
 import Glibc
+import JSON
 import SystemPackage
 
 /// The outcomes of the lines of a batch, in memory: results, journal records and counts, which belong together.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import APNSTransport
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import OpenSSLTLS
 
 /// The routes of the control API for connections of providers.

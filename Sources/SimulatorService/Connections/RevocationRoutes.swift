@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
+import JSON
 
 /// The routes of the control API for revoked certificates.
 struct RevocationRoutes: Sendable {

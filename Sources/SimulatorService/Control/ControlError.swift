@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import NIOCore
 
 /// A failed request: a status, and a message with the cause and the remedy.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSServer
 import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
+import JSON
 
 /// The routes of the control API for devices, tokens and feedback.
 struct DeviceRoutes: Sendable {

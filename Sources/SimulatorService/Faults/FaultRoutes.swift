@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import NIOCore
 
 /// The routes of the control API for faults.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSWire
+import JSON
 
 /// A JSON object on one line, with its members in insertion order.
 struct JSONObjectText {

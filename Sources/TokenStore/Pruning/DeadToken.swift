@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 public import APNSWire
 import GRDB
+import JSON
 
 /// A dead token, for a database other than SQLite.
 public struct DeadToken: Hashable, Sendable {

@@ -6,21 +6,22 @@
 /// bit for each level, so the input determines neither the stack depth nor an allocation.
 ///
 /// - SeeAlso: RFC 8259; RFC 3629 for UTF-8.
-@safe
+@safe @usableFromInline
 package struct JSONScanner {
-    let start: UnsafeRawPointer
-    private let end: UnsafeRawPointer
-    private var position: UnsafeRawPointer
+    @usableFromInline let start: UnsafeRawPointer
+    @usableFromInline let end: UnsafeRawPointer
+    @usableFromInline var position: UnsafeRawPointer
 
     /// The number of white space bytes between tokens so far.
     package private(set) var whiteSpaceByteCount = 0
 
-    /// How many more mistakes in known keys to skip before one is thrown, see ``Payload/problems(rules:countMax:)``.
-    package var passedFailureCount = 0
+    /// The maximum nesting of objects and arrays, for which the scanner stores its stack in one 64-bit word.
+    @inlinable package static var depthMax: Int { 64 }
 
     /// Creates a scanner at the first byte.
     ///
     /// - Parameter bytes: the text; it must stay valid as long as the scanner is used.
+    @inlinable
     package init(_ bytes: UnsafeRawBufferPointer) {
         let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(StaticString("").utf8Start)
         unsafe self.start = start
@@ -29,28 +30,30 @@ package struct JSONScanner {
     }
 
     /// The offset of the next byte.
+    @inlinable
     package var byteOffset: Int {
         unsafe self.position - self.start
     }
 
     /// The next byte, or `nil` at the end.
-    @inline(__always)
+    @inlinable @inline(__always)
     package var next: UInt8? {
         unsafe self.position < self.end ? self.position.load(as: UInt8.self) : nil
     }
 
     /// The raw bytes of a string.
+    @inlinable
     package func bytes(of string: JSONString) -> UnsafeRawBufferPointer {
         unsafe UnsafeRawBufferPointer(start: self.start + string.byteOffset, count: string.byteCount)
     }
 
-    @inline(__always)
-    private mutating func advance(by byteCount: Int = 1) {
+    @inlinable @inline(__always)
+    mutating func advance(by byteCount: Int = 1) {
         unsafe self.position += byteCount
     }
 
     /// Creates the error for the next byte, or for the end; NUL has its own error.
-    @inline(never)
+    @usableFromInline @inline(never)
     package func failure(_ fault: JSONFault) -> ScanFailure {
         let fault: JSONFault =
             switch self.next {
@@ -58,7 +61,7 @@ package struct JSONScanner {
             case 0: .nul
             default: fault
             }
-        return ScanFailure(kind: .syntax(fault), byteOffset: self.byteOffset)
+        return ScanFailure(fault, byteOffset: self.byteOffset)
     }
 }
 
@@ -66,13 +69,14 @@ package struct JSONScanner {
 
 extension JSONScanner {
     /// Skips white space.
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func skipWhiteSpace() {
         guard let byte = self.next, byte <= 0x20 else { return }
         self.skipWhiteSpaceRun()
     }
 
-    private mutating func skipWhiteSpaceRun() {
+    @usableFromInline
+    mutating func skipWhiteSpaceRun() {
         let before = unsafe self.position
         while let byte = self.next, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
             self.advance()
@@ -101,7 +105,7 @@ extension JSONScanner {
     }
 
     /// The kind of the value that begins at the next byte.
-    @inline(__always)
+    @inlinable @inline(__always)
     package func kind() throws(ScanFailure) -> JSONKind {
         // NUL represents the end here, since neither begins a value.
         switch self.next ?? 0 {
@@ -125,7 +129,7 @@ extension JSONScanner {
     ///   set to `false`.
     /// - Returns: the key, or `nil` at the closing brace, which is skipped.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func nextKey(isFirst: inout Bool) throws(ScanFailure) -> JSONString? {
         self.skipWhiteSpace()
         if self.next == UInt8(ascii: "}") {
@@ -148,6 +152,7 @@ extension JSONScanner {
     /// - Parameter isFirst: `true` for the first call after the opening bracket; set to `false`.
     /// - Returns: `false` at the closing bracket, which is skipped.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
+    @inlinable
     package mutating func nextElement(isFirst: inout Bool) throws(ScanFailure) -> Bool {
         self.skipWhiteSpace()
         if self.next == UInt8(ascii: "]") {
@@ -166,14 +171,14 @@ extension JSONScanner {
     }
 
     /// Skips the opening brace or bracket that ``kind()`` returned.
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func enter() {
         self.advance()
     }
 
     /// Skips a key, its colon and the white space around it.
-    @inline(__always)
-    private mutating func key() throws(ScanFailure) -> JSONString {
+    @inlinable @inline(__always)
+    mutating func key() throws(ScanFailure) -> JSONString {
         guard self.next == UInt8(ascii: "\"") else { throw self.failure(.missingKey) }
         let key = try self.string()
         self.skipWhiteSpace()
@@ -186,8 +191,9 @@ extension JSONScanner {
     /// Skips one value of any kind.
     ///
     /// - Parameter depth: the number of objects and arrays around the value; they count towards
-    ///   ``PayloadRules/depthMax``.
+    ///   ``depthMax``.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
+    @inlinable
     package mutating func skipValue(enclosedBy depth: Int) throws(ScanFailure) {
         // Bit 0 is the innermost level: 1 for an object, 0 for an array.
         var levels: UInt64 = 0
@@ -203,7 +209,7 @@ extension JSONScanner {
             case .boolean, .null:
                 try self.skipLiteral()
             case .object, .array:
-                guard level < PayloadRules.depthMax else { throw self.failure(.tooDeep) }
+                guard level < Self.depthMax else { throw self.failure(.tooDeep) }
                 level += 1
                 levels = levels << 1 | (kind == .object ? 1 : 0)
                 self.enter()
@@ -231,6 +237,7 @@ extension JSONScanner {
 
 extension JSONScanner {
     /// Skips a number of any length.
+    @inlinable
     package mutating func skipNumber() throws(ScanFailure) {
         if self.next == UInt8(ascii: "-") { self.advance() }
         if self.next == UInt8(ascii: "0") {
@@ -250,8 +257,8 @@ extension JSONScanner {
         }
     }
 
-    @inline(__always)
-    private mutating func skipDigits() throws(ScanFailure) {
+    @inlinable @inline(__always)
+    mutating func skipDigits() throws(ScanFailure) {
         var cursor = unsafe self.position
         while unsafe cursor < self.end, unsafe Self.isDigit(cursor.load(as: UInt8.self)) {
             unsafe cursor += 1
@@ -260,12 +267,13 @@ extension JSONScanner {
         unsafe self.position = cursor
     }
 
-    @inline(__always)
-    private static func isDigit(_ byte: UInt8) -> Bool {
+    @inlinable @inline(__always)
+    static func isDigit(_ byte: UInt8) -> Bool {
         byte &- UInt8(ascii: "0") < 10
     }
 
     /// Skips `true`, `false` or `null`.
+    @inlinable
     package mutating func skipLiteral() throws(ScanFailure) {
         let byteCount = self.next == UInt8(ascii: "f") ? 5 : 4
         let offset = byteCount - 4
@@ -283,6 +291,7 @@ extension JSONScanner {
     }
 
     /// Skips a string; its opening quote is the next byte.
+    @inlinable
     package mutating func string() throws(ScanFailure) -> JSONString {
         let first = unsafe self.position + 1
         let stop = unsafe self.endOfPlainWords(from: first)
@@ -295,8 +304,8 @@ extension JSONScanner {
     }
 
     /// Skips the rest of a string after its plain beginning.
-    @inline(never)
-    private mutating func restOfString(from first: UnsafeRawPointer) throws(ScanFailure) -> JSONString {
+    @usableFromInline @inline(never)
+    mutating func restOfString(from first: UnsafeRawPointer) throws(ScanFailure) -> JSONString {
         var hasEscapes = false
         while let byte = self.next {
             switch byte {
@@ -312,7 +321,7 @@ extension JSONScanner {
                 hasEscapes = true
                 try self.skipEscape()
             case 0x00...0x1F:
-                throw ScanFailure(kind: .syntax(.controlCharacter), byteOffset: self.byteOffset)
+                throw ScanFailure(.controlCharacter, byteOffset: self.byteOffset)
             case 0x80...0xFF:
                 try self.skipMultiByteCharacters()
             default:
@@ -320,15 +329,15 @@ extension JSONScanner {
             }
             unsafe self.position = self.endOfPlainWords(from: self.position)
         }
-        throw ScanFailure(kind: .syntax(.unterminatedString), byteOffset: unsafe first - self.start - 1)
+        throw ScanFailure(.unterminatedString, byteOffset: unsafe first - self.start - 1)
     }
 
     /// Finds the first byte that is not plain, eight at a time, or stops when fewer than eight are left.
     ///
     /// Bit 7 of each byte of `stop` is set for a quote, a backslash, a control character or a byte above 0x7F. A borrow
     /// may set it incorrectly, but only above a byte that set it correctly, and only the lowest one is used.
-    @inline(__always)
-    private func endOfPlainWords(from first: UnsafeRawPointer) -> UnsafeRawPointer {
+    @inlinable @inline(__always)
+    func endOfPlainWords(from first: UnsafeRawPointer) -> UnsafeRawPointer {
         let ones: UInt64 = 0x0101_0101_0101_0101
         var cursor = unsafe first
         while unsafe self.end - cursor >= 8 {
@@ -359,21 +368,21 @@ extension JSONScanner {
                     unsafe self.position.load(fromByteOffset: 7, as: UInt8.self) == UInt8(ascii: "u"),
                     let low = try self.escapedUnit(at: 6), 0xDC00...0xDFFF ~= low
                 else {
-                    throw ScanFailure(kind: .syntax(.loneSurrogate), byteOffset: self.byteOffset)
+                    throw ScanFailure(.loneSurrogate, byteOffset: self.byteOffset)
                 }
                 self.advance(by: 12)
             case 0xDC00...0xDFFF:
-                throw ScanFailure(kind: .syntax(.loneSurrogate), byteOffset: self.byteOffset)
+                throw ScanFailure(.loneSurrogate, byteOffset: self.byteOffset)
             default:
                 self.advance(by: 6)
             }
         default:
-            throw ScanFailure(kind: .syntax(.invalidEscape), byteOffset: self.byteOffset)
+            throw ScanFailure(.invalidEscape, byteOffset: self.byteOffset)
         }
     }
 
     private func failureAtEnd() -> ScanFailure {
-        ScanFailure(kind: .syntax(.unexpectedEnd), byteOffset: unsafe self.end - self.start)
+        ScanFailure(.unexpectedEnd, byteOffset: unsafe self.end - self.start)
     }
 
     /// Reads the four digits of the `\u` escape at an offset from the next byte; `nil` if the bytes end inside it.
@@ -382,7 +391,7 @@ extension JSONScanner {
         for index in (offset + 2)..<(offset + 6) {
             guard unsafe self.position + index < self.end else { return nil }
             guard let digit = unsafe Self.hexValue(self.position.load(fromByteOffset: index, as: UInt8.self)) else {
-                throw ScanFailure(kind: .syntax(.invalidEscape), byteOffset: self.byteOffset + offset)
+                throw ScanFailure(.invalidEscape, byteOffset: self.byteOffset + offset)
             }
             unit = unit << 4 | UInt16(digit)
         }
@@ -415,140 +424,16 @@ extension JSONScanner {
             case (0xF0, 0x90...0xBF), (0xF1...0xF3, 0x80...0xBF), (0xF4, 0x80...0x8F):
                 byteCount = 4
             default:
-                throw ScanFailure(kind: .syntax(.invalidUTF8), byteOffset: self.byteOffset)
+                throw ScanFailure(.invalidUTF8, byteOffset: self.byteOffset)
             }
             var isWhole = rest >= byteCount
             for index in 2..<max(byteCount, 2) where isWhole {
                 isWhole = unsafe self.position.load(fromByteOffset: index, as: UInt8.self) & 0xC0 == 0x80
             }
             guard isWhole else {
-                throw ScanFailure(kind: .syntax(.invalidUTF8), byteOffset: self.byteOffset)
+                throw ScanFailure(.invalidUTF8, byteOffset: self.byteOffset)
             }
             self.advance(by: byteCount)
-        }
-    }
-}
-
-// MARK: - Payloads
-
-extension JSONScanner {
-    /// Skips a payload and checks it against rules; the caller skips white space around it.
-    ///
-    /// - Returns: the length of the payload.
-    /// - Throws: ``ScanFailure`` for the first byte at fault. The length is checked last.
-    @discardableResult
-    package mutating func skipPayload(_ rules: borrowing PayloadRules) throws(ScanFailure) -> PayloadMeasure {
-        let byteOffset = self.byteOffset
-        let whiteSpaceByteCount = self.whiteSpaceByteCount
-        let kind = try self.kind()
-        guard kind == .object else {
-            // The first letter alone does not make it a literal.
-            try self.skipValue(enclosedBy: 0)
-            throw ScanFailure(kind: .notAnObject(kind), byteOffset: byteOffset)
-        }
-        try self.skipObject(.root, enclosedBy: 0, checksKnownKeys: rules.checksKnownKeys)
-        let byteCount = self.byteOffset - byteOffset
-        return PayloadMeasure(
-            byteCount: byteCount,
-            minifiedByteCount: byteCount - (self.whiteSpaceByteCount - whiteSpaceByteCount)
-        )
-    }
-
-    /// Skips an object that has known keys; recursive for at most two nested ones.
-    private mutating func skipObject(
-        _ object: PayloadObject,
-        enclosedBy depth: Int,
-        checksKnownKeys: Bool
-    ) throws(ScanFailure) {
-        self.enter()
-        var isFirst = true
-        var seen: UInt64 = 0
-        while let name = try self.nextKey(isFirst: &isFirst) {
-            guard let key = self.known(name, in: object) else {
-                try self.skipValue(enclosedBy: depth + 1)
-                continue
-            }
-            let bit: UInt64 = 1 << UInt64(key.rawValue)
-            if seen & bit != 0 {
-                try self.passOrThrow(ScanFailure(kind: .duplicateKey(key), byteOffset: name.byteOffset - 1))
-            }
-            seen |= bit
-            guard checksKnownKeys else {
-                try self.skipValue(enclosedBy: depth + 1)
-                continue
-            }
-            try self.skipValue(of: key, enclosedBy: depth + 1)
-        }
-    }
-
-    @inline(__always)
-    private mutating func skipValue(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
-        let kind = try self.kind()
-        let allowed = key.kinds
-        guard allowed.rawValue & (1 << kind.rawValue) != 0 else {
-            let failure = ScanFailure(kind: .wrongKind(key, found: kind, allowed: allowed), byteOffset: self.byteOffset)
-            try self.passOrThrow(failure)
-            return try self.skipValue(enclosedBy: depth)
-        }
-        switch (kind, key) {
-        case (.string, _):
-            _ = try self.string()
-        case (.number, _):
-            try self.skipNumber()
-        case (.object, .aps):
-            try self.skipObject(.aps, enclosedBy: depth, checksKnownKeys: true)
-        case (.object, .alert):
-            try self.skipObject(.alert, enclosedBy: depth, checksKnownKeys: true)
-        case (.object, .sound):
-            try self.skipObject(.sound, enclosedBy: depth, checksKnownKeys: true)
-        case (.array, _):
-            try self.skipStrings(of: key, enclosedBy: depth)
-        default:
-            try self.skipValue(enclosedBy: depth)
-        }
-    }
-
-    /// Skips the array of a key whose elements must be strings.
-    private mutating func skipStrings(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
-        self.enter()
-        var isFirst = true
-        while try self.nextElement(isFirst: &isFirst) {
-            let kind = try self.kind()
-            guard kind == .string else {
-                try self.passOrThrow(
-                    ScanFailure(kind: .wrongElementKind(key, found: kind), byteOffset: self.byteOffset)
-                )
-                try self.skipValue(enclosedBy: depth + 1)
-                continue
-            }
-            _ = try self.string()
-        }
-    }
-
-    /// Throws a mistake, unless the mistakes to skip include it; the scanner can continue after it.
-    private mutating func passOrThrow(_ failure: ScanFailure) throws(ScanFailure) {
-        guard self.passedFailureCount > 0 else { throw failure }
-        self.passedFailureCount -= 1
-    }
-
-    /// Determines which known key a string is, even if it is written with escapes.
-    @inline(__always)
-    private func known(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
-        guard !name.hasEscapes else { return self.knownEscaped(name, in: object) }
-        guard let bytes = unsafe KeyBytes(self.bytes(of: name)) else { return nil }
-        return object.key(bytes)
-    }
-
-    @inline(never)
-    private func knownEscaped(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
-        // No known key is longer, so a string that does not fit is unknown.
-        var decoded = InlineArray<24, UInt8>(repeating: 0)
-        var span = decoded.mutableSpan
-        return unsafe span.withUnsafeMutableBytes { target in
-            guard let byteCount = unsafe self.decode(name, into: target) else { return nil }
-            let bytes = unsafe UnsafeRawBufferPointer(start: target.baseAddress, count: byteCount)
-            guard let bytes = unsafe KeyBytes(bytes) else { return nil }
-            return object.key(bytes)
         }
     }
 }

@@ -43,7 +43,7 @@ public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
     case missingDigit
     /// A word that is not a literal.
     case invalidLiteral
-    /// Objects and arrays are nested deeper than ``PayloadRules/depthMax``.
+    /// Objects and arrays are nested deeper than 64 levels.
     case tooDeep
     /// The value is followed by other content.
     case trailingContent
@@ -71,7 +71,7 @@ extension JSONFault: CustomStringConvertible {
         case .leadingZero: "leading zero in a number"
         case .missingDigit: "expected a digit in a number"
         case .invalidLiteral: "expected true, false or null"
-        case .tooDeep: "objects and arrays are nested deeper than \(PayloadRules.depthMax) levels"
+        case .tooDeep: "objects and arrays are nested deeper than \(JSONScanner.depthMax) levels"
         case .trailingContent: "unexpected content after the end of the JSON"
         }
     }

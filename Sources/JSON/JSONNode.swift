@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A mutable JSON value; the members of an object keep the order in which they were added.
-final class JSONNode {
-    enum Content {
+package final class JSONNode {
+    package enum Content {
         /// Nothing was written; it is encoded as an empty object.
         case empty
         /// The text of `null`, a boolean or a number.
@@ -14,7 +14,7 @@ final class JSONNode {
 
     var content: Content
 
-    init(_ content: Content = .empty) { self.content = content }
+    package init(_ content: Content = .empty) { self.content = content }
 
     /// Adds a member to an object; a member of the same name is replaced.
     func add(_ name: String) -> JSONNode {
@@ -49,7 +49,7 @@ final class JSONNode {
     }
 
     /// Appends the JSON text in UTF-8, without white space.
-    func write(to bytes: inout [UInt8]) {
+    package func write(to bytes: inout [UInt8]) {
         switch self.content {
         case .empty: bytes.append(contentsOf: "{}".utf8)
         case .scalar(let text): bytes.append(contentsOf: text.utf8)

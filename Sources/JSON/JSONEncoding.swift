@@ -2,38 +2,34 @@
 
 /// An encoder that writes values as JSON.
 ///
-/// It replaces Foundation's, so that a module for small providers does not need Foundation.
-struct JSONEncoding: Encoder {
+/// It replaces Foundation's, so that small providers do not need Foundation.
+package struct JSONEncoding: Encoder {
     let node: JSONNode
     /// Whether a number without a JSON representation is an error; otherwise it becomes `null`.
     var refusesNonFinite = true
-    var codingPath: [any CodingKey] = []
-    var userInfo: [CodingUserInfoKey: Any] { [:] }
+    package var codingPath: [any CodingKey] = []
+    package var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    static func encode(_ value: some Encodable) throws -> JSONNode {
+    /// Encodes a value.
+    ///
+    /// - Parameters:
+    ///   - value: the value.
+    ///   - refusesNonFinite: whether a number without a JSON representation is an error; otherwise it becomes `null`.
+    /// - Returns: the members in the order in which they were encoded.
+    /// - Throws: the errors of `value`, and `EncodingError` for such a number.
+    package static func encode(_ value: some Encodable, refusesNonFinite: Bool = true) throws -> JSONNode {
         let node = JSONNode()
-        try JSONEncoding(node: node).write(value)
+        try JSONEncoding(node: node, refusesNonFinite: refusesNonFinite).write(value)
         return node
     }
 
-    /// Encodes an `aps` object; numbers without a JSON representation become `null`.
-    static func encode(_ aps: APS) -> JSONNode {
-        let node = JSONNode()
-        do {
-            try JSONEncoding(node: node, refusesNonFinite: false).write(aps)
-        } catch {
-            preconditionFailure("Only numbers that are not finite can fail to be encoded.")
-        }
-        return node
-    }
-
-    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+    package func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         KeyedEncodingContainer(Members<Key>(encoding: self))
     }
 
-    func unkeyedContainer() -> any UnkeyedEncodingContainer { Elements(encoding: self) }
+    package func unkeyedContainer() -> any UnkeyedEncodingContainer { Elements(encoding: self) }
 
-    func singleValueContainer() -> any SingleValueEncodingContainer { Single(encoding: self) }
+    package func singleValueContainer() -> any SingleValueEncodingContainer { Single(encoding: self) }
 
     /// Writes the types that JSON has; other values encode themselves.
     fileprivate func write<Value: Encodable>(_ value: Value) throws {

@@ -129,20 +129,12 @@ extension JSONValue {
     /// Parses a JSON text.
     ///
     /// - Parameter bytes: the whole text, in UTF-8.
-    /// - Throws: ``PayloadProblem`` for the first byte at fault, also if objects and arrays are nested deeper than
-    ///   ``PayloadRules/depthMax``.
-    public init(parsing bytes: [UInt8]) throws(PayloadProblem) {
-        self = try unsafe bytes.span.withUnsafeBytes { bytes throws(PayloadProblem) -> JSONValue in
-            do throws(ScanFailure) {
-                var scanner = unsafe JSONScanner(bytes)
-                try scanner.begin()
-                let value = try JSONValue(scanning: &scanner, depth: 0)
-                try scanner.finish()
-                return value
-            } catch {
-                throw unsafe PayloadProblem(error, in: bytes)
-            }
-        }
+    /// - Throws: ``ScanFailure`` for the first byte at fault.
+    package init(scanning bytes: UnsafeRawBufferPointer) throws(ScanFailure) {
+        var scanner = unsafe JSONScanner(bytes)
+        try scanner.begin()
+        self = try JSONValue(scanning: &scanner, depth: 0)
+        try scanner.finish()
     }
 
     /// The value as JSON text in UTF-8, without white space.
@@ -174,7 +166,7 @@ extension JSONValue {
 
     private init(scanning scanner: inout JSONScanner, depth: Int) throws(ScanFailure) {
         let kind = try scanner.kind()
-        guard depth < PayloadRules.depthMax || kind != .object && kind != .array else {
+        guard depth < JSONScanner.depthMax || kind != .object && kind != .array else {
             throw scanner.failure(.tooDeep)
         }
         let start = scanner.byteOffset
@@ -210,7 +202,7 @@ extension JSONValue {
     }
 
     /// The value as a mutable node.
-    var node: JSONNode {
+    package var node: JSONNode {
         switch self {
         case .null: JSONNode(.scalar("null"))
         case .boolean(let value): JSONNode(.scalar(value ? "true" : "false"))
