@@ -375,7 +375,7 @@ let package = Package(
         .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: settings),
         .target(name: "APNSPayload", dependencies: ["JSON"], swiftSettings: strict),
         .target(
-            name: "BatchFiles",
+            name: "Batch",
             dependencies: [
                 "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
                 "JSON", "OpenSSLTLS", "TokenStore",
@@ -388,9 +388,9 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "BatchFilesTests",
+            name: "BatchTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "CZlib", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "Batch", "CZlib", "FileSystemSupport",
                 "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -491,7 +491,7 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc", "CNGHTTP2",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CMalloc", "CNGHTTP2",
                 "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService",
                 "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
@@ -519,7 +519,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "BatchFiles", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
+                "Batch", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

@@ -2,7 +2,7 @@
 
 import APNSPayload
 import ArgumentParser
-import BatchFiles
+import Batch
 
 /// The size limit of a payload.
 struct PayloadLimitOptions: ParsableArguments, Sendable {

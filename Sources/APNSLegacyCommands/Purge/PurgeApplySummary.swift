@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import BatchFiles
+import Batch
 import TokenStore
 
 /// The summary of a run over a token table, as text and as JSON.

@@ -3,7 +3,7 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
-import BatchFiles
+import Batch
 import TokenStore
 
 /// `apns-legacy purge stats`: prints counts.
