@@ -492,7 +492,7 @@ let package = Package(
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CMalloc", "CNGHTTP2",
-                "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService",
+                "COpenSSL", "FileSystemSupport", "GatewayService", "JSON", "OpenSSLTLS", "SimulatorService",
                 "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),

@@ -132,6 +132,16 @@ extension JSONWriter {
         }
     }
 
+    /// The number of bytes that ``appendEscaped(_:)-(UInt8)`` writes.
+    @inlinable
+    package static func escapedByteCount(_ byte: UInt8) -> Int {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
+        case 0x00...0x1F, 0x7F: Self.escapeByteCountMax
+        default: 1
+        }
+    }
+
     // MARK: Hexadecimal digits
 
     /// Writes the two lower-case digits of each byte.

@@ -112,13 +112,4 @@ extension JSONWriter {
     fileprivate static func escapedByteCount(_ character: Character) -> Int {
         character.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
     }
-
-    /// The number of bytes that ``appendEscaped(_:)-(UInt8)`` writes.
-    private static func escapedByteCount(_ byte: UInt8) -> Int {
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
-        case 0x00...0x1F, 0x7F: Self.escapeByteCountMax
-        default: 1
-        }
-    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import JSON
 
 /// The outcome of a batch, as text and as JSON.
 package struct SendSummary {
@@ -63,20 +64,18 @@ package struct SendSummary {
 
     /// One JSON object.
     package var json: String {
-        let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.outcomeCounts[$0])" }
-        let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
-        let texts = self.outcomeCounts.statuses.keys.sorted().compactMap { status in
-            Rejection.statusText(status).map { "\"\(status)\":\"\($0)\"" }
-        }
-        let ready = self.readyCount.map { ["\"ready\":\($0)"] } ?? []
-        let rest = [
-            "\"total\":\(self.outcomeCounts.total + (self.readyCount ?? 0))",
-            "\"possibleDuplicates\":\(self.outcomeCounts.possibleDuplicateCount)",
-            "\"rejectedByStatus\":{\(statuses.joined(separator: ","))}",
-            "\"statusTexts\":{\(texts.joined(separator: ","))}",
-            "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
-        ]
-        return "{" + (counts + ready + rest).joined(separator: ",") + "}"
+        let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
+        return JSONObject { object in
+            for kind in DeliveryOutcome.Kind.allCases { object.add("\(kind.name)", self.outcomeCounts[kind]) }
+            object.add("ready", self.readyCount)
+            object.add("total", self.outcomeCounts.total + (self.readyCount ?? 0))
+            object.add("possibleDuplicates", self.outcomeCounts.possibleDuplicateCount)
+            object.add("rejectedByStatus", JSONObject { for each in statuses { $0.add("\(each.key)", each.value) } })
+            let texts = JSONObject { for each in statuses { $0.add("\(each.key)", Rejection.statusText(each.key)) } }
+            object.add("statusTexts", texts)
+            object.add("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
+            object.add("interrupted", self.isInterrupted)
+        }.text
     }
 
     private static func seconds(_ seconds: Double) -> String {

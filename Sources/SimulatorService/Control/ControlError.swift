@@ -17,7 +17,7 @@ struct ControlError: Error {
     }
 
     var response: Response {
-        var response = Response(status: self.status, json: #"{"error":\#(JSONWriter.quoted(self.sentence))}"#)
+        var response = Response(status: self.status, json: JSONObject { $0.add("error", self.sentence) }.text)
         for field in self.headers { response.headers.append(field) }
         return response
     }
