@@ -31,7 +31,7 @@ let package = Package(
     products: [
         .library(
             name: "APNSProvider",
-            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
+            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "JSON"]
         ),
         .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
         .library(
@@ -243,7 +243,7 @@ let package = Package(
         .target(
             name: "APNSProviderHTTP2",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
+                "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "JSON",
                 "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
@@ -277,7 +277,7 @@ let package = Package(
         .target(
             name: "APNSServer",
             dependencies: [
-                "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "JSON", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -332,7 +332,8 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "JSON",
+                "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -370,12 +371,14 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
-        .target(name: "APNSPayload", swiftSettings: strict),
+        .target(name: "JSON", swiftSettings: strict),
+        .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: settings),
+        .target(name: "APNSPayload", dependencies: ["JSON"], swiftSettings: strict),
         .target(
-            name: "BatchFiles",
+            name: "Batch",
             dependencies: [
                 "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
-                "OpenSSLTLS", "TokenStore",
+                "JSON", "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -385,9 +388,9 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "BatchFilesTests",
+            name: "BatchTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "CZlib", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "Batch", "CZlib", "FileSystemSupport",
                 "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -398,7 +401,7 @@ let package = Package(
         .target(
             name: "TokenStore",
             dependencies: [
-                "APNSPayload", "APNSSession", "APNSWire", "FileSystemSupport",
+                "APNSSession", "APNSWire", "FileSystemSupport", "JSON",
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
@@ -454,7 +457,7 @@ let package = Package(
             name: "SimulatorService",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
-                "CZlib", "OpenSSLTLS",
+                "CZlib", "JSON", "OpenSSLTLS",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -489,8 +492,8 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc", "CNGHTTP2",
-                "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CMalloc", "CNGHTTP2",
+                "COpenSSL", "FileSystemSupport", "GatewayService", "JSON", "OpenSSLTLS", "SimulatorService",
                 "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
@@ -517,7 +520,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "BatchFiles", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
+                "Batch", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

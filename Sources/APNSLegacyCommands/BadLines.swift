@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
+import Batch
 import NIOConcurrencyHelpers
 
 /// Reports the first invalid lines of an input, and counts all of them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import ArgumentParser
-import BatchFiles
+import Batch
 import FoundationEssentials
 package import GatewayService
 import Glibc

@@ -8,7 +8,7 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
-import BatchFiles
+import Batch
 import GatewayService
 import OpenSSLTLS
 import TokenStore

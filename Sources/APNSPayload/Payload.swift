@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import JSON
+
 /// The content of a notification: a JSON object in UTF-8, no longer than its protocol allows.
 ///
 /// Make it from an ``APS`` object and the app's own keys, from an encodable value, or from JSON text:
@@ -42,7 +44,7 @@ public struct Payload: Hashable, Sendable {
     ///     becomes a second `aps`, which does not pass the check either.
     public init(_ aps: APS, _ custom: [String: JSONValue] = [:]) {
         let custom = custom.sorted { $0.key < $1.key }.map { (name: $0.key, node: $0.value.node) }
-        self.init(JSONNode(.object([(name: "aps", node: JSONEncoding.encode(aps))] + custom)))
+        self.init(JSONNode(.object([(name: "aps", node: Self.node(aps))] + custom)))
     }
 
     /// Creates a payload from an encodable value, such as a type of the app with a property `aps`.
@@ -52,6 +54,14 @@ public struct Payload: Hashable, Sendable {
     /// - Throws: the errors of `value`; `EncodingError` for a number that is not finite.
     public init(encoding value: some Encodable) throws {
         self.init(try JSONEncoding.encode(value))
+    }
+
+    private static func node(_ aps: APS) -> JSONNode {
+        do {
+            return try JSONEncoding.encode(aps, refusesNonFinite: false)
+        } catch {
+            preconditionFailure("Only numbers that are not finite can fail to be encoded.")
+        }
     }
 
     private init(_ node: JSONNode) {
@@ -118,7 +128,7 @@ extension Payload {
         _ bytes: UnsafeRawBufferPointer,
         rules: PayloadRules = .binary
     ) throws(PayloadProblem) -> PayloadMeasure {
-        do throws(ScanFailure) {
+        do throws(PayloadFailure) {
             return unsafe try self.scan(bytes, rules: rules)
         } catch {
             throw unsafe PayloadProblem(error, in: bytes)
@@ -192,7 +202,7 @@ extension Payload {
         unsafe self.bytes.withUnsafeBytes { bytes in
             var problems: [PayloadProblem] = []
             while problems.count < countMax {
-                do throws(ScanFailure) {
+                do throws(PayloadFailure) {
                     _ = unsafe try Self.scan(bytes, rules: rules, passedFailureCount: problems.count)
                     break
                 } catch {
@@ -208,12 +218,16 @@ extension Payload {
         _ bytes: UnsafeRawBufferPointer,
         rules: borrowing PayloadRules,
         passedFailureCount: Int = 0
-    ) throws(ScanFailure) -> PayloadMeasure {
+    ) throws(PayloadFailure) -> PayloadMeasure {
         var scanner = unsafe JSONScanner(bytes)
-        scanner.passedFailureCount = passedFailureCount
-        try scanner.begin()
-        try scanner.skipPayload(rules)
-        try scanner.finish()
+        var check = PayloadCheck(rules, passedFailureCount: passedFailureCount)
+        do throws(ScanFailure) {
+            try scanner.begin()
+            try check.skipPayload(&scanner)
+            try scanner.finish()
+        } catch {
+            throw check.failure(error)
+        }
         let measure = PayloadMeasure(
             byteCount: bytes.count,
             minifiedByteCount: bytes.count - scanner.whiteSpaceByteCount
@@ -229,11 +243,11 @@ extension PayloadRules {
     /// - Parameters:
     ///   - measure: the length of a payload.
     ///   - byteOffset: the start of the payload, for the position of the error.
-    /// - Throws: ``ScanFailure`` if the payload is longer than ``byteCountMax``.
-    package borrowing func limit(_ measure: PayloadMeasure, at byteOffset: Int) throws(ScanFailure) {
+    /// - Throws: ``PayloadFailure`` if the payload is longer than ``byteCountMax``.
+    package borrowing func limit(_ measure: PayloadMeasure, at byteOffset: Int) throws(PayloadFailure) {
         let byteCount = self.measuresMinified ? measure.minifiedByteCount : measure.byteCount
         guard byteCount > self.byteCountMax else { return }
-        throw ScanFailure(
+        throw PayloadFailure(
             kind: .tooLong(byteCount: byteCount, byteCountMax: self.byteCountMax),
             // With white space excluded, the first excess byte is unknown: it is this one or a later one.
             byteOffset: byteOffset + max(self.byteCountMax, 0)

@@ -4,6 +4,7 @@ package import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
+import JSON
 package import Logging
 
 /// The control API of a simulator, with its page.
@@ -103,11 +104,11 @@ private struct StatusRoutes: Sendable {
 
     private var status: String {
         let statistics = self.simulator.statistics
-        var ports = JSONObjectText()
+        var ports = JSONObject()
         ports.add("binary", self.simulator.gatewayPort)
         ports.add("feedback", self.simulator.feedbackPort)
         ports.add("http2", self.simulator.pushPort)
-        var counts = JSONObjectText()
+        var counts = JSONObject()
         counts.add("connections", statistics.connectionCount)
         counts.add("closedConnections", statistics.closedConnectionCount)
         counts.add("received", statistics.messageCount)
@@ -115,11 +116,11 @@ private struct StatusRoutes: Sendable {
         counts.add("acceptedForRemovedApps", statistics.deadCount)
         counts.add("rejected", statistics.rejectedCount)
         counts.add("discarded", statistics.discardedCount)
-        var object = JSONObjectText()
+        var object = JSONObject()
         object.add("version", self.facts.version)
         object.add("environment", self.facts.environment.rawValue)
-        object.add("ports", json: ports.text)
-        object.add("counts", json: counts.text)
+        object.add("ports", ports)
+        object.add("counts", counts)
         object.add("heldCount", self.simulator.recordCount)
         object.add("heldCountMax", self.facts.notificationCountMax)
         return object.text

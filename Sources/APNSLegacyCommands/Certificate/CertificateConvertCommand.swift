@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import BatchFiles
+import Batch
 import OpenSSLTLS
 import TestCertificates
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import BatchFiles
+import Batch
 import FoundationEssentials
 import OpenSSLTLS
 

@@ -3,7 +3,7 @@
 import APNSProvider
 import APNSTransport
 import APNSWire
-import BatchFiles
+import Batch
 import NIOCore
 import NIOPosix
 import NIOTLS

@@ -2,7 +2,7 @@
 
 import APNSPayload
 import APNSWire
-import BatchFiles
+import Batch
 
 /// A problem with a command line, in one line.
 struct UsageError: Error, Equatable {

@@ -2,7 +2,7 @@
 
 import APNSFeedback
 import APNSWire
-import BatchFiles
+import Batch
 import Dispatch
 import Logging
 import NIOConcurrencyHelpers

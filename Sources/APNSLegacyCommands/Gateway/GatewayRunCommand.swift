@@ -2,7 +2,7 @@
 
 import APNSWire
 import ArgumentParser
-import BatchFiles
+import Batch
 import GatewayService
 import Glibc
 import Logging

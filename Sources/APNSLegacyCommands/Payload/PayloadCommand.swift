@@ -2,7 +2,7 @@
 
 import APNSPayload
 public import ArgumentParser
-import BatchFiles
+import Batch
 
 /// `apns-legacy payload`: checks, measures, shortens, shows and builds payloads without sending any.
 public struct PayloadCommand: ParsableCommand {

@@ -2,7 +2,8 @@
 
 import APNSPayload
 import ArgumentParser
-import BatchFiles
+import Batch
+import JSON
 
 /// The size limit of a payload.
 struct PayloadLimitOptions: ParsableArguments, Sendable {
@@ -76,19 +77,23 @@ struct PayloadFinding {
 
     /// The same as a JSON object.
     var json: String {
-        var members = ["\"name\":\(JSONWriter.quoted(self.input.name))"]
-        if let number = self.input.lineNumber { members.append("\"line\":\(number)") }
+        var object = JSONObject()
+        object.add("name", self.input.name)
+        object.add("line", self.input.lineNumber)
         switch self.result {
         case .success(let measure):
-            members.append("\"bytes\":\(measure.byteCount),\"minifiedBytes\":\(measure.minifiedByteCount)")
-            members.append("\"problem\":null")
-        case .failure(let refusal):
-            members.append("\"problem\":\(JSONWriter.quoted(self.input.text(of: refusal)))")
+            object.add("bytes", measure.byteCount)
+            object.add("minifiedBytes", measure.minifiedByteCount)
+            object.add("problem", json: "null")
+        case .failure(let refusal): object.add("problem", self.input.text(of: refusal))
         }
-        let warnings = self.warnings.map {
-            "{\"path\":\(JSONWriter.quoted($0.path)),\"text\":\(JSONWriter.quoted("\($0)"))}"
+        let warnings = self.warnings.map { warning in
+            JSONObject { object in
+                object.add("path", warning.path)
+                object.add("text", "\(warning)")
+            }
         }
-        members.append("\"warnings\":[\(warnings.joined(separator: ","))]")
-        return "{\(members.joined(separator: ","))}"
+        object.add("warnings", elements: warnings)
+        return object.text
     }
 }

@@ -2,7 +2,7 @@
 
 import APNSPayload
 import ArgumentParser
-import BatchFiles
+import Batch
 
 /// The source of the payloads.
 struct PayloadInputOptions: ParsableArguments, Sendable {

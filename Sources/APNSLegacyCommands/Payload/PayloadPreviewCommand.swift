@@ -2,7 +2,7 @@
 
 import APNSPayload
 import ArgumentParser
-import BatchFiles
+import Batch
 
 /// `apns-legacy payload preview`: shows a payload as the user of the device sees it.
 struct PayloadPreviewCommand: PayloadSubcommand {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
-import BatchFiles
+import Batch
 
 /// The progress of a command at one point in time.
 struct ProgressSnapshot: Sendable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
+import Batch
 import Dispatch
 import Glibc
 import NIOConcurrencyHelpers

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import BatchFiles
+import Batch
+import JSON
 import TokenStore
 
 /// The summary of a run over a token table, as text and as JSON.
@@ -119,20 +120,16 @@ struct PurgeApplySummary {
             ("unreadableTokenRows", report.unreadableTokenRows), ("unreadableTimeRows", report.unreadableTimeRows),
             ("refusedRows", report.refusedRows),
         ]
-        let spellings = DeviceTokenSpelling.allCases.compactMap { spelling in
-            report.spellings[spelling].map { "\"\(spelling.name)\":\($0)" }
-        }
-        let kinds = RegistrationTimeKind.allCases.compactMap { kind in
-            report.timeKinds[kind].map { "\"\(kind.name)\":\($0)" }
-        }
-        let fields =
-            ["\"ending\":\"\(self.ending)\""] + counts.map { "\"\($0.0)\":\($0.1)" }
-            + lists.map { "\"\($0.0)\":[\($0.1.map(String.init).joined(separator: ","))]" }
-            + [
-                "\"spellings\":{\(spellings.joined(separator: ","))}", "\"times\":{\(kinds.joined(separator: ","))}",
-                "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)",
-            ]
-        return "{" + fields.joined(separator: ",") + "}"
+        return JSONObject { object in
+            object.add("ending", self.ending)
+            for (name, count) in counts { object.add(name, count) }
+            for (name, rows) in lists { object.add(name, elements: rows.map(String.init)) }
+            let spellings = DeviceTokenSpelling.allCases
+            object.add("spellings", JSONObject { for each in spellings { $0.add(each.name, report.spellings[each]) } })
+            let kinds = RegistrationTimeKind.allCases
+            object.add("times", JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } })
+            object.add("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
+        }.text
     }
 
     private var ending: String {
@@ -168,6 +165,10 @@ struct OtherDatabaseSummary {
 
     /// One JSON object.
     var json: String {
-        "{\"tokens\":\(self.tokenCount),\"batches\":\(self.batchCount),\"skipped\":\(self.skippedCount)}"
+        JSONObject { object in
+            object.add("tokens", self.tokenCount)
+            object.add("batches", self.batchCount)
+            object.add("skipped", self.skippedCount)
+        }.text
     }
 }

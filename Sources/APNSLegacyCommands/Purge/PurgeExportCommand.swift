@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import BatchFiles
+import Batch
 import TokenStore
 
 /// `apns-legacy purge export`: writes entries for other programs.

@@ -2,7 +2,7 @@
 
 import APNSWire
 import ArgumentParser
-import BatchFiles
+import Batch
 import TokenStore
 
 /// `apns-legacy purge list`: shows entries in a readable form.

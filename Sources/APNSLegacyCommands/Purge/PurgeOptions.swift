@@ -2,7 +2,7 @@
 
 import APNSWire
 public import ArgumentParser
-import BatchFiles
+import Batch
 import FileSystemSupport
 public import TokenStore
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSWire
 import ArgumentParser
-import BatchFiles
+import Batch
+import JSON
 import TokenStore
 
 /// `apns-legacy purge stats`: prints counts.
@@ -47,10 +47,18 @@ struct PurgeStatsCommand: PurgeSubcommand {
 
     static func json(_ statistics: PurgeStatistics) -> String {
         let parts = statistics.parts.map { part in
-            "{\"topic\":\(JSONWriter.quoted(part.scope.topic)),\"environment\":\"\(part.scope.environment.rawValue)\","
-                + "\"source\":\(JSONWriter.quoted(part.source)),\"count\":\(part.count),"
-                + "\"oldestFailure\":\(part.oldestFailure),\"newestFailure\":\(part.newestFailure)}"
+            JSONObject { object in
+                object.add("topic", part.scope.topic)
+                object.add("environment", part.scope.environment.rawValue)
+                object.add("source", part.source)
+                object.add("count", part.count)
+                object.add("oldestFailure", part.oldestFailure)
+                object.add("newestFailure", part.newestFailure)
+            }
         }
-        return "{\"count\":\(statistics.count),\"parts\":[\(parts.joined(separator: ","))]}"
+        return JSONObject { object in
+            object.add("count", statistics.count)
+            object.add("parts", elements: parts)
+        }.text
     }
 }

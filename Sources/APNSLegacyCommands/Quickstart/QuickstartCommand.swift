@@ -6,7 +6,7 @@ import APNSSession
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
-import BatchFiles
+import Batch
 import FoundationEssentials
 import Logging
 import OpenSSLTLS

@@ -3,7 +3,7 @@
 import APNSFeedback
 import APNSSimulator
 import APNSWire
-import BatchFiles
+import Batch
 import FoundationEssentials
 import Logging
 import TokenStore

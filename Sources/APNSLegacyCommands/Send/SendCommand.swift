@@ -5,7 +5,7 @@ import APNSProvider
 import APNSSession
 import APNSWire
 public import ArgumentParser
-import BatchFiles
+import Batch
 import GatewayService
 import NIOConcurrencyHelpers
 

@@ -3,7 +3,7 @@
 import APNSProvider
 import APNSSession
 import APNSWire
-import BatchFiles
+import Batch
 import Glibc
 import NIOConcurrencyHelpers
 import OpenSSLTLS

@@ -4,7 +4,7 @@ import APNSProvider
 import APNSProviderHTTP2
 import APNSSession
 import APNSWire
-import BatchFiles
+import Batch
 import Logging
 import NIOConcurrencyHelpers
 import OpenSSLTLS

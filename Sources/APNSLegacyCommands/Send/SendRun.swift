@@ -5,7 +5,7 @@ import APNSProvider
 import APNSProviderHTTP2
 import APNSSession
 import APNSWire
-import BatchFiles
+import Batch
 import Dispatch
 import Logging
 import NIOConcurrencyHelpers

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import JSON
+
 extension APS {
     /// The keys of the `aps` object that start, update or end a Live Activity.
     ///

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import JSON
+
 /// A key of a payload whose meaning and type are known.
 ///
 /// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's

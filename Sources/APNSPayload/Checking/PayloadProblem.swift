@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import JSON
+
 /// Why a payload is invalid, and where.
 ///
 /// The description contains known keys only, and nothing else of the payload.
@@ -40,35 +42,11 @@ public struct PayloadProblem: Error, Hashable, Sendable {
     /// The column, counted from 1, in Unicode code points.
     public let column: Int
 
-    /// Determines the line and column of a scanner's failure.
-    package init(_ failure: ScanFailure, in bytes: UnsafeRawBufferPointer) {
+    /// Determines the line and column of a failure.
+    package init(_ failure: PayloadFailure, in bytes: UnsafeRawBufferPointer) {
         self.kind = failure.kind
         self.byteOffset = failure.byteOffset
-        (self.line, self.column) = unsafe Self.place(of: failure.byteOffset, in: bytes)
-    }
-
-    /// Counts lines and code points up to an offset; this costs time only for invalid payloads.
-    private static func place(of byteOffset: Int, in bytes: UnsafeRawBufferPointer) -> (line: Int, column: Int) {
-        var line = 1
-        var column = 1
-        var previous: UInt8 = 0
-        for index in 0..<min(byteOffset, bytes.count) {
-            let byte = unsafe bytes[index]
-            switch byte {
-            case 0x0A:
-                line += previous == 0x0D ? 0 : 1
-                column = 1
-            case 0x0D:
-                line += 1
-                column = 1
-            case 0x80...0xBF:
-                break
-            default:
-                column += 1
-            }
-            previous = byte
-        }
-        return (line, column)
+        (self.line, self.column) = unsafe bytes.place(of: failure.byteOffset)
     }
 }
 
@@ -99,15 +77,20 @@ extension PayloadProblem.Kind: CustomStringConvertible {
     }
 }
 
-/// What is wrong and at which byte; its line and column are computed only if needed.
-package struct ScanFailure: Error, Hashable, Sendable {
+/// Why a payload is refused and at which byte; its line and column are computed only if needed.
+package struct PayloadFailure: Error, Hashable, Sendable {
     /// What is wrong.
     package let kind: PayloadProblem.Kind
     /// The offset of the first byte at fault from the start of the scanner's bytes.
     package let byteOffset: Int
 
-    package init(kind: PayloadProblem.Kind, byteOffset: Int) {
+    init(kind: PayloadProblem.Kind, byteOffset: Int) {
         self.kind = kind
         self.byteOffset = byteOffset
+    }
+
+    init(_ failure: ScanFailure) {
+        self.kind = .syntax(failure.fault)
+        self.byteOffset = failure.byteOffset
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 /// The rules that a payload must comply with.
 public struct PayloadRules: Hashable, Sendable {
     /// The maximum nesting of objects and arrays, including the payload itself.
     ///
     /// Real payloads have three to six levels. The limit lets the scanner store its stack in one 64-bit word.
-    public static let depthMax = 64
+    public static let depthMax = JSONScanner.depthMax
 
     /// The longest payload of the binary protocol before the server change of 2014, in bytes.
     public static let originalByteCountMax = 256

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 /// Something in a payload that is valid, but probably a mistake.
 ///
 /// Unlike that of ``PayloadProblem``, the description contains the name of a key as in the payload, so that you can

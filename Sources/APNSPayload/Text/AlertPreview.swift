@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 /// An alert as the user sees it.
 public struct AlertPreview: Hashable, Sendable {
     /// The line above the body; `nil` if there is none.

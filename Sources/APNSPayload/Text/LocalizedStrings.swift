@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import JSON
+
 /// The texts of an app in one language, by key, as in its `Localizable.strings`.
 ///
 /// They are used to preview a localized alert, see ``Payload/alertPreview(_:)``.
@@ -29,30 +31,24 @@ public struct LocalizedStrings: Hashable, Sendable {
 
     private static func texts(json bytes: [UInt8]) throws(LocalizedStringsProblem) -> [String: String] {
         try unsafe bytes.span.withUnsafeBytes { bytes throws(LocalizedStringsProblem) -> [String: String] in
+            var scanner = unsafe JSONScanner(bytes)
             do throws(ScanFailure) {
-                return try unsafe self.texts(scanning: bytes)
+                if let texts = try self.texts(&scanner) { return texts }
             } catch {
-                let problem = unsafe PayloadProblem(error, in: bytes)
-                guard case .syntax(let fault) = problem.kind else {
-                    throw LocalizedStringsProblem(.missingString, line: problem.line)
-                }
-                throw LocalizedStringsProblem(.json(fault), line: problem.line)
+                throw LocalizedStringsProblem(.json(error.fault), line: unsafe bytes.place(of: error.byteOffset).line)
             }
+            throw LocalizedStringsProblem(.missingString, line: unsafe bytes.place(of: scanner.byteOffset).line)
         }
     }
 
-    private static func texts(scanning bytes: UnsafeRawBufferPointer) throws(ScanFailure) -> [String: String] {
-        var scanner = unsafe JSONScanner(bytes)
+    /// The texts of an object; `nil` if the next value is not a text.
+    private static func texts(_ scanner: inout JSONScanner) throws(ScanFailure) -> [String: String]? {
         try scanner.begin()
         scanner.enter()
         var texts: [String: String] = [:]
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
-            let kind = try scanner.kind()
-            guard kind == .string else {
-                // The caller uses only the position, so any kind other than a syntax error will do.
-                throw ScanFailure(kind: .notAnObject(kind), byteOffset: scanner.byteOffset)
-            }
+            guard try scanner.kind() == .string else { return nil }
             texts[scanner.text(of: name)] = scanner.text(of: try scanner.string())
         }
         try scanner.finish()

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 extension Payload {
     /// The default end of a truncated text: an ellipsis, 3 bytes in UTF-8.
     public static let truncationMark = "…"
@@ -36,7 +38,7 @@ extension Payload {
 
     private static func problem(_ kind: PayloadProblem.Kind, _ bytes: [UInt8]) -> PayloadProblem {
         unsafe bytes.withUnsafeBytes { bytes in
-            unsafe PayloadProblem(ScanFailure(kind: kind, byteOffset: bytes.count), in: bytes)
+            unsafe PayloadProblem(PayloadFailure(kind: kind, byteOffset: bytes.count), in: bytes)
         }
     }
 
@@ -109,14 +111,5 @@ extension JSONWriter {
     /// The length of a character inside the quotes of a JSON string, in bytes.
     fileprivate static func escapedByteCount(_ character: Character) -> Int {
         character.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
-    }
-
-    /// The number of bytes that ``appendEscaped(_:)-(UInt8)`` writes.
-    private static func escapedByteCount(_ byte: UInt8) -> Int {
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
-        case 0x00...0x1F, 0x7F: Self.escapeByteCountMax
-        default: 1
-        }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 
 #if canImport(Glibc)
 import Glibc
+import JSON
 #elseif canImport(Musl)
 import Musl
 #elseif canImport(Darwin)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSWire
+import JSON
 import Logging
 import NIOCore
 import NIOHPACK
@@ -322,9 +322,11 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     private func reject(_ number: UInt32, _ rejection: PushRejection, _ detail: String?) {
         guard let stream = self.streams.removeValue(forKey: number) else { return }
-        let timestamp = rejection.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
-        let body = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(rejection.reason.text))\(timestamp)}")
-        self.respond(number, self.headers(status: rejection.status, stream), body)
+        let body = JSONObject { object in
+            object.add("reason", rejection.reason.text)
+            object.add("timestamp", rejection.timestamp)
+        }
+        self.respond(number, self.headers(status: rejection.status, stream), ByteBuffer(bytes: body.bytes))
         self.logger.debug(
             "push refused",
             metadata: [
@@ -378,8 +380,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     private func goAway(behind last: UInt32, _ reason: PushReason) {
-        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
-        self.goAway(behind: last, code: .noError, data)
+        let data = JSONObject { $0.add("reason", reason.text) }
+        self.goAway(behind: last, code: .noError, ByteBuffer(bytes: data.bytes))
     }
 
     private func goAway(behind last: UInt32, code: HTTP2ErrorCode, _ data: ByteBuffer? = nil) {

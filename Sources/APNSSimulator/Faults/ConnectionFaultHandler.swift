@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSWire
+import JSON
 import NIOCore
 import NIOTLS
 
@@ -89,7 +89,7 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
 
     /// A GOAWAY frame for a connection on which nothing was processed (RFC 9113, section 6.8).
     private static func goAway(_ reason: PushReason) -> ByteBuffer {
-        let text = #"{"reason":\#(JSONWriter.quoted(reason.text))}"#
+        let text = JSONObject { $0.add("reason", reason.text) }.text
         var frame = ByteBuffer()
         // The last stream identifier, and the code NO_ERROR.
         let byteCount = 8 + text.utf8.count

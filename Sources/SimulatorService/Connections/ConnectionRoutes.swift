@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import APNSTransport
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import OpenSSLTLS
 
 /// The routes of the control API for connections of providers.
@@ -31,18 +31,14 @@ struct ConnectionRoutes: Sendable {
             counts[key, default: (0, 0)].all += origin.numbers.count
             if origin.areRejected { counts[key]?.rejected += origin.numbers.count }
         }
-        var object = JSONObjectText()
-        object.add(
-            "connections",
-            elements: self.simulator.connections.map { connection in
-                let count = counts[Key(listener: connection.listener, number: connection.number)] ?? (0, 0)
-                var object = connection.object
-                object.add("notificationCount", count.all)
-                object.add("rejectedCount", count.rejected)
-                return object.text
-            }
-        )
-        return Response(json: object.text)
+        let connections = self.simulator.connections.map { connection in
+            let count = counts[Key(listener: connection.listener, number: connection.number)] ?? (0, 0)
+            var object = connection.object
+            object.add("notificationCount", count.all)
+            object.add("rejectedCount", count.rejected)
+            return object
+        }
+        return Response(json: JSONObject { $0.add("connections", elements: connections) }.text)
     }
 
     private func end(_ request: ControlRequest) throws -> Response {
@@ -66,20 +62,20 @@ struct ConnectionRoutes: Sendable {
 extension ConnectionRecord {
     var json: String { self.object.text }
 
-    fileprivate var object: JSONObjectText {
-        var object = JSONObjectText()
+    fileprivate var object: JSONObject {
+        var object = JSONObject()
         object.add("listener", self.listener.rawValue)
         object.add("number", self.number)
         object.add("remoteAddress", self.remoteAddress)
         object.add("openedAt", time: self.openedAt)
         object.add("closedAt", time: self.closedAt)
         if let identity = self.identity {
-            var certificate = JSONObjectText()
+            var certificate = JSONObject()
             certificate.add("subject", identity.subject)
             certificate.add("fingerprint", identity.fingerprint)
-            certificate.add("topics", elements: identity.topics.map(JSONWriter.quoted))
+            certificate.add("topics", texts: identity.topics)
             certificate.add("notAfter", time: UInt64(clamping: identity.notAfter) * 1000)
-            object.add("certificate", json: certificate.text)
+            object.add("certificate", certificate)
         }
         object.add("tlsVersion", self.tlsVersion?.description)
         object.add("cipher", self.cipherName)

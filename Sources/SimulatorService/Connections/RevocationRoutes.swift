@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
+import JSON
 
 /// The routes of the control API for revoked certificates.
 struct RevocationRoutes: Sendable {
@@ -27,9 +27,7 @@ struct RevocationRoutes: Sendable {
     }
 
     static func json(_ fingerprints: Set<String>) -> String {
-        var object = JSONObjectText()
-        object.add("fingerprints", elements: fingerprints.sorted().map(JSONWriter.quoted))
-        return object.text
+        JSONObject { $0.add("fingerprints", texts: fingerprints.sorted()) }.text
     }
 
     private func answer(_ status: HTTPResponse.Status) -> Response {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import NIOCore
 
 /// A failed request: a status, and a message with the cause and the remedy.
@@ -17,7 +17,7 @@ struct ControlError: Error {
     }
 
     var response: Response {
-        var response = Response(status: self.status, json: #"{"error":\#(JSONWriter.quoted(self.sentence))}"#)
+        var response = Response(status: self.status, json: JSONObject { $0.add("error", self.sentence) }.text)
         for field in self.headers { response.headers.append(field) }
         return response
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSServer
 import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
+import JSON
 
 /// The routes of the control API for devices, tokens and feedback.
 struct DeviceRoutes: Sendable {
@@ -31,9 +31,7 @@ struct DeviceRoutes: Sendable {
 
     private func list(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
-        var object = JSONObjectText()
-        object.add("devices", elements: self.simulator.devices.map(\.json))
-        return Response(json: object.text)
+        return Response(json: JSONObject { $0.add("devices", elements: self.simulator.devices.map(\.json)) }.text)
     }
 
     private func answer(_ device: SimulatedDevice, _ status: HTTPResponse.Status = .ok) -> Response {
@@ -214,7 +212,7 @@ struct DeviceRoutes: Sendable {
         guard let retired = self.simulator.retiredToken(token) else {
             throw ControlError(.notFound, "no app on any device has, or had, this token")
         }
-        var object = JSONObjectText()
+        var object = JSONObject()
         object.add("token", token.hexadecimal)
         object.add("topic", retired.topic)
         object.add("environment", self.simulator.environment.rawValue)
@@ -263,41 +261,37 @@ extension ControlError {
 extension Simulator {
     /// The feedback entries.
     var feedbackJSON: String {
-        var object = JSONObjectText()
-        object.add(
-            "entries",
-            elements: self.feedback.map { entry in
-                var object = JSONObjectText()
+        let entries = self.feedback.map { entry in
+            JSONObject { object in
                 object.add("token", entry.tuple.token.hexadecimal)
                 object.add("topic", entry.topic)
                 object.add("failedAt", time: UInt64(entry.tuple.failedAt) * 1000)
-                return object.text
             }
-        )
-        return object.text
+        }
+        return JSONObject { $0.add("entries", elements: entries) }.text
     }
 }
 
 extension SimulatedDevice {
     var json: String {
-        var object = JSONObjectText()
-        object.add("identifier", self.identifier)
-        object.add("isOnline", self.isOnline)
-        object.add("apps", elements: self.apps.map(\.object.text))
-        return object.text
+        JSONObject { object in
+            object.add("identifier", self.identifier)
+            object.add("isOnline", self.isOnline)
+            object.add("apps", elements: self.apps.map(\.object))
+        }.text
     }
 }
 
 extension SimulatedApp {
-    fileprivate var object: JSONObjectText {
-        var object = JSONObjectText()
-        object.add("token", self.token.hexadecimal)
-        object.add("topic", self.topic)
-        object.add("environment", self.environment.rawValue)
-        object.add("isInstalled", self.removalTimestamp == nil)
-        object.add("removedAt", time: self.removalTimestamp)
-        object.add("storedNotification", self.storedNotificationNumber)
-        return object
+    fileprivate var object: JSONObject {
+        JSONObject { object in
+            object.add("token", self.token.hexadecimal)
+            object.add("topic", self.topic)
+            object.add("environment", self.environment.rawValue)
+            object.add("isInstalled", self.removalTimestamp == nil)
+            object.add("removedAt", time: self.removalTimestamp)
+            object.add("storedNotification", self.storedNotificationNumber)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import NIOCore
 
 /// Server-sent events (`GET /events`).
@@ -51,6 +52,11 @@ struct EventStream: Sendable {
         return ByteBuffer(string: "retry: 1000\nid: \(reader.identifier(reader.lastNumber))\n\(missed)\n")
     }
 
+    /// The event that says how many were missed.
+    private static func missed(_ count: UInt64) -> String {
+        "event: missed\ndata: \(JSONObject { $0.add("count", count) }.text)\n\n"
+    }
+
     /// Writes events in parts, so that a client that does not read uses the memory of one part.
     @concurrent
     private func write(
@@ -60,7 +66,7 @@ struct EventStream: Sendable {
     ) async throws {
         guard !batch.events.isEmpty else { return try await writer.write(ByteBuffer(string: ":\n\n")) }
         var text = ByteBuffer()
-        if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
+        if batch.missedCount > 0 { text.writeString(Self.missed(batch.missedCount)) }
         let lastFeedback = batch.events.lastIndex(of: .feedback)
         var number = batch.firstNumber
         for (index, event) in batch.events.enumerated() {
@@ -102,7 +108,7 @@ struct EventStream: Sendable {
         query.numbers = numbers
         let notifications = self.simulator.notifications(query)
         if notifications.count < numbers.count {
-            text.writeString("event: missed\ndata: {\"count\":\(numbers.count - notifications.count)}\n\n")
+            text.writeString(Self.missed(UInt64(numbers.count - notifications.count)))
         }
         for each in notifications {
             let identifier = reader.identifier(firstNumber + each.number - numbers.lowerBound)
@@ -114,7 +120,7 @@ struct EventStream: Sendable {
 
     /// Returns the type of an event, and its JSON text on one line.
     private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
-        var object = JSONObjectText()
+        var object = JSONObject()
         switch change {
         case .notifications: return ("notifications", "{}")
         case .delivery(let number, let delivery):

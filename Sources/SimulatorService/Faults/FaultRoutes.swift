@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
+import JSON
 import NIOCore
 
 /// The routes of the control API for faults.
@@ -22,9 +22,7 @@ struct FaultRoutes: Sendable {
     }
 
     private static func answer(_ faults: [ScheduledFault]) -> Response {
-        var object = JSONObjectText()
-        object.add("faults", elements: faults.map(\.json))
-        return Response(json: object.text)
+        Response(json: JSONObject { $0.add("faults", elements: faults.map(\.json)) }.text)
     }
 
     private func list(_ request: ControlRequest) throws -> Response {
@@ -70,12 +68,8 @@ struct FaultRoutes: Sendable {
         guard let after = UInt64(query["after"] ?? "0") else {
             throw ControlError(.badRequest, "invalid after: expected the number of an entry")
         }
-        var object = JSONObjectText()
-        object.add(
-            "applications",
-            elements: self.simulator.faultApplications.filter { $0.number > after }.map(\.json)
-        )
-        return Response(json: object.text)
+        let applications = self.simulator.faultApplications.filter { $0.number > after }.map(\.json)
+        return Response(json: JSONObject { $0.add("applications", elements: applications) }.text)
     }
 
     private func identifier(_ request: ControlRequest) throws -> (Int, ControlError) {
@@ -103,7 +97,7 @@ struct FaultRoutes: Sendable {
 
 extension ScheduledFault {
     var json: String {
-        var object = JSONObjectText()
+        var object = JSONObject()
         object.add("id", self.identifier)
         object.add("isEnabled", self.isEnabled)
         object.add("occurrenceCount", self.occurrenceCount)
@@ -120,7 +114,7 @@ extension ScheduledFault {
 
 extension FaultApplication {
     var json: String {
-        var object = JSONObjectText()
+        var object = JSONObject()
         object.add("number", self.number)
         object.add("fault", self.fault)
         object.add("at", time: self.timestamp)

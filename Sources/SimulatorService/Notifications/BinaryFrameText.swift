@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import JSON
 
 /// The fields of a message of the binary protocol, as far as they arrived and can be parsed.
 struct BinaryFrameText {
     private enum Content { case number, hexadecimal, text }
 
     private let bytes: [UInt8]
-    private var fields: [String] = []
+    private var fields: [JSONObject] = []
     private var offset = 0
 
     init(_ bytes: [UInt8]) {
@@ -55,23 +56,24 @@ struct BinaryFrameText {
     private mutating func add(_ name: String, _ count: Int, _ content: Content) {
         let bytes = self.bytes[self.offset..<min(self.offset + count, self.bytes.count)]
         guard !bytes.isEmpty || count == 0 else { return }
-        var field = JSONObjectText()
-        field.add("name", name)
-        field.add("offset", self.offset)
-        field.add("length", bytes.count)
-        switch content {
-        case .number where bytes.count <= 4: field.add("value", bytes.reduce(0) { $0 << 8 | Int($1) })
-        case .number, .hexadecimal: field.add("value", Hexadecimal.text(bytes))
-        case .text: field.add("value", String(decoding: bytes, as: UTF8.self))
+        let field = JSONObject { field in
+            field.add("name", name)
+            field.add("offset", self.offset)
+            field.add("length", bytes.count)
+            switch content {
+            case .number where bytes.count <= 4: field.add("value", bytes.reduce(0) { $0 << 8 | Int($1) })
+            case .number, .hexadecimal: field.add("value", Hexadecimal.text(bytes))
+            case .text: field.add("value", String(decoding: bytes, as: UTF8.self))
+            }
         }
-        self.fields.append(field.text)
+        self.fields.append(field)
         self.offset += bytes.count
     }
 
-    var json: String {
-        var object = JSONObjectText()
-        object.add("hex", Hexadecimal.text(self.bytes))
-        object.add("fields", elements: self.fields)
-        return object.text
+    var json: JSONObject {
+        JSONObject { object in
+            object.add("hex", Hexadecimal.text(self.bytes))
+            object.add("fields", elements: self.fields)
+        }
     }
 }

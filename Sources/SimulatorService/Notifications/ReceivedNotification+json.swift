@@ -3,6 +3,7 @@
 package import APNSPayload
 package import APNSSimulator
 import APNSWire
+import JSON
 import OpenSSLTLS
 
 extension ReceivedNotification {
@@ -20,25 +21,21 @@ extension ReceivedNotification {
         var object = self.object(strings)
         switch self.listener {
         case .http2:
-            var frame = JSONObjectText()
-            frame.add(
-                "headers",
-                elements: self.headers.map { header in
-                    var object = JSONObjectText()
+            let headers = self.headers.map { header in
+                JSONObject { object in
                     object.add("name", header.name)
                     object.add("value", header.value)
-                    return object.text
                 }
-            )
-            if !self.headers.isEmpty { object.add("frame", json: frame.text) }
+            }
+            if !headers.isEmpty { object.add("frame", JSONObject { $0.add("headers", elements: headers) }) }
         case .binary, .feedback:
-            if !self.frame.isEmpty { object.add("frame", json: BinaryFrameText(self.frame).json) }
+            if !self.frame.isEmpty { object.add("frame", BinaryFrameText(self.frame).json) }
         }
         return object.text
     }
 
-    private func object(_ strings: LocalizedStrings) -> JSONObjectText {
-        var object = JSONObjectText()
+    private func object(_ strings: LocalizedStrings) -> JSONObject {
+        var object = JSONObject()
         object.add("number", self.number)
         object.add("receivedAt", time: self.timestamp)
         object.add("listener", self.listener.rawValue)
@@ -67,7 +64,7 @@ extension ReceivedNotification {
         return object
     }
 
-    private static func time(_ seconds: UInt32) -> String { JSONObjectText.time(UInt64(seconds) * 1000) }
+    private static func time(_ seconds: UInt32) -> String { JSONObject.time(UInt64(seconds) * 1000) }
 
     private static func reason(_ rejection: Rejection) -> String {
         switch rejection {
@@ -76,7 +73,7 @@ extension ReceivedNotification {
         }
     }
 
-    private func addPayload(to object: inout JSONObjectText, _ strings: LocalizedStrings) {
+    private func addPayload(to object: inout JSONObject, _ strings: LocalizedStrings) {
         let bytes = self.payload
         let syntax = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
         let minified = try? Payload.minified(bytes, rules: syntax)
@@ -84,10 +81,10 @@ extension ReceivedNotification {
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
         object.add("payloadByteCount", self.payloadByteCount)
         object.add("payloadProblems", elements: self.problems(bytes))
-        if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
+        object.add("preview", NotificationPreview(bytes, strings)?.json)
     }
 
-    private func problems(_ bytes: [UInt8]) -> [String] {
+    private func problems(_ bytes: [UInt8]) -> [JSONObject] {
         // Bytes that are not a message have no payload to check.
         if self.isUnanswered { return [] }
         // An incomplete payload would only be reported as truncated.
@@ -100,29 +97,29 @@ extension ReceivedNotification {
     }
 
     /// The problem of a too long payload, of which only the first bytes are stored.
-    private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> String {
-        var object = JSONObjectText()
-        object.add("line", 1)
-        object.add("column", 1)
-        object.add("text", "the payload has \(wholeByteCount) bytes; only the first \(byteCount) are stored")
-        return object.text
+    private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> JSONObject {
+        JSONObject { object in
+            object.add("line", 1)
+            object.add("column", 1)
+            object.add("text", "the payload has \(wholeByteCount) bytes; only the first \(byteCount) are stored")
+        }
     }
 }
 
 extension PayloadProblem {
-    fileprivate var json: String {
-        var object = JSONObjectText()
-        object.add("path", self.kind.key?.description)
-        object.add("line", self.line)
-        object.add("column", self.column)
-        object.add("text", self.kind.description)
-        return object.text
+    fileprivate var json: JSONObject {
+        JSONObject { object in
+            object.add("path", self.kind.key?.description)
+            object.add("line", self.line)
+            object.add("column", self.column)
+            object.add("text", self.kind.description)
+        }
     }
 }
 
 extension ReceivedNotification.Delivery {
     /// Adds the delivery of the notification.
-    func add(to object: inout JSONObjectText) {
+    func add(to object: inout JSONObject) {
         switch self {
         case .delivered(let time):
             object.add("delivery", "delivered")
@@ -155,8 +152,8 @@ struct NotificationPreview {
         self.isSilent = self.alert == nil && self.badge == nil && self.sound == nil
     }
 
-    var json: String {
-        var object = JSONObjectText()
+    var json: JSONObject {
+        var object = JSONObject()
         object.add("title", self.alert?.title)
         object.add("subtitle", self.alert?.subtitle)
         object.add("body", self.alert?.body)
@@ -165,8 +162,8 @@ struct NotificationPreview {
         object.add("sound", self.sound)
         object.add("isSilent", self.isSilent)
         if let keys = self.alert?.missingKeys, !keys.isEmpty {
-            object.add("missingKeys", elements: keys.map(JSONWriter.quoted))
+            object.add("missingKeys", texts: keys)
         }
-        return object.text
+        return object
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 public import APNSWire
 import GRDB
+import JSON
 
 /// A dead token, for a database other than SQLite.
 public struct DeadToken: Hashable, Sendable {
@@ -15,8 +15,12 @@ public struct DeadToken: Hashable, Sendable {
 
     /// A JSON object: `token` in hexadecimal digits, `topic`, `environment`, `failedAt`.
     public var json: String {
-        "{\"token\":\"\(Hexadecimal.text(self.bytes))\",\"topic\":\(JSONWriter.quoted(self.scope.topic)),"
-            + "\"environment\":\"\(self.scope.environment.rawValue)\",\"failedAt\":\(self.failedAt)}"
+        JSONObject { object in
+            object.add("token", Hexadecimal.text(self.bytes))
+            object.add("topic", self.scope.topic)
+            object.add("environment", self.scope.environment.rawValue)
+            object.add("failedAt", self.failedAt)
+        }.text
     }
 }
 

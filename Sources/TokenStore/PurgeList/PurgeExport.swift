@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
 import APNSWire
+import JSON
 
 /// Writes entries of a list in text formats.
 ///
@@ -87,11 +87,16 @@ public struct PurgeExport: Sendable {
             let (topic, source) = (Self.field(entry.topic), Self.field(entry.source))
             self.append("\(token),\(topic),\(environment),\(entry.failedAt),\(entry.firstSeen),\(source)\r\n")
         case .jsonLines:
-            self.append(
-                "{\"token\":\"\(token)\",\"topic\":\(JSONWriter.quoted(entry.topic)),"
-                    + "\"environment\":\"\(environment)\",\"failedAt\":\(entry.failedAt),"
-                    + "\"firstSeen\":\(entry.firstSeen),\"source\":\(JSONWriter.quoted(entry.source))}\n"
-            )
+            let object = JSONObject { object in
+                object.add("token", token)
+                object.add("topic", entry.topic)
+                object.add("environment", environment)
+                object.add("failedAt", entry.failedAt)
+                object.add("firstSeen", entry.firstSeen)
+                object.add("source", entry.source)
+            }
+            self.bytes.append(contentsOf: object.bytes)
+            self.append("\n")
         case .sql:
             self.beginRow()
             let (topic, source) = (Self.literal(entry.topic), Self.literal(entry.source))

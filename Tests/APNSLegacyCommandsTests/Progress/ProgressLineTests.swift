@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @testable import APNSLegacyCommands
-@testable import BatchFiles
+@testable import Batch
 
 /// Goal: for any numbers, the line is correct and fits into the terminal.
 @Suite struct ProgressLineTests {

@@ -2,7 +2,7 @@
 
 import APNSSession
 import APNSWire
-import BatchFiles
+import Batch
 import Foundation
 import Testing
 

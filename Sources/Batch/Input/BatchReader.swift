@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSPayload
+import APNSWire
+
+/// Reads batch input of any length in constant memory, without I/O.
+///
+/// Call ``next(_:)`` until it returns ``BatchReadResult/needMore``, then ``fill(_:)``. A byte order mark at the
+/// beginning, CR LF, and a last line without an end are accepted. An invalid line is reported and skipped.
+///
+/// Records need no allocations. The memory is ``BatchOptions/blockByteCount`` and ten times
+/// ``BatchOptions/lineByteCountMax``, most of which only CSV and payloads with white space use.
+@safe package struct BatchReader: ~Copyable {
+    private let options: BatchOptions
+    private let rules: PayloadRules
+    let common: UnsafeMutableRawBufferPointer?
+    private(set) var lines: LineReader
+    /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON, behind which there is
+    /// room for a payload that is built from its cells.
+    private let scratch: UnsafeMutableRawBufferPointer
+
+    /// The format; `nil` until enough was read to find it.
+    package private(set) var format: BatchFormat?
+
+    private var isRefused = false
+
+    /// Why the last line was skipped, or the input refused.
+    package private(set) var problem: BatchProblem?
+
+    /// A mapped column that only CSV has.
+    private let columnOfCSV: BatchColumn?
+    /// The columns of the header; `nil` for one that is skipped.
+    private var csvColumns: [BatchColumn?] = []
+    private var csvSeparator = UInt8(ascii: ",")
+    /// Whether the bytes that were searched end inside quotes.
+    private var isInQuotes = false
+
+    /// Creates a reader.
+    ///
+    /// - Parameters:
+    ///   - format: the format, or `nil` to find it by the first line.
+    ///   - options: how to read.
+    /// - Throws: `PayloadProblem` if ``BatchOptions/commonPayload`` is invalid.
+    package init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
+        var rules = options.rules
+        rules.measuresMinified = options.minifiesPayload
+        var common: UnsafeMutableRawBufferPointer?
+        if let payload = options.commonPayload {
+            try Payload.check(payload, rules: rules)
+            let bytes = options.minifiesPayload ? try Payload.minified(payload, rules: rules) : payload
+            let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 8)
+            unsafe copy.copyBytes(from: bytes)
+            unsafe common = unsafe copy
+        }
+        self.options = options
+        self.rules = rules
+        self.format = format
+        unsafe self.common = unsafe common
+        self.lines = LineReader(lineByteCountMax: options.lineByteCountMax, blockByteCount: options.blockByteCount)
+        let scratchByteCount = 8 * options.lineByteCountMax + PayloadCells.frameByteCountMax + 16
+        unsafe self.scratch = .allocate(byteCount: scratchByteCount, alignment: 64)
+        self.columnOfCSV = options.columns.mappedColumns.first { $0.isPayloadPart }
+    }
+
+    deinit {
+        unsafe self.scratch.deallocate()
+        unsafe self.common?.deallocate()
+    }
+
+    /// Reads more bytes into free memory.
+    ///
+    /// - Parameter read: gets at least ``BatchOptions/blockByteCount`` bytes if ``next(_:)`` returned
+    ///   ``BatchReadResult/needMore`` before; it returns how many bytes it wrote, and 0 for the end of the input.
+    /// - Returns: what `read` returned.
+    /// - Throws: what `read` throws; no bytes are lost then.
+    @discardableResult
+    package mutating func fill<Failure: Error>(
+        _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
+    ) throws(Failure) -> Int {
+        try unsafe self.lines.fill(read)
+    }
+
+    /// Reads the next record.
+    ///
+    /// - Parameter record: receives the record if the result is ``BatchReadResult/record``; otherwise its content is
+    ///   unspecified.
+    /// - Returns: whether there is a record or an invalid line, or why there is neither.
+    package mutating func next(_ record: inout BatchRecord) -> BatchReadResult {
+        guard !self.isRefused else { return .end }
+        guard self.lines.passByteOrderMark() else { return .needMore }
+        switch self.format {
+        case .tokens: return self.nextToken(&record)
+        case .jsonLines: return self.nextJSONLine(&record)
+        case .csv: return self.nextRow(&record)
+        case nil:
+            guard self.findFormat() else { return self.lines.isFinished ? .end : .needMore }
+            return self.next(&record)
+        }
+    }
+
+    /// Finds the format by the first line that is not blank; `false` until there is one.
+    private mutating func findFormat() -> Bool {
+        var first = self.lines.position
+        while first < self.lines.filled {
+            let rest = unsafe self.lines.bytes(first..<self.lines.filled)
+            let end = unsafe rest.firstIndex(of: 0x0A)
+            let isLong = rest.count > self.options.lineByteCountMax
+            guard end != nil || self.lines.isFinished || isLong else { return false }
+            let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
+            // A blank line without an end is reported as too long, in any format.
+            if unsafe !line.trimmed.isEmpty || end == nil && !self.lines.isFinished {
+                self.format = unsafe BatchFormat(firstLine: line) { unsafe self.options.columns.column($0) != nil }
+                return true
+            }
+            guard let end else { break }
+            first += end + 1
+            // Blank lines have no format, so the block need not keep them.
+            self.lines.position = first
+            self.lines.lineNumber += 1
+        }
+        return false
+    }
+
+    // MARK: Problems
+
+    /// Reports why a line is skipped.
+    private mutating func bad(_ kind: BatchProblem.Kind, lineNumber: Int? = nil, column: Int? = nil) -> BatchReadResult
+    {
+        self.problem = BatchProblem(kind, lineNumber: lineNumber ?? self.lines.lineNumber, column: column)
+        return .bad
+    }
+
+    /// Reports that a line is too long.
+    private mutating func tooLong() -> BatchReadResult {
+        self.bad(.lineTooLong(byteCountMax: self.lines.lineByteCountMax))
+    }
+
+    /// Refuses the whole input.
+    private mutating func refuse(_ kind: BatchProblem.Kind) -> BatchReadResult {
+        self.isRefused = true
+        self.lines.discard()
+        self.problem = BatchProblem(kind, lineNumber: max(self.lines.lineNumber, 1))
+        return .refused
+    }
+
+    // MARK: Tokens
+
+    /// Reads the next record of a file of tokens.
+    private mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
+        guard let payload = unsafe self.common else { return self.refuse(.missingPayload) }
+        if self.usualToken(&record) {
+            record.begin(lineNumber: self.lines.lineNumber)
+            unsafe record.payload = UnsafeRawBufferPointer(payload)
+            return .record
+        }
+        while true {
+            switch self.lines.next() {
+            case .needMore: return .needMore
+            case .end: return .end
+            case .tooLong: return self.tooLong()
+            case .line(let line):
+                let text = unsafe line.trimmed
+                guard let first = unsafe text.first, first != UInt8(ascii: "#") else { continue }
+                guard unsafe DeviceTokenText.decode(text, into: &record.token) else {
+                    return unsafe self.bad(.token(text))
+                }
+                record.begin(lineNumber: self.lines.lineNumber)
+                unsafe record.payload = UnsafeRawBufferPointer(payload)
+                return .record
+            }
+        }
+    }
+
+    /// Reads the usual line, 64 digits and a line feed, without searching for its end.
+    @inline(__always)
+    private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
+        let end = self.lines.position + 2 * WireLimits.tokenByteCountUsual
+        guard end < self.lines.filled, unsafe self.lines.block[end] == 0x0A, !self.lines.isSkipping else {
+            return false
+        }
+        let text = unsafe self.lines.bytes(self.lines.position..<end)
+        guard unsafe DeviceTokenText.decodeUsual(text, into: &record.token) else { return false }
+        self.lines.take(through: end + 1)
+        return true
+    }
+
+    // MARK: JSON lines
+
+    /// Reads the next record of JSON lines, and skips blank lines.
+    private mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
+        if let column = self.columnOfCSV { return self.refuse(.columnOfCSV(column)) }
+        while true {
+            switch self.lines.next() {
+            case .needMore: return .needMore
+            case .end: return .end
+            case .tooLong: return self.tooLong()
+            case .line(let line):
+                var scanner = unsafe JSONScanner(line)
+                scanner.skipWhiteSpace()
+                guard scanner.next != nil else { continue }
+                return unsafe self.read(line, into: &record)
+            }
+        }
+    }
+
+    private mutating func read(_ line: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
+        record.begin(lineNumber: self.lines.lineNumber)
+        var fields = unsafe JSONLineFields(line: line, now: self.options.now, rules: self.rules)
+        do throws(ScanFailure) {
+            if let fault = try fields.scan(into: &record, self.options) {
+                return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
+            }
+        } catch {
+            return unsafe self.bad(.json(error, in: line), at: error.byteOffset, in: line)
+        }
+        guard fields.has(.token) else { return self.bad(.missingToken) }
+        guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
+        unsafe record.payload = unsafe payload
+        return .record
+    }
+
+    private mutating func bad(
+        _ kind: BatchProblem.Kind,
+        at byteOffset: Int,
+        in line: UnsafeRawBufferPointer
+    ) -> BatchReadResult {
+        self.bad(kind, column: unsafe line.place(of: byteOffset).column)
+    }
+
+    /// The payload in the line if it has no white space to remove, or else a copy without it.
+    @inline(__always)
+    private func payload(
+        _ fields: borrowing JSONLineFields,
+        in line: UnsafeRawBufferPointer
+    ) -> UnsafeRawBufferPointer? {
+        guard let measure = fields.payloadMeasure else { return unsafe self.common.map { UnsafeRawBufferPointer($0) } }
+        let first = fields.payloadOffset
+        let payload = unsafe UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.byteCount)])
+        return unsafe self.options.minifiesPayload ? self.minified(payload, measure) : payload
+    }
+
+    /// The payload itself if there is nothing to remove, or else a minified copy in the scratch memory.
+    @inline(__always)
+    private func minified(_ payload: UnsafeRawBufferPointer, _ measure: PayloadMeasure) -> UnsafeRawBufferPointer? {
+        guard measure.minifiedByteCount < measure.byteCount else { return unsafe payload }
+        let room = self.options.lineByteCountMax
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[room..<(2 * room)])
+        return unsafe Payload.minify(payload, into: target).map {
+            unsafe UnsafeRawBufferPointer(rebasing: target[..<$0])
+        }
+    }
+
+    // MARK: CSV
+
+    /// Reads the next record of CSV, and skips blank lines.
+    private mutating func nextRow(_ record: inout BatchRecord) -> BatchReadResult {
+        while true {
+            switch self.cutRow() {
+            case .needMore: return .needMore
+            case .end: return .end
+            // Without a header, no row can be read.
+            case .bad(let problem): return self.csvColumns.isEmpty ? self.refuse(problem) : self.bad(problem)
+            case .row(let row):
+                guard unsafe !row.trimmed.isEmpty else { continue }
+                guard self.csvColumns.isEmpty else {
+                    return unsafe self.read(row: row, into: &record)
+                }
+                if let refusal = unsafe self.readHeader(row) { return refusal }
+            }
+        }
+    }
+
+    /// Cuts off the next row, which ends at the first line feed outside quotes.
+    ///
+    /// An unbalanced quote would include everything after it. After such a row, the search restarts at its second line,
+    /// so that one bad line does not affect others.
+    private mutating func cutRow() -> RowCut {
+        if self.lines.isSkipping, let cut = self.lines.passLongLine() {
+            if case .end = cut { return .end }
+            return .needMore
+        }
+        let first = self.lines.position
+        var index = first + self.lines.searched
+        let limit = first + self.options.lineByteCountMax + 1
+        while index < self.lines.filled {
+            index += self.plainByteCount(at: index)
+            guard index < self.lines.filled else { break }
+            let byte = unsafe self.lines.block[index]
+            if byte == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
+            guard index <= limit else {
+                return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
+            }
+            if byte == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
+            index += 1
+        }
+        self.lines.searched = index - first
+        guard self.lines.isFinished else { return .needMore }
+        guard first < self.lines.filled else { return .end }
+        if self.isInQuotes { return self.giveUpRow(.misplacedQuote) }
+        return self.takeRow(first..<self.lines.filled, next: self.lines.filled)
+    }
+
+    /// The number of the next eight bytes before the first quote or line feed; 0 if fewer than eight bytes are there.
+    @inline(__always)
+    private func plainByteCount(at index: Int) -> Int {
+        guard index + 8 <= self.lines.filled else { return 0 }
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let word = unsafe UInt64(littleEndian: self.lines.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        let lineEnds = word ^ (ones &* 0x0A)
+        let found = (lineEnds &- ones) & ~lineEnds & (ones &* 0x80)
+        return min(CSVFields.plainByteCount(word), found.trailingZeroBitCount / 8)
+    }
+
+    private mutating func takeRow(_ range: Range<Int>, next: Int) -> RowCut {
+        let row = self.lines.withoutCarriageReturn(range)
+        guard row.count <= self.options.lineByteCountMax else {
+            return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
+        }
+        self.lines.take(through: next)
+        return unsafe .row(self.lines.bytes(row))
+    }
+
+    /// Skips the first line of an invalid row.
+    private mutating func giveUpRow(_ kind: BatchProblem.Kind) -> RowCut {
+        self.isInQuotes = false
+        let newline = self.lines.newline(from: self.lines.position)
+        self.lines.isSkipping = newline == nil
+        self.lines.take(through: newline.map { $0 + 1 } ?? self.lines.filled)
+        return .bad(kind)
+    }
+
+    private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
+        if let proposal = unsafe CSVHeader.proposal(for: row) { return self.refuse(.missingHeader(proposal: proposal)) }
+        if unsafe row.starts(with: "sep=".utf8) { return self.refuse(.separatorLine) }
+        let names = self.options.columns
+        guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.column($0) != nil }) else {
+            return self.refuse(.misplacedQuote)
+        }
+        let columns = unsafe header.names.map { unsafe names.column($0) }
+        for (index, column) in columns.enumerated() {
+            if let column, columns[..<index].contains(column) { return self.refuse(.duplicateColumn(column)) }
+        }
+        if let problem = unsafe self.problem(header.names, columns) { return self.refuse(problem) }
+        // Parts of a payload that comes from elsewhere are skipped like unknown columns.
+        let isWhole = self.hasWholePayload(columns)
+        self.csvColumns = columns.map { isWhole && $0?.isPayloadPart == true ? nil : $0 }
+        self.csvSeparator = header.separator
+        return nil
+    }
+
+    /// Whether the payload is not built from its parts.
+    private func hasWholePayload(_ columns: [BatchColumn?]) -> Bool {
+        unsafe self.common != nil || columns.contains(.payload)
+    }
+
+    /// What is wrong with the names of a header; `nil` if the rows can be read.
+    private func problem(_ header: [UnsafeRawBufferPointer], _ columns: [BatchColumn?]) -> BatchProblem.Kind? {
+        let names = self.options.columns
+        let shown = unsafe header.enumerated().map { index, text in
+            unsafe HeaderName(name: ColumnName(text), number: index + 1)
+        }
+        for column in names.mappedColumns where !columns.contains(column) {
+            return .missingColumn(column, mappedName: names.mappedName(of: column), header: shown)
+        }
+        let parts = columns.compactMap { $0 }.filter(\.isPayloadPart)
+        let isWhole = self.hasWholePayload(columns)
+        let required = unsafe parts.isEmpty && self.common == nil ? [BatchColumn.token, .payload] : [.token]
+        let lacking = required.filter { !columns.contains($0) }
+        let unknown = zip(shown, columns).filter { $0.1 == nil }.map(\.0)
+        if let separator = unsafe CSVHeader.otherSeparator(header, isKnown: { unsafe names.column($0) != nil }) {
+            return .unknownSeparator(separator)
+        }
+        if !unknown.isEmpty, !self.options.ignoresUnknownColumns {
+            if unknown.count == 1, let column = unsafe names.replacedColumn(header[unknown[0].number - 1]) {
+                return .replacedName(column, by: names.mappedName(of: column) ?? "")
+            }
+            let valid = BatchColumn.allCases.filter { column in
+                isWhole ? !column.isPayloadPart : parts.isEmpty || column != .payload
+            }
+            let free = valid.filter { !columns.contains($0) }
+            return .unknownColumns(UnknownColumns(names: unknown, valid: valid, free: free, required: lacking))
+        }
+        let isMapped = parts.contains { names.mappedName(of: $0) != nil }
+        if isWhole, !parts.isEmpty, isMapped || !self.options.ignoresUnknownColumns {
+            return .severalPayloads(parts, hasColumn: columns.contains(.payload), isSkippable: !isMapped)
+        }
+        return lacking.first.map { .missingColumn($0, mappedName: nil, header: shown) }
+    }
+
+    /// Reads a row, and returns to its second line if its quotes are invalid.
+    private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
+        record.begin(lineNumber: self.lines.lineNumber)
+        unsafe record.payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        var fields = unsafe CSVFields(row, separator: self.csvSeparator)
+        var cells = PayloadCells()
+        var hasToken = false
+        var count = 0
+        var fault: BatchProblem.Kind?
+        while let field = fields.next() {
+            guard case .success(let field) = field else { return unsafe self.goBack(row: row, .misplacedQuote) }
+            if count < self.csvColumns.count, let column = self.csvColumns[count], unsafe !field.bytes.trimmed.isEmpty {
+                if column == .token { hasToken = true }
+                fault = fault ?? self.take(column, field, into: &record, &cells)
+            }
+            count += 1
+        }
+        guard count == self.csvColumns.count else {
+            return unsafe self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
+        }
+        self.lines.lineNumber = unsafe record.lineNumber + row.lineEndCount
+        if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
+        guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
+        if !cells.isEmpty {
+            if let fault = self.build(cells, into: &record) { return self.bad(fault, lineNumber: record.lineNumber) }
+        } else if unsafe record.payload.isEmpty {
+            guard let common = unsafe self.common else {
+                let isBuilt = self.csvColumns.contains { $0?.isPayloadPart == true }
+                return self.bad(isBuilt ? .emptyPayloadParts : .missingPayload, lineNumber: record.lineNumber)
+            }
+            unsafe record.payload = UnsafeRawBufferPointer(common)
+        }
+        return .record
+    }
+
+    private mutating func goBack(row: UnsafeRawBufferPointer, _ kind: BatchProblem.Kind) -> BatchReadResult {
+        if let end = unsafe row.firstIndex(of: 0x0A), let base = unsafe self.lines.block.baseAddress,
+            let start = row.baseAddress
+        {
+            self.lines.position = unsafe start - UnsafeRawPointer(base) + end + 1
+        }
+        return self.bad(kind)
+    }
+
+    /// Reads one field that is not blank.
+    private func take(
+        _ column: BatchColumn,
+        _ field: CSVFields.Field,
+        into record: inout BatchRecord,
+        _ cells: inout PayloadCells
+    ) -> BatchProblem.Kind? {
+        let text = unsafe field.bytes.trimmed
+        switch column {
+        case .token:
+            return unsafe DeviceTokenText.decode(text, into: &record.token) ? nil : .token(text)
+        case .payload:
+            return self.takePayload(field, into: &record)
+        case .expiry:
+            switch unsafe BatchExpiry.parse(text, now: self.options.now) {
+            case .success(let moment): record.expiry = moment
+            case .failure(let problem): return problem
+            }
+            return nil
+        case .priority:
+            record.priority = unsafe Self.priority(text)
+            return record.priority == nil ? .invalidPriority : nil
+        case .id:
+            return self.takeID(field, into: &record)
+        case .alert, .badge, .sound:
+            return cells.take(column, field)
+        }
+    }
+
+    private func takePayload(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let room = self.options.lineByteCountMax
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
+        let payload = unsafe field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
+        do throws(PayloadProblem) {
+            let measure = try unsafe Payload.check(payload, rules: self.rules)
+            unsafe record.payload =
+                unsafe self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
+            return nil
+        } catch {
+            return .payload(error)
+        }
+    }
+
+    /// Writes the payload behind the id: together, they come from no more bytes than a row has.
+    private func build(_ cells: PayloadCells, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let first = unsafe 2 * self.options.lineByteCountMax + record.id.count
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[first...])
+        do throws(BatchProblem.Kind) {
+            let payload = try unsafe cells.write(to: target)
+            do throws(PayloadProblem) {
+                _ = try unsafe Payload.check(payload, rules: self.rules)
+            } catch {
+                throw .payload(error)
+            }
+            unsafe record.payload = unsafe payload
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Writes the text of an id as a JSON string, in which no byte takes more than six.
+    private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let room = self.options.lineByteCountMax
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
+        var text = unsafe JSONWriter(target)
+        guard field.writeString(to: &text) else { return .invalidUTF8(.id) }
+        unsafe record.id = unsafe text.bytes
+        return nil
+    }
+}
+
+/// What comes next in CSV.
+@safe private enum RowCut {
+    case row(UnsafeRawBufferPointer)
+    case bad(BatchProblem.Kind)
+    case needMore
+    case end
+}

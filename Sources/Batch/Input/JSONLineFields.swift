@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSWire
+
+/// The fields of one JSON line, read in one pass.
+@safe struct JSONLineFields: ~Copyable {
+    private let line: UnsafeRawBufferPointer
+    private let now: UInt32
+    private let rules: PayloadRules
+    private var seen: UInt8 = 0
+
+    private(set) var payloadOffset = 0
+    private(set) var payloadMeasure: PayloadMeasure?
+
+    /// A fault other than one of the JSON syntax.
+    struct Fault {
+        let kind: BatchProblem.Kind
+        let byteOffset: Int
+    }
+
+    init(line: UnsafeRawBufferPointer, now: UInt32, rules: PayloadRules) {
+        unsafe self.line = unsafe line
+        self.now = now
+        self.rules = rules
+    }
+
+    /// Whether the line has a key.
+    func has(_ column: BatchColumn) -> Bool {
+        self.seen & 1 << column.rawValue != 0
+    }
+
+    /// Reads the line into a record, except for the payload, of which it stores the place.
+    ///
+    /// - Parameters:
+    ///   - record: the record.
+    ///   - options: which keys there are.
+    /// - Returns: what is wrong; `nil` if the line is valid.
+    /// - Throws: `ScanFailure` if the line is not JSON.
+    mutating func scan(
+        into record: inout BatchRecord,
+        _ options: borrowing BatchOptions
+    ) throws(ScanFailure) -> Fault? {
+        var scanner = unsafe JSONScanner(self.line)
+        try scanner.begin()
+        let kind = try scanner.kind()
+        guard kind == .object else { return Fault(kind: .notAnObject(kind), byteOffset: scanner.byteOffset) }
+        scanner.enter()
+        var isFirst = true
+        while let name = try scanner.nextKey(isFirst: &isFirst) {
+            let byteOffset = name.byteOffset - 1
+            guard let column = self.column(name, scanner, options.columns) else {
+                guard options.ignoresUnknownColumns else {
+                    let bytes = unsafe name.hasEscapes ? Self.none : scanner.bytes(of: name)
+                    return unsafe Fault(kind: self.problem(bytes, options.columns), byteOffset: byteOffset)
+                }
+                try scanner.skipValue(enclosedBy: 1)
+                continue
+            }
+            guard !self.has(column) else {
+                return Fault(kind: .duplicateKey(column), byteOffset: byteOffset)
+            }
+            self.seen |= 1 << column.rawValue
+            if let fault = try self.scan(column, &scanner, &record) { return fault }
+        }
+        try scanner.finish()
+        return nil
+    }
+
+    /// Why a key is refused.
+    private func problem(
+        _ name: UnsafeRawBufferPointer,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchProblem.Kind {
+        if let column = unsafe columns.replacedColumn(name), let other = columns.mappedName(of: column) {
+            return .replacedName(column, by: other)
+        }
+        let mapped = columns.mappedColumns
+        let free = BatchColumn.keys.filter { !self.has($0) && !mapped.contains($0) }
+        return unsafe .unknownKey(ColumnName(name), free: free)
+    }
+
+    /// Why a payload is refused.
+    @inline(never)
+    private func problem(_ failure: PayloadFailure) -> BatchProblem.Kind {
+        guard case .syntax(let fault) = failure.kind else { return .json(failure.kind) }
+        return unsafe .json(ScanFailure(fault, byteOffset: failure.byteOffset), in: self.line)
+    }
+
+    @inline(__always)
+    private mutating func scan(
+        _ column: BatchColumn,
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.byteOffset
+        switch column {
+        case .token:
+            return try self.scanToken(&scanner, &record)
+        case .payload:
+            do throws(PayloadFailure) {
+                let measure = try scanner.skipPayload(self.rules)
+                try self.rules.limit(measure, at: first)
+                self.payloadMeasure = measure
+            } catch {
+                return Fault(kind: self.problem(error), byteOffset: error.byteOffset)
+            }
+            self.payloadOffset = first
+            return nil
+        case .expiry:
+            return try self.scanExpiry(&scanner, &record)
+        case .priority:
+            return try self.scanPriority(&scanner, &record)
+        case .id:
+            try scanner.skipValue(enclosedBy: 1)
+            unsafe record.id = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            return nil
+        case .alert, .badge, .sound:
+            // They are no keys of a line.
+            return nil
+        }
+    }
+
+    private func scanToken(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.byteOffset
+        let kind = try scanner.kind()
+        guard kind == .string else {
+            return Fault(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
+        }
+        let string = try scanner.string()
+        let isToken =
+            unsafe string.hasEscapes
+            ? self.parseEscaped(string, scanner, &record)
+            : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
+        return unsafe isToken ? nil : Fault(kind: .token(scanner.bytes(of: string)), byteOffset: first)
+    }
+
+    /// Some libraries escape slashes, which base64 contains.
+    @inline(never)
+    private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
+        unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
+            guard let byteCount = unsafe scanner.decode(string, into: target) else { return false }
+            return unsafe DeviceTokenText.decode(
+                UnsafeRawBufferPointer(rebasing: target[..<byteCount]),
+                into: &record.token
+            )
+        }
+    }
+
+    private func scanExpiry(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.byteOffset
+        let text: UnsafeRawBufferPointer
+        switch try scanner.kind() {
+        case .null:
+            try scanner.skipLiteral()
+            return nil
+        case .number:
+            try scanner.skipNumber()
+            unsafe text = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+        case .string:
+            unsafe text = unsafe scanner.bytes(of: try scanner.string())
+        case let kind:
+            return Fault(kind: .wrongKind("expiry", found: kind, expected: [.number, .string]), byteOffset: first)
+        }
+        switch unsafe BatchExpiry.parse(text, now: self.now) {
+        case .success(let moment):
+            record.expiry = moment
+            return nil
+        case .failure(let problem):
+            return Fault(kind: problem, byteOffset: first)
+        }
+    }
+
+    private func scanPriority(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.byteOffset
+        switch try scanner.kind() {
+        case .null:
+            try scanner.skipLiteral()
+            return nil
+        case .number:
+            try scanner.skipNumber()
+            let text = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            record.priority = unsafe BatchReader.priority(text)
+            return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
+        case let kind:
+            return Fault(kind: .wrongKind("priority", found: kind, expected: .number), byteOffset: first)
+        }
+    }
+
+    @inline(__always)
+    private func column(
+        _ name: JSONString,
+        _ scanner: JSONScanner,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchColumn? {
+        let column =
+            name.hasEscapes
+            ? self.escapedColumn(name, scanner, columns) : unsafe columns.column(scanner.bytes(of: name))
+        return column?.isPayloadPart == true ? nil : column
+    }
+
+    @inline(never)
+    private func escapedColumn(
+        _ name: JSONString,
+        _ scanner: JSONScanner,
+        _ columns: borrowing ColumnNames<BatchColumn>
+    ) -> BatchColumn? {
+        unsafe withUnsafeTemporaryAllocation(byteCount: scanner.bytes(of: name).count, alignment: 8) { target in
+            guard let byteCount = unsafe scanner.decode(name, into: target) else { return nil }
+            return unsafe columns.column(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
+        }
+    }
+
+    private static var none: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: nil, count: 0) }
+}
+
+extension BatchReader {
+    /// Reads a priority; `nil` if it is invalid.
+    static func priority(_ text: UnsafeRawBufferPointer) -> UInt8? {
+        switch text.count {
+        case 1 where unsafe text[0] == UInt8(ascii: "5"): 5
+        case 2 where unsafe text[0] == UInt8(ascii: "1") && text[1] == UInt8(ascii: "0"): 10
+        default: nil
+        }
+    }
+}

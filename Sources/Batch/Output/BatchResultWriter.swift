@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSWire
+import JSON
+
+/// Writes results as JSON lines into memory of constant size, without an allocation per line.
+///
+/// | key                 | value                                                                       |
+/// |---------------------|-----------------------------------------------------------------------------|
+/// | `line`              | the line of the input, counted from 1                                       |
+/// | `id`                | the JSON value of the input, unchanged; absent if it has none               |
+/// | `token`             | lower-case hexadecimal digits; absent if the line is invalid                |
+/// | `outcome`           | a name of `DeliveryOutcome.Kind`                                            |
+/// | `status`            | the status of a rejection; absent otherwise                                 |
+/// | `statusText`        | the name of the status, as in `invalid token`; absent if it has none        |
+/// | `timestamp`         | with status 410, when the device unregistered, as the service reported it   |
+/// | `attempts`          | how many times the notification was written                                 |
+/// | `possibleDuplicate` | `true`, or absent                                                           |
+/// | `reason`            | an explanation; absent if there is none                                     |
+@safe package struct BatchResultWriter: ~Copyable {
+    private let memory: UnsafeMutableRawBufferPointer
+    private var byteCountStored = 0
+
+    /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
+    static let fixedByteCountMax = 512
+
+    /// Creates a writer.
+    ///
+    /// - Parameter capacity: its size in bytes; the default is 262,144, the minimum 1,024.
+    package init(capacity: Int = 262_144) {
+        // The alignment of `malloc`: glibc before 2.38 does not reuse freed memory with a larger alignment, so the
+        // memory of a long batch would grow.
+        unsafe self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 16)
+    }
+
+    deinit {
+        unsafe self.memory.deallocate()
+    }
+
+    /// The lines written since the last ``removeAll()``; valid until the next change.
+    package var bytes: UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
+    }
+
+    /// The number of bytes written.
+    package var byteCount: Int {
+        self.byteCountStored
+    }
+
+    /// Removes the lines after they were written to the file.
+    package mutating func removeAll() {
+        self.byteCountStored = 0
+    }
+
+    /// Writes one line.
+    ///
+    /// - Parameters:
+    ///   - lineNumber: the line of the input, counted from 1.
+    ///   - id: a JSON value without a line break, or nothing.
+    ///   - token: the device token.
+    ///   - outcome: the outcome of the notification.
+    ///   - status: the status of a rejection.
+    ///   - timestamp: when the device unregistered, in the unit of the service; only written with a status.
+    ///   - attempts: how many times the notification was written.
+    ///   - isPossibleDuplicate: whether the notification may arrive twice.
+    ///   - reason: an explanation.
+    /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A
+    ///   line that does not fit in an empty writer is written without its reason, or without its reason and id.
+    package mutating func append(
+        lineNumber: Int,
+        id: UnsafeRawBufferPointer,
+        token: borrowing DeviceToken,
+        outcome: DeliveryOutcome.Kind,
+        status: UInt16? = nil,
+        timestamp: UInt64? = nil,
+        attempts: Int,
+        isPossibleDuplicate: Bool = false,
+        reason: String? = nil
+    ) -> Bool {
+        guard let (hasID, hasReason) = unsafe self.room(id: id, reason: reason) else { return false }
+        var text = self.begin(lineNumber: lineNumber)
+        if hasID {
+            text.append(",\"id\":")
+            unsafe text.append(id)
+        }
+        text.append(",\"token\":\"")
+        unsafe token.withUnsafeBytes { unsafe text.appendHexadecimal($0) }
+        text.append("\",\"outcome\":\"")
+        text.append(outcome.name)
+        if let status {
+            text.append("\",\"status\":")
+            text.append(Int(status))
+            if let name = Rejection.staticStatusText(status) {
+                text.append(",\"statusText\":\"")
+                text.append(name)
+                text.append(UInt8(ascii: "\""))
+            }
+            if let timestamp {
+                text.append(",\"timestamp\":")
+                text.append(Int(clamping: timestamp))
+            }
+            text.append(",\"attempts\":")
+        } else {
+            text.append("\",\"attempts\":")
+        }
+        text.append(max(attempts, 0))
+        if isPossibleDuplicate { text.append(",\"possibleDuplicate\":true") }
+        self.end(&text, reason: hasReason ? reason : nil)
+        return true
+    }
+
+    /// Writes the result of an invalid line of the input, without a token and an id.
+    ///
+    /// - Parameter problem: what is wrong; it becomes the reason.
+    /// - Returns: `false` if there is no room and nothing was written.
+    package mutating func append(_ problem: BatchProblem) -> Bool {
+        let reason = problem.column.map { "column \($0): \(problem.kind)" } ?? problem.kind.description
+        let none = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        guard let (_, hasReason) = unsafe self.room(id: none, reason: reason) else { return false }
+        var text = self.begin(lineNumber: problem.lineNumber)
+        text.append(",\"outcome\":\"")
+        text.append(DeliveryOutcome.Kind.invalid.name)
+        text.append("\",\"attempts\":0")
+        self.end(&text, reason: hasReason ? reason : nil)
+        return true
+    }
+
+    /// Which parts of a line fit; `nil` if it does not fit until the writer is emptied.
+    private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
+        let free = unsafe self.memory.count - self.byteCountStored - Self.fixedByteCountMax
+        let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
+        if id.count + reasonCount <= free { return unsafe (!id.isEmpty, reason != nil) }
+        guard self.byteCountStored == 0 else { return nil }
+        return unsafe id.count <= free ? (!id.isEmpty, false) : (false, false)
+    }
+
+    private func begin(lineNumber: Int) -> JSONWriter {
+        var text = unsafe JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
+        text.append("{\"line\":")
+        text.append(max(lineNumber, 0))
+        return text
+    }
+
+    private mutating func end(_ text: inout JSONWriter, reason: String?) {
+        if let reason {
+            text.append(",\"reason\":\"")
+            var reason = reason
+            reason.withUTF8 { unsafe text.appendEscaped(UnsafeRawBufferPointer($0)) }
+            text.append(UInt8(ascii: "\""))
+        }
+        text.append("}\n")
+        self.byteCountStored += text.byteCount
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSWire
+import TokenStore
+import Testing
+
+@testable import Batch
+
+@Suite("Purge import", .timeLimit(.minutes(1)))
+struct PurgeImportTests {
+    private static let now: Int64 = 1_750_000_000
+
+    private func importing(_ format: BatchFormat? = nil, bad: Bool = false) -> PurgeImport {
+        var importing = PurgeImport(format: format, source: "import:x", now: Self.now)
+        importing.topic = "a"
+        importing.environment = .sandbox
+        importing.failedAt = 1000
+        importing.includesBadDeviceTokens = bad
+        return importing
+    }
+
+    private func entry(
+        topic: String = "a",
+        environment: Environment = .sandbox,
+        failedAt: Int64 = 1000,
+        firstSeen: Int64 = PurgeImportTests.now,
+        source: String = "import:x"
+    ) -> PurgeEntry {
+        PurgeEntry(
+            topic: topic,
+            environment: environment,
+            token: [0xAB],
+            failedAt: failedAt,
+            firstSeen: firstSeen,
+            source: source
+        )
+    }
+
+    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome {
+        var importing = importing
+        var outcome = PurgeImport.Outcome.header
+        for line in lines { outcome = importing.read(line) }
+        return outcome
+    }
+
+    @Test("a line in any format overrides the options")
+    func formats() throws {
+        let full = self.entry(topic: "b", environment: .production, failedAt: 5, firstSeen: 6, source: "s \"q\"")
+        for (lines, expected) in [
+            (["ab"], self.entry()), (["<AB>"], self.entry()), (["token", "ab"], self.entry()),
+            ([#"{"token":"ab"}"#], self.entry()), ([#"{"token":"ab","topic":null,"other":[1]}"#], self.entry()),
+            (["name,token", "x,ab"], self.entry()), (["Token", "ab"], self.entry()),
+            (["name;token; Failed_At ", "x;ab;5"], self.entry(failedAt: 5)),
+            (["name\t\"token\"\ttopic", "\tab\t"], self.entry()),
+            (["token\tsource", " ab \t a b "], self.entry(source: "a b")),
+            (["TOKEN,Failed_At,Topic", "ab,5,b"], self.entry(topic: "b", failedAt: 5)),
+            (["Token,token,failedat,failed_at", "x,ab,y,5"], self.entry(failedAt: 5)),
+            ([#"{"token":"ab","payload":{"aps":{}},"failedAt":5}"#], self.entry(failedAt: 5)),
+            ([#"{"token":"ab","payload":{},"status":410}"#], self.entry()),
+            ([#"{"token":"ab","payload":{},"outcome":["gone"]}"#], self.entry()),
+            (["token,payload,reason", "ab,{},Unregistered"], self.entry(source: "http2:Unregistered")),
+            (["token,sound,failedAt,alert", "ab,a,5,b"], self.entry(failedAt: 5)),
+            ([#"{"Token":"ab","FAILEDAT":5}"#], self.entry(failedAt: 5)),
+            ([#"{"failedAt":5,"token":"ab","Token":"x","FailedAt":"y"}"#], self.entry(failedAt: 5)),
+            ([#"{"FailedAt":6,"failedAt":5,"token":"ab"}"#], self.entry(failedAt: 5)),
+            (
+                ["token,topic,environment,failed_at,first_seen,source", #"ab,b,production,5,6,"s ""q""""#],
+                full
+            ),
+            (
+                [
+                    #"{"token":"\u0061b","topic":"b","environment":"production","failedAt":5,"#
+                        + #""firstSeen":"1970-01-01T00:00:06Z","source":"s \"q\""}"#
+                ],
+                full
+            ),
+            (
+                [#"{"token":"ab","reason":"Unregistered","timestamp":1700000000999}"#],
+                self.entry(failedAt: 1_700_000_000, source: "http2:Unregistered")
+            ),
+            // Some imitations of the service use seconds.
+            (
+                [#"{"token":"ab","reason":"ExpiredToken","timestamp":1700000000}"#],
+                self.entry(failedAt: 1_700_000_000, source: "http2:ExpiredToken")
+            ),
+        ] {
+            guard case .entry(let entry) = try self.read(lines, self.importing()) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(entry == expected, "\(lines)")
+        }
+    }
+
+    @Test("a mapped column has only its other name")
+    func mappings() throws {
+        var importing = self.importing()
+        importing.names = try ColumnNames(["token=Device", "topic=app"])
+        for lines in [
+            ["token;DEVICE;App", "x;ab;b"], [#"{"token":7,"topic":1,"device":"ab","app":"b"}"#],
+        ] {
+            guard case .entry(let entry) = try self.read(lines, importing) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(entry == self.entry(topic: "b"), "\(lines)")
+        }
+        _ = importing.read("token,topic")
+        #expect(importing.lacksTokens)
+        #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<PurgeColumn>(["tocken=x"]) }
+    }
+
+    @Test("a registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
+    func registrations(separator: String) throws {
+        let registration = try PurgeRegistration(line: "ab\(separator)1000", registeredAt: nil, now: Self.now)
+        #expect(registration == PurgeRegistration(token: [0xAB], registeredAt: 1000))
+    }
+
+    @Test("a line whose reason does not mean a dead token is skipped")
+    func reasons() throws {
+        for (reason, isTaken, isTakenWithBad) in [
+            ("Unregistered", true, true), ("ExpiredToken", true, true), ("BadDeviceToken", false, true),
+            ("DeviceTokenNotForTopic", false, false), ("", false, false),
+        ] {
+            for bad in [false, true] {
+                let outcome = try self.read([#"{"token":"ab","reason":"\#(reason)"}"#], self.importing(bad: bad))
+                if case .entry = outcome {
+                    #expect(bad ? isTakenWithBad : isTaken, "\(reason)")
+                } else {
+                    #expect(!(bad ? isTakenWithBad : isTaken), "\(reason)")
+                }
+            }
+        }
+    }
+
+    @Test("of the results of a batch, only rejected tokens are dead")
+    func results() throws {
+        for (fields, isTaken, isTakenWithBad) in [
+            (#""outcome":"accepted","attempts":1"#, false, false), (#""outcome":"unsent""#, false, false),
+            (#""outcome":"indeterminate","status":8"#, false, false),
+            (#""outcome":"rejected","status":8"#, false, true),
+            (#""outcome":"rejected","status":8,"statusText":"invalid token""#, false, true),
+            (#""outcome":"rejected","status":7"#, false, false), (#""outcome":"rejected""#, false, false),
+            (#""outcome":"suppressed","reason":"it is on the purge list""#, false, false),
+            (#""outcome":"rejected","status":410,"reason":"Unregistered""#, true, true),
+            (#""outcome":"rejected","status":400,"reason":"BadDeviceToken""#, false, true),
+            (#""outcome":"accepted","reason":"Unregistered""#, false, false),
+            // In other files, these names have other meanings.
+            (#""outcome":"gone","status":{"code":[8]}"#, true, true), (#""status":8"#, true, true),
+            (#""outcome":["accepted"],"status":true"#, true, true),
+        ] {
+            let line = #"{"token":"ab",\#(fields)}"#
+            for bad in [false, true] {
+                let outcome = try self.read([line], self.importing(bad: bad))
+                if case .entry = outcome {
+                    #expect(bad ? isTakenWithBad : isTaken, "\(line)")
+                } else if case .skipped = outcome {
+                    #expect(!(bad ? isTakenWithBad : isTaken), "\(line)")
+                } else {
+                    Issue.record("\(line): \(outcome)")
+                }
+            }
+        }
+    }
+
+    @Test("an invalid line is reported with its problem")
+    func problems() throws {
+        for (lines, problem) in [
+            (["xy"], BatchProblem.Kind.invalidToken),
+            ([#"{"topic":"a"}"#], .missingToken), (["[1]"], .notAnObject(.array)),
+            ([#"{"token":7}"#], .wrongKind("token", found: .number, expected: .string)),
+            ([#"{"token":"ab","environment":"prod"}"#], .invalidEnvironment),
+            ([#"{"token":"ab","failedAt":"soon"}"#], .invalidTime("failedAt")),
+            ([#"{"token":"ab","failedAt":1.5}"#], .invalidTime("failedAt")),
+            ([#"{"token":"ab","failedAt":1750086401}"#], .futureTime("failedAt")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":"x"}"#], .invalidTime("timestamp")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":-1}"#], .invalidTime("timestamp")),
+            ([#"{"token":"ab","payload":{"aps":{}}}"#], .notification),
+            ([#"{"token":"ab","Payload":""}"#], .notification),
+            (["token,payload", #"ab,"{""aps"":{}}""#], .notification), (["token,payload", "ab,"], .notification),
+            ([#"{"token":"ab","payload":null}"#], .notification), (["token,Alert,badge", "ab,,1"], .notification),
+            (["token,topic", "ab"], .fieldCount(found: 1, expected: 2)),
+            (["token,topic", "a\"b,c"], .misplacedQuote),
+            ([#"{"token":"ab","source":"a\nb"}"#], .unfit("\(PurgeListError.controlCharacter(field: "source"))")),
+        ] {
+            guard case .problem(let found) = try self.read(lines, self.importing()) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(found == problem, "\(lines)")
+        }
+    }
+
+    @Test("without defaults, a line needs its topic and environment")
+    func noDefaults() throws {
+        var importing = PurgeImport(format: .jsonLines, source: "s", now: Self.now)
+        importing.failedAt = 1
+        guard case .problem(.missingTopic) = importing.read(#"{"token":"ab"}"#),
+            case .problem(.missingEnvironment) = importing.read(#"{"token":"ab","topic":"a"}"#)
+        else {
+            Issue.record("The line was taken.")
+            return
+        }
+    }
+
+    @Test("a header without a token column is detected")
+    func noTokens() throws {
+        var importing = self.importing(.csv)
+        _ = importing.read("name,age")
+        #expect(importing.lacksTokens)
+    }
+
+    @Test("no time of failure is assumed")
+    func noTimes() throws {
+        for (lines, lacksTimes) in [
+            (["ab"], true), (["token,source", "ab,s"], true), (["token,failedAt", "ab,"], false),
+            ([#"{"token":"ab"}"#], false), ([#"{"token":"ab","failedAt":null}"#], false),
+            ([#"{"token":"ab","reason":"Unregistered"}"#], false),
+        ] {
+            var importing = PurgeImport(format: nil, source: "s", now: Self.now)
+            importing.topic = "a"
+            importing.environment = .sandbox
+            var outcome = PurgeImport.Outcome.header
+            for line in lines { outcome = importing.read(line) }
+            guard case .problem(.missingTime) = outcome else {
+                Issue.record("\(lines) was taken.")
+                continue
+            }
+            #expect(importing.lacksTimes == lacksTimes, "\(lines)")
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Batch
+import Foundation
+import Testing
+
+/// Goal: a report that a program encodes as JSON has the same keys and values as the command's results.
+@Suite struct ResultSpellingTests {
+    @Test(arguments: [
+        DeliveryReport(.accepted, attempts: 1), DeliveryReport(.suppressed),
+        DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, possibleDuplicate: true),
+        DeliveryReport(.rejected(.unregistered(at: 1_700_000_000)), attempts: 1),
+        DeliveryReport(.invalid(.payloadEmpty)), DeliveryReport(.unsent(.stopped), attempts: 1),
+    ])
+    func `both have the same keys and values`(report: DeliveryReport) throws {
+        var writer = BatchResultWriter()
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        let isWritten = writer.append(
+            lineNumber: 1,
+            id: none,
+            token: try DeviceToken("00ff"),
+            outcome: report.outcome.kind,
+            status: report.outcome.rejectionStatusCode,
+            timestamp: report.outcome.timestamp,
+            attempts: report.attempts,
+            isPossibleDuplicate: report.possibleDuplicate,
+            reason: report.outcome.reasonText
+        )
+        #expect(isWritten)
+        var line = try #require(JSONSerialization.jsonObject(with: Data(writer.bytes)) as? [String: NSObject])
+        #expect(line.removeValue(forKey: "line") != nil)
+        // A token in JSON has the same notation as in the results.
+        let token = try JSONEncoder().encode(try DeviceToken("00ff"))
+        let spelled = try JSONSerialization.jsonObject(with: token, options: .fragmentsAllowed) as? NSObject
+        #expect(line.removeValue(forKey: "token") == spelled)
+        let encoded = try JSONEncoder().encode(report)
+        #expect(try JSONSerialization.jsonObject(with: encoded) as? [String: NSObject] == line)
+    }
+}
