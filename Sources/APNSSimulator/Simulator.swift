@@ -147,9 +147,6 @@ public struct Simulator: Sendable {
         return wasRevoked
     }
 
-    /// Removes closed connections from ``connections``.
-    package func removeClosedConnections() { self.connectionHistory.removeClosed() }
-
     // MARK: Devices
 
     /// The current devices, in the order in which they were registered.

@@ -78,8 +78,7 @@ package final class Gateway: Sendable {
     private let logger: Logger
     /// Locked until the process ends.
     private let databaseLock: FileLock?
-    private let store: SQLiteFeedbackStore
-    private let resends: SQLiteResendStore
+    private let store: SQLiteGatewayStore
     private let backend: HTTP2Backend
     private let listener: Listener
     private let feedbackListener: Listener
@@ -117,9 +116,8 @@ package final class Gateway: Sendable {
         let clients = try configuration.makeClients(self.health, logger: logger)
         self.upstreams = NIOLockedValueBox(Upstreams(configuration: configuration, clients: clients))
         self.databaseLock = try Self.lock(configuration.file.feedback)
-        self.store = try SQLiteFeedbackStore(path: configuration.file.feedback, logger: logger)
-        self.resends = try SQLiteResendStore(path: configuration.file.feedback, logger: logger)
-        self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
+        self.store = try SQLiteGatewayStore(path: configuration.file.feedback, logger: logger)
+        self.backend = HTTP2Backend([], recorder: self.store, resends: self.store, logger: logger)
         self.listener = Listener(
             Self.listener(configuration, openFileCountMax, logger),
             backend: self.backend,
@@ -261,7 +259,6 @@ package final class Gateway: Sendable {
         let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
         await self.store.flush()
-        await self.resends.flush()
         if let failure { throw failure }
         return unsettled
     }

@@ -53,7 +53,7 @@ import Testing
         }
         let (told, last, early) = seen.withLockedValue { $0 }
         #expect(early == 0)
-        let record = registry.recorder.notifications
+        let record = registry.recorder.notifications(NotificationQuery(), countMax: .max).map(\.notification)
         #expect(record.count == 8000 && told.count == 8000 && last.count == 7999)
         for notification in record {
             #expect((last[notification.number] ?? .stored) == notification.delivery, "\(notification.number)")

@@ -93,17 +93,17 @@ struct FaultScheduleTests {
 
     // MARK: Where
 
-    @Test func `a fault occurs at each listener that supports it, or at the specified one`() throws {
-        func listeners(_ fault: Fault) throws -> [SimulatorListener] { try fault.listeners(index: 0) }
-        #expect(try listeners(Fault(at: .always, .closeAfter)) == [.binary, .http2])
-        #expect(try listeners(Fault(at: .always, .closeAfter, listener: .http2)) == [.http2])
-        #expect(try listeners(Fault(at: .always, .refuseConnection)) == [.binary, .feedback, .http2])
-        #expect(try listeners(Fault(at: .always, .reject(status: 8))) == [.binary])
-        #expect(try listeners(Fault(at: .always, .reject(reason: .badDeviceToken))) == [.http2])
-        #expect(try listeners(Fault(at: .connection(2), .cutList(byteCount: 9))) == [.feedback])
+    @Test func `a fault occurs at each listener that supports it, or at the specified one`() {
+        func listeners(_ fault: Fault) -> [SimulatorListener] { fault.listeners }
+        #expect(listeners(Fault(at: .always, .closeAfter)) == [.binary, .http2])
+        #expect(listeners(Fault(at: .always, .closeAfter, listener: .http2)) == [.http2])
+        #expect(listeners(Fault(at: .always, .refuseConnection)) == [.binary, .feedback, .http2])
+        #expect(listeners(Fault(at: .always, .reject(status: 8))) == [.binary])
+        #expect(listeners(Fault(at: .always, .reject(reason: .badDeviceToken))) == [.http2])
+        #expect(listeners(Fault(at: .connection(2), .cutList(byteCount: 9))) == [.feedback])
         // Only the binary protocol has an error response that could contain another identifier.
         let lost = Fault(at: .always, .shutDown, report: FaultReport(identifier: .zero))
-        #expect(try listeners(lost) == [.binary])
+        #expect(listeners(lost) == [.binary])
     }
 
     static let impossible: [(fault: Fault, reason: String)] = [

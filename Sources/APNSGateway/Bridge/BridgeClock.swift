@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOCore
-
-#if canImport(Glibc)
 import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
+import NIOCore
 
 /// The source of time and random numbers of a bridge.
 struct BridgeClock: Sendable {

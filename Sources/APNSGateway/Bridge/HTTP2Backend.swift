@@ -168,27 +168,19 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     /// The number of expected resends of each provider that did not arrive in time.
-    public var expiredResendCounts: [String: UInt64] {
-        let bridges = self.providers.withLockedValue(\.all)
-        return Dictionary(
-            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.deduplicator.expiredCount)) }
-        ) { first, _ in first }
-    }
+    public var expiredResendCounts: [String: UInt64] { self.byProvider(\.deduplicator.expiredCount) }
 
     /// The number of delivered notifications of each provider that equal an expected resend in all but the expiry.
-    public var possibleResendCounts: [String: UInt64] {
-        let bridges = self.providers.withLockedValue(\.all)
-        return Dictionary(
-            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.deduplicator.possibleCount)) }
-        ) { first, _ in first }
-    }
+    public var possibleResendCounts: [String: UInt64] { self.byProvider(\.deduplicator.possibleCount) }
 
     /// The number of notifications in flight of each provider, including removed ones.
-    public var inFlightCounts: [String: Int] {
+    public var inFlightCounts: [String: Int] { self.byProvider(\.inFlightCount) }
+
+    private func byProvider<Value>(_ value: (BridgeState) -> Value) -> [String: Value] {
         let bridges = self.providers.withLockedValue(\.all)
-        return Dictionary(
-            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.inFlightCount)) }
-        ) { first, _ in first }
+        return Dictionary(bridges.map { ($0.configuration.name, $0.state.withLockedValue { value($0) }) }) { first, _ in
+            first
+        }
     }
 
     /// The number of notifications that ended without being accepted, and that were not reported to a provider.

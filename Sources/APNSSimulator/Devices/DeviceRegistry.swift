@@ -12,58 +12,49 @@ final class DeviceRegistry: Sendable {
         var counts: TokenCounts
     }
 
-    /// The environment of the simulator.
-    let environment: Environment
     /// The record of notifications.
     let recorder: NotificationRecorder
     /// The revision of everything that determines the outcome of a notification.
     let revision: Revision
-    /// Whether messages may be recorded in batches, because nothing observes each message.
-    let recordsBatches: Bool
+    private let configuration: SimulatorConfiguration
     private let state: NIOLockedValueBox<State>
-    private let initialDevices: [SimulatedDevice]
-    private let tokenKey: [UInt8]
-    private let tokenCountMax: Int
-    private let feedbackFailureCountMin: Int
-    private let acceptsUnknownTokens: Bool
-    private let countedTokenCountMax: Int
-    private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
-    private let onNotification: (@Sendable (ReceivedNotification) -> Void)?
-    private let onChange: (@Sendable (SimulatorChange) -> Void)?
-    private let now: @Sendable () -> UInt64
 
     init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) throws(SimulatorError) {
         self.revision = revision
-        self.environment = configuration.environment
+        self.configuration = configuration
         self.recorder = NotificationRecorder(
             countMax: configuration.receivedCountMax,
             byteCountMax: configuration.receivedByteCountMax
         )
-        self.initialDevices = configuration.devices
-        self.tokenKey = configuration.tokenKey
-        self.tokenCountMax = configuration.deviceTokenCountMax
-        self.feedbackFailureCountMin = configuration.feedbackFailureCountMin
+        self.state = NIOLockedValueBox(try Self.initialState(configuration))
+    }
+
+    private static func initialState(
+        _ configuration: SimulatorConfiguration,
+        deviceNumberMin: UInt64 = 0
+    ) throws(SimulatorError) -> State {
         var table = DeviceTable(
-            environment: self.environment,
-            tokenKey: self.tokenKey,
-            tokenCountMax: self.tokenCountMax,
-            feedbackFailureCountMin: configuration.feedbackFailureCountMin
+            environment: configuration.environment,
+            tokenKey: configuration.tokenKey,
+            tokenCountMax: configuration.deviceTokenCountMax,
+            feedbackFailureCountMin: configuration.feedbackFailureCountMin,
+            deviceNumberMin: deviceNumberMin
         )
-        for device in self.initialDevices {
+        for device in configuration.devices {
             if let problem = table.problem(device) { throw problem }
             _ = table.register(device)
         }
-        self.state = NIOLockedValueBox(
-            State(table: table, counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax))
-        )
-        self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
-        self.countedTokenCountMax = configuration.countedTokenCountMax
-        self.onReceive = configuration.onReceive
-        self.onNotification = configuration.onNotification
-        self.recordsBatches = configuration.onReceive == nil && configuration.onNotification == nil
-        self.onChange = configuration.onChange
-        self.now = configuration.now
+        return State(table: table, counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax))
     }
+
+    /// The environment of the simulator.
+    var environment: Environment { self.configuration.environment }
+
+    /// Whether messages may be recorded in batches, because nothing observes each message.
+    var recordsBatches: Bool { self.configuration.onReceive == nil && self.configuration.onNotification == nil }
+
+    /// The time in milliseconds since 1970 (UTC).
+    var now: UInt64 { self.configuration.now() }
 
     // MARK: Devices
 
@@ -103,7 +94,7 @@ final class DeviceRegistry: Sendable {
         on identifier: String?,
         environment: Environment? = nil
     ) throws(SimulatorError) -> SimulatedApp {
-        let (now, environment) = (self.now(), environment ?? self.environment)
+        let (now, environment) = (self.now, environment ?? self.environment)
         return try self.state.withLockedValue { state -> Result<SimulatedApp, SimulatorError> in
             if let problem = state.table.problem(topic, token, environment, on: identifier) { return .failure(problem) }
             let (app, changes) = state.table.register(
@@ -121,7 +112,7 @@ final class DeviceRegistry: Sendable {
 
     /// Assigns an app a new token.
     func renewToken(topic: String, on identifier: String) throws(SimulatorError) -> SimulatedApp? {
-        let now = self.now()
+        let now = self.now
         return try self.state.withLockedValue { state -> Result<SimulatedApp?, SimulatorError> in
             if let problem = state.table.problemOfRenewal { return .failure(problem) }
             guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else {
@@ -137,7 +128,7 @@ final class DeviceRegistry: Sendable {
     ///
     /// - Returns: whether the app was registered.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
-        let timestamp = timestamp ?? self.now()
+        let timestamp = timestamp ?? self.now
         return self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
             self.revision.advance()
@@ -148,7 +139,7 @@ final class DeviceRegistry: Sendable {
 
     /// - Returns: whether the device existed.
     func removeDevice(_ identifier: String) -> Bool {
-        let now = self.now()
+        let now = self.now
         return self.state.withLockedValue { state in
             guard let changes = state.table.removeDevice(identifier, at: now) else { return false }
             self.revision.advance()
@@ -159,7 +150,7 @@ final class DeviceRegistry: Sendable {
 
     /// - Returns: whether the device exists.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
-        let now = self.now()
+        let now = self.now
         return self.state.withLockedValue { state in
             guard let changes = state.table.setOnline(identifier, isOnline, now: now) else { return false }
             self.revision.advance()
@@ -179,16 +170,16 @@ final class DeviceRegistry: Sendable {
     private func carryOut(_ changes: [Change], _ last: SimulatorChange?, _ state: inout State) {
         for change in changes {
             self.recorder.change(change.number, change.delivery)
-            self.onChange?(.delivery(number: change.number, change.delivery))
+            self.configuration.onChange?(.delivery(number: change.number, change.delivery))
         }
-        for device in state.table.takeChangedDevices() { self.onChange?(.device(device)) }
-        if let last { self.onChange?(last) }
-        if state.table.takeFeedbackChange() { self.onChange?(.feedback) }
+        for device in state.table.takeChangedDevices() { self.configuration.onChange?(.device(device)) }
+        if let last { self.configuration.onChange?(last) }
+        if state.table.takeFeedbackChange() { self.configuration.onChange?(.feedback) }
     }
 
     /// Expires stored notifications.
     func expire() {
-        let now = self.now()
+        let now = self.now
         self.state.withLockedValue { self.carryOut($0.table.expire(now: now), nil, &$0) }
     }
 
@@ -196,9 +187,9 @@ final class DeviceRegistry: Sendable {
 
     func status(of token: DeviceToken, topic: String?) -> TokenStatus {
         let status = self.state.withLockedValue { state in
-            state.table.status(of: token, topic: topic, now: self.now()) { device in
+            state.table.status(of: token, topic: topic, now: self.now) { device in
                 self.revision.advance()
-                self.onChange?(.device(device))
+                self.configuration.onChange?(.device(device))
             }
         }
         guard status == .unknown, self.acceptsUnknown(token) else { return status }
@@ -209,13 +200,10 @@ final class DeviceRegistry: Sendable {
     ///
     /// Real tokens are never shorter than 32 bytes.
     private func acceptsUnknown(_ token: DeviceToken) -> Bool {
-        self.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
+        self.configuration.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
     }
 
     // MARK: Notifications
-
-    /// The time in milliseconds since 1970 (UTC).
-    var time: UInt64 { self.now() }
 
     /// Counts, delivers or stores, and records an accepted notification.
     ///
@@ -224,7 +212,7 @@ final class DeviceRegistry: Sendable {
     @discardableResult
     func take(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
-        let now = self.now()
+        let now = self.now
         if notification.timestamp == 0 { notification.timestamp = now }
         notification = self.state.withLockedValue { state in
             state.statistics.processedCount += 1
@@ -241,14 +229,14 @@ final class DeviceRegistry: Sendable {
             self.carryOut(changes, nil, &state)
             return recorded
         }
-        self.onReceive?(notification)
+        self.configuration.onReceive?(notification)
         return notification
     }
 
     /// Reports a recorded notification, while the table is locked.
     private func tell(_ notification: ReceivedNotification) {
-        self.onNotification?(notification)
-        self.onChange?(.notifications(notification.number...notification.number))
+        self.configuration.onNotification?(notification)
+        self.configuration.onChange?(.notifications(notification.number...notification.number))
     }
 
     /// Returns what a connection may cache about a token: `nil` unless its notifications are accepted and delivered
@@ -273,7 +261,7 @@ final class DeviceRegistry: Sendable {
     ///   - revision: the revision for which the cache is valid.
     func take(_ batch: MessageBatch, revision: UInt64) {
         var batch = batch
-        batch.timestamp = self.now()
+        batch.timestamp = self.now
         batch.duration = .nanoseconds((NIODeadline.now() - batch.receivedAt).nanoseconds)
         self.state.withLockedValue { state in
             state.statistics.messageCount += batch.messages.count
@@ -288,7 +276,7 @@ final class DeviceRegistry: Sendable {
                 }
             }
             let numbers = self.recorder.receive(batch)
-            self.onChange?(.notifications(numbers))
+            self.configuration.onChange?(.notifications(numbers))
         }
     }
 
@@ -299,7 +287,7 @@ final class DeviceRegistry: Sendable {
     @discardableResult
     func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
-        if notification.timestamp == 0 { notification.timestamp = self.now() }
+        if notification.timestamp == 0 { notification.timestamp = self.now }
         return self.state.withLockedValue { state in
             state.statistics.rejectedCount += 1
             let recorded = self.recorder.receive(notification) { notification in
@@ -333,8 +321,8 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { state in
             let devices = state.table.removeAllStored()
             self.recorder.removeAll()
-            self.onChange?(.notificationsRemoved)
-            for device in devices { self.onChange?(.device(device)) }
+            self.configuration.onChange?(.notificationsRemoved)
+            for device in devices { self.configuration.onChange?(.device(device)) }
         }
     }
 
@@ -343,20 +331,12 @@ final class DeviceRegistry: Sendable {
     /// Connections stay open, and notification numbers continue.
     func reset() {
         self.state.withLockedValue { state in
-            var table = DeviceTable(
-                environment: self.environment,
-                tokenKey: self.tokenKey,
-                tokenCountMax: self.tokenCountMax,
-                feedbackFailureCountMin: self.feedbackFailureCountMin,
-                // A provider that still uses an old token must not reach a new device.
-                deviceNumberMin: state.table.deviceNumberMax
-            )
-            // The initial devices fit, as at the start.
-            for device in self.initialDevices { _ = table.register(device) }
-            state = State(table: table, counts: TokenCounts(tokenCountMax: self.countedTokenCountMax))
+            // A provider that still uses an old token must not reach a new device. The devices fit, as at the start.
+            let initial = try? Self.initialState(self.configuration, deviceNumberMin: state.table.deviceNumberMax)
+            if let initial { state = initial }
             self.revision.advance()
             self.recorder.removeAll()
-            self.onChange?(.reset)
+            self.configuration.onChange?(.reset)
         }
     }
 
@@ -404,4 +384,28 @@ final class DeviceRegistry: Sendable {
             self.carryOut([], nil, &state)
         }
     }
+}
+
+/// Counts the accepted notifications per token, up to a maximum number of tokens.
+struct TokenCounts {
+    private var indices: [DeviceToken: UInt32] = [:]
+    private var counts: [Int] = []
+    private let tokenCountMax: Int
+
+    /// - Parameter tokenCountMax: the maximum number of tokens.
+    init(tokenCountMax: Int) { self.tokenCountMax = tokenCountMax }
+
+    subscript(_ token: DeviceToken) -> Int { self.indices[token].map { self.counts[Int($0)] } ?? 0 }
+
+    /// The index of a token's counter; `nil` if there is no room.
+    mutating func index(of token: DeviceToken) -> UInt32? {
+        if let index = self.indices[token] { return index }
+        guard self.counts.count < self.tokenCountMax, let index = UInt32(exactly: self.counts.count) else { return nil }
+        self.indices[token] = index
+        self.counts.append(0)
+        return index
+    }
+
+    /// Increments a counter.
+    mutating func add(at index: UInt32) { self.counts[Int(index)] += 1 }
 }

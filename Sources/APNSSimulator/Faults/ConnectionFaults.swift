@@ -7,13 +7,9 @@ import OpenSSLTLS
 
 /// Adds the handlers for faults to the connections of a simulator's listeners.
 package final class ConnectionFaults: Sendable {
-    /// The handlers of a connection of the binary protocol that are controlled later; confined to its event loop.
-    struct Handlers {
-        let report: FaultReportHandler
-    }
-
     let schedule: FaultSchedule
-    private let handlers = NIOLockedValueBox<[UInt64: NIOLoopBound<Handlers>]>([:])
+    /// The handlers of connections of the binary protocol, which are controlled later, on their event loops.
+    private let reportHandlers = NIOLockedValueBox<[UInt64: NIOLoopBound<FaultReportHandler>]>([:])
 
     init(_ schedule: FaultSchedule) { self.schedule = schedule }
 
@@ -48,15 +44,15 @@ package final class ConnectionFaults: Sendable {
     }
 
     private func addReport(to channel: any Channel, _ number: UInt64, behind tls: TLSHandler) throws {
-        let handlers = Handlers(report: FaultReportHandler())
-        try channel.pipeline.syncOperations.addHandler(handlers.report, position: .after(tls))
-        let bound = NIOLoopBound(handlers, eventLoop: channel.eventLoop)
-        self.handlers.withLockedValue { $0[number] = bound }
-        channel.closeFuture.whenComplete { _ in self.handlers.withLockedValue { $0[number] = nil } }
+        let handler = FaultReportHandler()
+        try channel.pipeline.syncOperations.addHandler(handler, position: .after(tls))
+        let bound = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+        self.reportHandlers.withLockedValue { $0[number] = bound }
+        channel.closeFuture.whenComplete { _ in self.reportHandlers.withLockedValue { $0[number] = nil } }
     }
 
-    /// The handlers of a connection of the binary protocol; called on its event loop.
-    func handlers(of number: UInt64) -> Handlers? {
-        self.handlers.withLockedValue { $0[number] }?.value
+    /// The handler of a connection of the binary protocol; called on its event loop.
+    func reportHandler(of number: UInt64) -> FaultReportHandler? {
+        self.reportHandlers.withLockedValue { $0[number] }?.value
     }
 }

@@ -137,27 +137,19 @@ extension Fault.Effect: Codable {
         case name, status, httpStatus, reason, timestamp, milliseconds, code, count, byteCount
     }
 
-    /// The names of all effects.
-    private static let names = [
-        "reject", "delay", "ignore", "shutDown", "closeBefore", "closeAfter", "goAway", "refuseStream", "resetStream",
-        "limitStreams", "refuseHandshake", "refuseConnection", "goAwayFirst", "slowReading", "errorResponse",
-        "slowWriting", "cutList",
-    ]
-
-    /// The keys of an effect besides its name; `nil` for an unknown effect.
-    private static func keys(_ name: String) -> [Key]? {
-        switch name {
-        case "reject": [.status, .httpStatus, .reason, .timestamp]
-        case "delay": [.milliseconds]
-        case "goAway", "goAwayFirst": [.reason]
-        case "resetStream": [.code]
-        case "limitStreams": [.count]
-        case "slowReading", "slowWriting": [.byteCount, .milliseconds]
-        case "cutList": [.byteCount]
-        case "ignore", "shutDown", "closeBefore", "closeAfter", "refuseStream", "refuseHandshake", "refuseConnection",
-            "errorResponse":
+    /// The keys of an effect besides its name.
+    private static func keys(_ kind: Kind) -> [Key] {
+        switch kind {
+        case .reject: [.status, .httpStatus, .reason, .timestamp]
+        case .delay: [.milliseconds]
+        case .goAway, .goAwayFirst: [.reason]
+        case .resetStream: [.code]
+        case .limitStreams: [.count]
+        case .slowReading, .slowWriting: [.byteCount, .milliseconds]
+        case .cutList: [.byteCount]
+        case .ignore, .shutDown, .closeBefore, .closeAfter, .refuseStream, .refuseHandshake, .refuseConnection,
+            .errorResponse:
             []
-        default: nil
         }
     }
 
@@ -165,29 +157,29 @@ extension Fault.Effect: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
         let name = try container.decode(String.self, forKey: .name)
-        guard let keys = Self.keys(name) else {
-            let sentence = "unknown effect \(name.answer(asUnknownOf: Self.names, "effects"))"
+        guard let kind = Kind(rawValue: name) else {
+            let sentence = "unknown effect \(name.answer(asUnknownOf: Kind.allCases.map(\.rawValue), "effects"))"
             throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
         }
-        try decoder.requireKeys(["name"] + keys.map(\.rawValue))
-        switch name {
-        case "reject": self = .reject(try Self.rejection(container))
-        case "delay": self = .delay(try container.milliseconds(.milliseconds))
-        case "ignore": self = .ignore
-        case "shutDown": self = .shutDown
-        case "closeBefore": self = .closeBefore
-        case "closeAfter": self = .closeAfter
-        case "goAway": self = .goAway(PushReason(text: try container.decode(String.self, forKey: .reason)))
-        case "goAwayFirst": self = .goAwayFirst(try Self.reason(container) ?? .shutdown)
-        case "refuseStream": self = .refuseStream
-        case "resetStream": self = .resetStream(code: try container.decode(UInt32.self, forKey: .code))
-        case "limitStreams": self = .limitStreams(try container.decode(Int.self, forKey: .count))
-        case "refuseHandshake": self = .refuseHandshake
-        case "refuseConnection": self = .refuseConnection
-        case "slowReading": self = .slowReading(try Self.pace(container))
-        case "errorResponse": self = .errorResponse
-        case "slowWriting": self = .slowWriting(try Self.pace(container))
-        default: self = .cutList(byteCount: try container.decode(Int.self, forKey: .byteCount))
+        try decoder.requireKeys(["name"] + Self.keys(kind).map(\.rawValue))
+        switch kind {
+        case .reject: self = .reject(try Self.rejection(container))
+        case .delay: self = .delay(try container.milliseconds(.milliseconds))
+        case .ignore: self = .ignore
+        case .shutDown: self = .shutDown
+        case .closeBefore: self = .closeBefore
+        case .closeAfter: self = .closeAfter
+        case .goAway: self = .goAway(PushReason(text: try container.decode(String.self, forKey: .reason)))
+        case .goAwayFirst: self = .goAwayFirst(try Self.reason(container) ?? .shutdown)
+        case .refuseStream: self = .refuseStream
+        case .resetStream: self = .resetStream(code: try container.decode(UInt32.self, forKey: .code))
+        case .limitStreams: self = .limitStreams(try container.decode(Int.self, forKey: .count))
+        case .refuseHandshake: self = .refuseHandshake
+        case .refuseConnection: self = .refuseConnection
+        case .slowReading: self = .slowReading(try Self.pace(container))
+        case .errorResponse: self = .errorResponse
+        case .slowWriting: self = .slowWriting(try Self.pace(container))
+        case .cutList: self = .cutList(byteCount: try container.decode(Int.self, forKey: .byteCount))
         }
     }
 

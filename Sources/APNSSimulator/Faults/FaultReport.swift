@@ -90,15 +90,24 @@ public struct FaultReport: Hashable, Sendable {
 }
 
 extension FaultReport.Ending {
-    /// Ends a connection, from the tail of its pipeline.
-    func end(_ channel: any Channel) {
+    /// Ends a connection, from the tail of its pipeline or from the place of a handler.
+    ///
+    /// - Parameters:
+    ///   - connection: the channel, or the context of the handler.
+    ///   - mode: what an orderly end closes.
+    ///   - promise: completed when it is closed.
+    func end(
+        _ connection: some ChannelOutboundInvoker,
+        mode: CloseMode = .all,
+        promise: EventLoopPromise<Void>? = nil
+    ) {
         switch self {
-        case .orderly: channel.close(promise: nil)
+        case .orderly: connection.close(mode: mode, promise: promise)
         case .abrupt:
-            channel.close(mode: .output, promise: nil)
-            channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
-        case .fin: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
-        case .reset: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+            connection.close(mode: .output, promise: nil)
+            connection.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
+        case .fin: connection.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
+        case .reset: connection.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: promise)
         }
     }
 }

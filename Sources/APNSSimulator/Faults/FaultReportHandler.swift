@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 import Glibc
 import NIOCore
 
@@ -64,13 +63,6 @@ final class FaultReportHandler: ChannelDuplexHandler {
     }
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        switch self.report?.ending {
-        case .orderly, nil: context.close(mode: mode, promise: promise)
-        case .abrupt:
-            context.close(mode: .output, promise: nil)
-            context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
-        case .fin: context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
-        case .reset: context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: promise)
-        }
+        (self.report?.ending ?? .orderly).end(context, mode: mode, promise: promise)
     }
 }

@@ -104,17 +104,12 @@ final class FaultSchedule: Sendable {
         }
 
         /// Groups the faults by stage and listener, and finds those that never occur.
-        ///
-        /// - Returns: the faults whose warning has changed.
-        @discardableResult
-        mutating func arrange() -> [ScheduledFault] {
-            let warnings = self.faults.map(\.warning)
+        mutating func arrange() {
             self.tables = [:]
             /// The enabled faults that may preclude later ones.
             var unlimited: [(fault: ScheduledFault, listeners: Set<SimulatorListener>)] = []
             for (index, each) in self.faults.enumerated() {
-                // Invalid faults were rejected earlier.
-                let listeners = (try? each.fault.listeners(index: index)) ?? []
+                let listeners = each.fault.listeners
                 self.faults[index].warning = each.fault.impossibility(at: listeners)
                 guard each.isEnabled else { continue }
                 for listener in listeners {
@@ -129,7 +124,6 @@ final class FaultSchedule: Sendable {
                 }
                 if each.fault.occurrenceCountMax == nil { unlimited.append((each, Set(listeners))) }
             }
-            return zip(self.faults, warnings).lazy.filter { $0.warning != $1 }.map(\.0)
         }
 
         /// The faults whose conditions a notification meets; counts it for each of them.
@@ -181,7 +175,9 @@ final class FaultSchedule: Sendable {
 
     private static func check(_ faults: [PlannedFault]) throws(SimulatorError) {
         guard faults.count <= Fault.countMax else { throw .tooManyFaults(countMax: Fault.countMax) }
-        for (index, planned) in faults.enumerated() { _ = try planned.fault.listeners(index: index) }
+        for (index, planned) in faults.enumerated() {
+            if let reason = planned.fault.problem { throw .fault(index: index, reason: reason) }
+        }
     }
 
     // MARK: Planning
@@ -201,59 +197,57 @@ final class FaultSchedule: Sendable {
     /// - Throws: ``SimulatorError`` if the fault is invalid, or if there are too many.
     func add(_ planned: PlannedFault, messageCount: UInt64 = 0) throws(SimulatorError) -> ScheduledFault {
         try Self.check([planned])
-        let added = self.state.withLockedValue { state -> ScheduledFault? in
-            guard state.faults.count < Fault.countMax else { return nil }
+        let (isAdded, faults) = self.change { state in
+            guard state.faults.count < Fault.countMax else { return false }
             state.append(planned, messageCount: messageCount)
-            state.arrange()
-            self.revision.advance()
-            return state.faults.last
+            return true
         }
-        guard let added else { throw .tooManyFaults(countMax: Fault.countMax) }
-        self.onChange?(.fault(added))
+        guard isAdded, let added = faults.last else { throw .tooManyFaults(countMax: Fault.countMax) }
         return added
     }
 
     /// Replaces all faults; the parameters are those of ``add(_:messageCount:)``.
     func replace(_ faults: [PlannedFault], messageCount: UInt64 = 0) throws(SimulatorError) -> [ScheduledFault] {
         try Self.check(faults)
-        let (removed, added) = self.state.withLockedValue { state in
-            let removed = state.faults
+        return self.change { state in
             state.faults = []
             for each in faults { state.append(each, messageCount: messageCount) }
-            state.arrange()
-            self.revision.advance()
-            return (removed, state.faults)
-        }
-        for fault in removed { self.onChange?(.faultRemoved(identifier: fault.identifier)) }
-        for fault in added { self.onChange?(.fault(fault)) }
-        return added
+        }.faults
     }
 
     func setEnabled(_ isEnabled: Bool, _ identifier: Int) -> ScheduledFault? {
-        let (changed, others) = self.state.withLockedValue { state -> (ScheduledFault?, [ScheduledFault]) in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return (nil, []) }
-            state.faults[index].isEnabled = isEnabled
-            let others = state.arrange()
-            self.revision.advance()
-            return (state.faults[index], others)
+        let (index, faults) = self.change { state in
+            let index = state.faults.firstIndex { $0.identifier == identifier }
+            if let index { state.faults[index].isEnabled = isEnabled }
+            return index
         }
-        if let changed { self.onChange?(.fault(changed)) }
-        for fault in others where fault.identifier != identifier { self.onChange?(.fault(fault)) }
-        return changed
+        return index.map { faults[$0] }
     }
 
     func remove(_ identifier: Int) -> Bool {
-        let others = self.state.withLockedValue { state -> [ScheduledFault]? in
-            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
-            state.faults.remove(at: index)
-            let others = state.arrange()
+        self.change { state in
+            let index = state.faults.firstIndex { $0.identifier == identifier }
+            if let index { state.faults.remove(at: index) }
+            return index != nil
+        }.value
+    }
+
+    /// Changes the faults, and reports those that were removed, added or changed.
+    private func change<Value>(_ body: (inout State) -> Value) -> (value: Value, faults: [ScheduledFault]) {
+        let (value, before, after) = self.state.withLockedValue { state in
+            let before = state.faults
+            let value = body(&state)
+            state.arrange()
             self.revision.advance()
-            return others
+            return (value, before, state.faults)
         }
-        guard let others else { return false }
-        self.onChange?(.faultRemoved(identifier: identifier))
-        for fault in others { self.onChange?(.fault(fault)) }
-        return true
+        let known = Dictionary(uniqueKeysWithValues: before.map { ($0.identifier, $0) })
+        let left = Set(after.map(\.identifier))
+        for identifier in before.map(\.identifier) where !left.contains(identifier) {
+            self.onChange?(.faultRemoved(identifier: identifier))
+        }
+        for fault in after where fault != known[fault.identifier] { self.onChange?(.fault(fault)) }
+        return (value, after)
     }
 
     /// Restores the initial faults, and removes the recorded occurrences.

@@ -30,36 +30,26 @@ extension Fault {
         case ending
     }
 
-    /// Returns the listeners at which the fault occurs.
-    ///
-    /// - Parameter index: its index in the configuration.
-    /// - Returns: one or more listeners.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` if there is none.
-    func listeners(index: Int) throws(SimulatorError) -> [SimulatorListener] {
-        if let reason = self.invalidValue ?? self.invalidTrigger { throw .fault(index: index, reason: reason) }
-        let possible = SimulatorListener.allCases.filter(self.effect.listeners.contains)
-        let chosen = possible.filter { self.listener ?? $0 == $0 }
-        guard !chosen.isEmpty else {
-            let names = possible.map(\.description).joined(separator: ", ")
-            let place = self.listener?.description ?? "the simulator"
-            let reason = "\(self.effect.name) is not supported at \(place), only at \(names)"
-            throw .fault(index: index, reason: reason)
-        }
-        let reported = chosen.filter { self.changedParts.isSubset(of: self.parts(at: $0)) }
-        guard !reported.isEmpty else {
-            let names = chosen.map(\.description).joined(separator: ", ")
-            let reason = "\(self.effect.name) at \(names) does not support this report"
-            throw .fault(index: index, reason: reason)
-        }
-        return reported
+    /// The listeners at which the fault occurs, at least one if it is valid: those that support its effect and report.
+    var listeners: [SimulatorListener] {
+        self.chosenListeners.filter { self.changedParts.isSubset(of: self.parts(at: $0)) }
+    }
+
+    private var chosenListeners: [SimulatorListener] {
+        self.effect.listeners.filter { self.listener ?? $0 == $0 }
     }
 
     /// Returns why the fault is invalid; `nil` if it is valid.
     package var problem: String? {
-        do throws(SimulatorError) { _ = try self.listeners(index: 0) } catch {
-            if case .fault(_, let reason) = error { return reason }
+        if let reason = self.invalidValue ?? self.invalidTrigger { return reason }
+        func names(_ listeners: [SimulatorListener]) -> String {
+            listeners.map(\.description).joined(separator: ", ")
         }
-        return nil
+        if let listener = self.listener, self.chosenListeners.isEmpty {
+            return "\(self.effect.name) is not supported at \(listener), only at \(names(self.effect.listeners))"
+        }
+        guard self.listeners.isEmpty else { return nil }
+        return "\(self.effect.name) at \(names(self.chosenListeners)) does not support this report"
     }
 
     private var invalidValue: String? {
@@ -166,7 +156,7 @@ extension Fault {
 
 extension Fault.Effect {
     /// The listeners that support the effect.
-    var listeners: Set<SimulatorListener> {
+    var listeners: [SimulatorListener] {
         switch self {
         case .reject(.binary), .errorResponse: [.binary]
         case .reject, .goAway, .goAwayFirst, .refuseStream, .resetStream, .limitStreams: [.http2]
@@ -193,26 +183,35 @@ extension Fault.Effect {
     }
 
     /// The name of the effect, as in source code and in JSON.
-    package var name: String {
+    package var name: String { self.kind.rawValue }
+
+    /// The effect without its values.
+    var kind: Kind {
         switch self {
-        case .reject: "reject"
-        case .delay: "delay"
-        case .ignore: "ignore"
-        case .shutDown: "shutDown"
-        case .closeBefore: "closeBefore"
-        case .closeAfter: "closeAfter"
-        case .goAway: "goAway"
-        case .refuseStream: "refuseStream"
-        case .resetStream: "resetStream"
-        case .limitStreams: "limitStreams"
-        case .refuseHandshake: "refuseHandshake"
-        case .refuseConnection: "refuseConnection"
-        case .goAwayFirst: "goAwayFirst"
-        case .slowReading: "slowReading"
-        case .errorResponse: "errorResponse"
-        case .slowWriting: "slowWriting"
-        case .cutList: "cutList"
+        case .reject: .reject
+        case .delay: .delay
+        case .ignore: .ignore
+        case .shutDown: .shutDown
+        case .closeBefore: .closeBefore
+        case .closeAfter: .closeAfter
+        case .goAway: .goAway
+        case .refuseStream: .refuseStream
+        case .resetStream: .resetStream
+        case .limitStreams: .limitStreams
+        case .refuseHandshake: .refuseHandshake
+        case .refuseConnection: .refuseConnection
+        case .goAwayFirst: .goAwayFirst
+        case .slowReading: .slowReading
+        case .errorResponse: .errorResponse
+        case .slowWriting: .slowWriting
+        case .cutList: .cutList
         }
+    }
+
+    /// An effect without its values, by its name.
+    enum Kind: String, CaseIterable {
+        case reject, delay, ignore, shutDown, closeBefore, closeAfter, goAway, refuseStream, resetStream, limitStreams
+        case refuseHandshake, refuseConnection, goAwayFirst, slowReading, errorResponse, slowWriting, cutList
     }
 }
 

@@ -26,7 +26,7 @@ struct NotificationHistory {
     /// The number of stored notifications.
     private(set) var count = 0
     /// The number of the next notification.
-    private var nextNumber: UInt64 = 1
+    private(set) var nextNumber: UInt64 = 1
     /// The numbers of stored notifications that were not returned yet, by token; `nil` until the first request.
     private var unreturned: [DeviceToken: Deque<UInt64>]?
     /// The waiters per token, in order.
@@ -43,9 +43,6 @@ struct NotificationHistory {
         self.countMax = max(0, countMax)
         self.byteCountMax = max(0, byteCountMax)
     }
-
-    /// The number of the next notification.
-    var numberAfterNewest: UInt64 { self.nextNumber }
 
     /// Adds an accepted or rejected notification; rejected ones are returned to no waiter.
     ///

@@ -30,11 +30,6 @@ final class NotificationRecorder: Sendable {
         self.state = NIOLockedValueBox(State(history: history))
     }
 
-    /// The stored notifications, the oldest first.
-    var notifications: [ReceivedNotification] {
-        self.notifications(NotificationQuery(), countMax: .max).map(\.notification)
-    }
-
     /// The number of stored notifications.
     var count: Int { self.state.withLockedValue(\.history.count) }
 
@@ -43,7 +38,7 @@ final class NotificationRecorder: Sendable {
 
     /// The number before the oldest stored notification, and the number of the newest one.
     var bounds: (beforeOldest: UInt64, newest: UInt64) {
-        self.state.withLockedValue { ($0.history.numberBeforeOldest, $0.history.numberAfterNewest - 1) }
+        self.state.withLockedValue { ($0.history.numberBeforeOldest, $0.history.nextNumber - 1) }
     }
 
     /// Returns the notification with a number; `nil` if it is not stored.
@@ -135,7 +130,7 @@ final class NotificationRecorder: Sendable {
     ) -> ReceivedNotification {
         var notification = notification
         let given = self.state.withLockedValue { state in
-            notification.number = state.history.numberAfterNewest
+            notification.number = state.history.nextNumber
             prepare(&notification)
             let waiters = state.history.receive(&notification)
             return Self.remove(waiters, from: &state)
@@ -151,11 +146,11 @@ final class NotificationRecorder: Sendable {
     func receive(_ batch: MessageBatch) -> ClosedRange<UInt64> {
         var given: [(Continuation, ReceivedNotification)] = []
         let numbers = self.state.withLockedValue { state in
-            let first = state.history.numberAfterNewest
+            let first = state.history.nextNumber
             for (waiters, notification) in state.history.receive(batch) {
                 given += Self.remove(waiters, from: &state).map { ($0, notification) }
             }
-            return first...state.history.numberAfterNewest - 1
+            return first...state.history.nextNumber - 1
         }
         for (continuation, notification) in given { continuation.resume(returning: notification) }
         return numbers

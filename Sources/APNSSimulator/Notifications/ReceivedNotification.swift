@@ -130,31 +130,21 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// The headers of the request over HTTP/2, without credentials; empty for the binary protocol.
     public var headers: [Header] = []
 
+    /// Creates a notification, whose payload is in a range of its frame, or separate.
     init(
-        listener: SimulatorListener,
+        listener: SimulatorListener = .binary,
         token: DeviceToken?,
-        payload: [UInt8],
+        frame: [UInt8] = [],
+        payloadRange: Range<Int>? = nil,
+        payload: [UInt8] = [],
         connectionNumber: UInt64,
         notificationNumber: UInt64
     ) {
         self.listener = listener
         self.token = token
-        self.connectionNumber = connectionNumber
-        self.notificationNumber = notificationNumber
-        self.separatePayload = payload
-    }
-
-    init(
-        token: DeviceToken?,
-        frame: [UInt8],
-        payloadRange: Range<Int>,
-        connectionNumber: UInt64,
-        notificationNumber: UInt64
-    ) {
-        self.listener = .binary
-        self.token = token
         self.frame = frame
         self.payloadRange = payloadRange
+        self.separatePayload = payload
         self.connectionNumber = connectionNumber
         self.notificationNumber = notificationNumber
     }

@@ -47,7 +47,7 @@ final class SimulatorConnection: DeliveryConnection {
         case .ignore: return nil
         case .delay(let duration):
             guard let handler = self.reportHandler else { break }
-            let (message, timestamp) = (copy message, self.backend.devices.time)
+            let (message, timestamp) = (copy message, self.backend.devices.now)
             handler.schedule(in: duration) { message.ticket.settle(self.take(message, timestamp: timestamp)) }
             return nil
         default: break
@@ -176,5 +176,27 @@ final class SimulatorConnection: DeliveryConnection {
 
     func discarded(messageCount: Int) {
         self.backend.devices.change { $0.discardedCount += messageCount }
+    }
+}
+
+/// Admits every provider with a verified certificate, unless the policy or a fault refuses it.
+struct SimulatorBackend: DeliveryBackend {
+    let devices: DeviceRegistry
+    let faults: ConnectionFaults
+    let policy: ServicePolicy
+
+    /// All outcomes are immediate, and nothing after the first failing message may count as delivered.
+    var requiresOrder: Bool { true }
+
+    func admit(_ provider: ProviderConnection) -> Admission {
+        // The rate limit counts each connection, regardless of other errors.
+        let isInTime = self.policy.takeConnection(provider)
+        guard isInTime, self.policy.isTrusted(provider) else { return .refused }
+        let reportHandler = self.faults.reportHandler(of: provider.number)
+        if let fault = self.faults.schedule.fault(.admission, at: .binary, connection: provider.number) {
+            reportHandler?.begin(fault.report) {}
+            return .refused
+        }
+        return .admitted(SimulatorConnection(provider, backend: self, reportHandler: reportHandler))
     }
 }

@@ -24,7 +24,7 @@ struct SimulatorPushService: PushService {
         switch fault.effect {
         case .reject: break
         case .delay(let duration):
-            let (request, timestamp) = (copy request, self.devices.time)
+            let (request, timestamp) = (copy request, self.devices.now)
             request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
                 // A client that has received GOAWAY for it meanwhile may resend it.
                 guard request.ticket.isAwaited else { return }
@@ -118,7 +118,7 @@ struct SimulatorPushService: PushService {
         let waited = NIODeadline.now() - request.receivedAt
         received.duration = .nanoseconds(waited.nanoseconds)
         // A fault may delay the response.
-        let (now, milliseconds) = (self.devices.time, UInt64(clamping: waited.nanoseconds / 1_000_000))
+        let (now, milliseconds) = (self.devices.now, UInt64(clamping: waited.nanoseconds / 1_000_000))
         received.timestamp = now - min(now, milliseconds)
         self.schedule.recorded(self.devices.refuse(received))
     }

@@ -1,36 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
 import FileSystemSupport
 import GRDB
 
-/// The open database of a gateway store.
+/// The open database of a gateway.
 struct GatewayDatabase: Sendable {
+    let path: String
     let queue: DatabaseQueue
-    /// Identifies the opened file: SQLite keeps writing to a file that was removed or replaced, where the data would be
-    /// lost.
+    /// Identifies the opened file.
     let node: FileIdentity
+    /// Identifies the write-ahead log, without which the last writes are lost; `nil` if the file system permits none.
+    private let logNode: FileIdentity?
 
-    /// The delay before writing again after failures.
-    static let backoff = Backoff(first: .milliseconds(250), max: .seconds(15))
+    /// The layout version of the file.
+    private static let version = 1
 
     /// Opens a database; it is created if missing.
     ///
-    /// - Parameters:
-    ///   - path: the path of the file.
-    ///   - label: the name of the store.
-    ///   - prepare: creates the tables.
     /// - Throws: ``GatewayStoreError``.
-    init(path: String, label: String, prepare: (Database) throws -> Void) throws(GatewayStoreError) {
+    init(path: String) throws(GatewayStoreError) {
         do {
             var configuration = Configuration()
-            configuration.label = label
+            configuration.label = "gateway store"
             configuration.busyMode = .timeout(10)
             PrivateFile.make(path)
             self.queue = try DatabaseQueue(path: path, configuration: configuration)
             try self.queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-                try prepare(database)
+                try Self.prepare(database, path: path)
             }
         } catch let error as GatewayStoreError {
             throw error
@@ -38,6 +35,65 @@ struct GatewayDatabase: Sendable {
             throw GatewayStoreError(path: path, detail: "\(error)")
         }
         guard let node = FileIdentity(path: path) else { throw GatewayStoreError(path: path, detail: "it was removed") }
+        self.path = path
         self.node = node
+        self.logNode = FileIdentity(path: path + "-wal")
     }
+
+    /// Creates the tables, and the columns that earlier versions did not have; they stay empty in rows of these
+    /// versions.
+    private static func prepare(_ database: Database, path: String) throws {
+        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard version <= Self.version else {
+            let detail = "it was created by a newer release (layout version \(version)); use that release"
+            throw GatewayStoreError(path: path, detail: detail)
+        }
+        try database.execute(
+            sql: """
+                CREATE TABLE IF NOT EXISTS feedback (
+                    topic TEXT NOT NULL, environment TEXT NOT NULL, token BLOB NOT NULL,
+                    failed_at INTEGER NOT NULL, PRIMARY KEY (topic, environment, token)
+                ) WITHOUT ROWID;
+                CREATE TABLE IF NOT EXISTS resend (
+                    id INTEGER PRIMARY KEY, provider TEXT NOT NULL, key BLOB NOT NULL, until INTEGER NOT NULL
+                );
+                CREATE INDEX IF NOT EXISTS resend_key ON resend (provider, key);
+                CREATE INDEX IF NOT EXISTS resend_until ON resend (until);
+                PRAGMA user_version = \(Self.version)
+                """
+        )
+        let names = try Set(database.columns(in: "resend").map(\.name))
+        for (name, type) in [
+            ("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER"),
+        ]
+        where !names.contains(name) {
+            try database.execute(sql: "ALTER TABLE resend ADD COLUMN \(name) \(type)")
+        }
+    }
+
+    /// Whether the path leads to the opened file; SQLite keeps writing to a removed one, where the data would be lost.
+    ///
+    /// - Throws: ``GatewayStoreError`` if only the file or only its write-ahead log is there: SQLite keeps writing to a
+    ///   removed log, and would apply a leftover log to the next file.
+    func isInPlace() throws(GatewayStoreError) -> Bool {
+        let isInPlace = FileIdentity(path: self.path) == self.node
+        guard isInPlace == (FileIdentity(path: self.path + "-wal") == self.logNode) else {
+            let gone = isInPlace ? "its write-ahead log was removed" : "it was removed without its write-ahead log"
+            throw GatewayStoreError(path: self.path, detail: "\(gone); restart the gateway")
+        }
+        return isInPlace
+    }
+}
+
+/// The error of a gateway's database that cannot be used.
+public struct GatewayStoreError: Error, Hashable, Sendable {
+    /// The path of the file.
+    public var path: String
+    /// The reason.
+    public var detail: String
+}
+
+extension GatewayStoreError: CustomStringConvertible {
+    /// A message for people.
+    public var description: String { "cannot use the feedback database \(self.path): \(self.detail)" }
 }

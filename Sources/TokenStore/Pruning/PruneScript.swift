@@ -128,15 +128,8 @@ public struct PruneScript: Hashable, Sendable {
             let parts = script.table.split(separator: ".", omittingEmptySubsequences: false)
             let table = try parts.map { try quoted(String($0)) }.joined(separator: ".")
             self.token = try quoted(script.tokenColumn)
-            switch script.rules.registration {
-            case .registered(let column), .created(let column): self.registration = try quoted(column)
-            case .ignored: self.registration = nil
-            }
-            if case .column(let column) = script.rules.topic {
-                self.topic = try quoted(column)
-            } else {
-                self.topic = nil
-            }
+            self.registration = try script.rules.registration.column.map(quoted)
+            self.topic = try script.rules.topic.column.map(quoted)
             let needsUTC = self.registration != nil && script.clock == .timestamp
             self.session = needsUTC ? script.dialect.utc.session : nil
             var lines = [script.dialect.begin]
@@ -196,9 +189,6 @@ public struct PruneScript: Hashable, Sendable {
 
     /// Whether a topic can be in a literal of any database: only characters of bundle identifiers.
     private static func isFit(topic: String) -> Bool {
-        topic.utf8.allSatisfy { byte in
-            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-        }
+        topic.utf8.allSatisfy { SQLName.isAlphanumeric($0) || ".-_".utf8.contains($0) }
     }
 }

@@ -29,18 +29,15 @@ struct TokenTable {
         self.name = "main." + SQLName.quoted(name)
         self.token = try quoted(tokenColumn)
         self.registration = try rules.registration.column.map(quoted)
-        if case .column(let column) = rules.topic { self.topic = try quoted(column) } else { self.topic = nil }
-        if case .deactivate(let column) = rules.action {
-            let active = try quoted(column)
+        self.topic = try rules.topic.column.map(quoted)
+        self.active = try rules.action.column.map(quoted)
+        if let column = rules.action.column, let active = self.active {
             if columns.contains(where: { $0.isGenerated && SQLName.quoted($0.name) == active }) {
                 throw TokenTableError.generatedColumn(column, table: name)
             }
             guard ![self.token, self.registration, self.topic].contains(active) else {
                 throw TokenTableError.takenColumn(column)
             }
-            self.active = active
-        } else {
-            self.active = nil
         }
         let rowNumber = ["rowid", "_rowid_", "oid"].first { SQLName.index(of: $0, in: columns.map(\.name)) == nil }
         self.hasRowNumbers = try Self.hasRowNumbers(name, database)

@@ -97,11 +97,8 @@ public struct TokenTableApplication: Hashable, Sendable {
     }
 
     private var names: [String] {
-        var names = [self.table, self.tokenColumn]
-        if let column = self.rules.registration.column { names.append(column) }
-        if case .column(let column) = self.rules.topic { names.append(column) }
-        if case .deactivate(let column) = self.rules.action { names.append(column) }
-        return names
+        let columns = [self.rules.registration.column, self.rules.topic.column, self.rules.action.column]
+        return [self.table, self.tokenColumn] + columns.compactMap(\.self)
     }
 
     private var configuration: Configuration {

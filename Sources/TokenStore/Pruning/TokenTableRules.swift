@@ -22,6 +22,9 @@ public struct TokenTableRules: Hashable, Sendable {
         case everyTopic(of: [String])
 
         var isEveryTopic: Bool { if case .everyTopic = self { true } else { false } }
+
+        /// The column, if there is one.
+        var column: String? { if case .column(let column) = self { column } else { nil } }
     }
 
     /// The source of a row's registration time.
@@ -54,6 +57,9 @@ public struct TokenTableRules: Hashable, Sendable {
         case delete
         /// Set this column to 0.
         case deactivate(column: String)
+
+        /// The column, if there is one.
+        var column: String? { if case .deactivate(let column) = self { column } else { nil } }
     }
 
     /// The environment of the tokens; by default production.

@@ -75,3 +75,50 @@ struct PurgeDeletion {
         }
     }
 }
+
+/// A token that an app registered, for the first time or again.
+public struct PurgeRegistration: Hashable, Sendable {
+    /// The token, 1 to 100 bytes.
+    public var token: [UInt8]
+    /// When, in seconds since 1970; `nil` for a manual removal, which applies to any time of failure.
+    public var registeredAt: Int64?
+
+    /// Creates a registration.
+    ///
+    /// - Parameters:
+    ///   - token: 1 to 100 bytes.
+    ///   - registeredAt: when, in seconds since 1970; `nil` to apply to any time of failure.
+    public init(token: [UInt8], registeredAt: Int64?) {
+        self.token = token
+        self.registeredAt = registeredAt
+    }
+}
+
+/// The result of ``PurgeList/forget(_:topic:environment:)``.
+public struct PurgeForgetResult: Hashable, Sendable {
+    /// Removed entries.
+    public var forgottenCount = 0
+    /// Entries that were kept, since they failed at the time of the registration or later.
+    public var keptCount = 0
+    /// Tokens that were not on the list.
+    public var unknownCount = 0
+    /// Registrations that are not remembered, since the list has no matching topic and environment.
+    public var unrememberedCount = 0
+
+    /// Creates zero counts.
+    public init() {}
+}
+
+extension PurgeForgetResult {
+    /// Adds the counts of another call.
+    ///
+    /// - Parameters:
+    ///   - result: the counts to change.
+    ///   - other: the counts to add.
+    public static func += (result: inout PurgeForgetResult, other: PurgeForgetResult) {
+        result.forgottenCount += other.forgottenCount
+        result.keptCount += other.keptCount
+        result.unknownCount += other.unknownCount
+        result.unrememberedCount += other.unrememberedCount
+    }
+}

@@ -72,7 +72,7 @@ public struct PurgeExport: Sendable {
         return (1...2).contains(parts.count)
             && parts.allSatisfy { part in
                 (1...63).contains(part.count) && part.first.map { !(0x30...0x39).contains($0) } == true
-                    && part.allSatisfy { self.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+                    && part.allSatisfy { SQLName.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
             }
     }
 
@@ -137,13 +137,9 @@ public struct PurgeExport: Sendable {
     /// special.
     private static func literal(_ text: String) -> String {
         let bytes = text.utf8.flatMap { byte in
-            Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte)
+            SQLName.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte)
                 ? [byte] : Array("%\(Hexadecimal.text([byte]))".utf8)
         }
         return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 }

@@ -13,7 +13,7 @@ import Testing
 @testable import APNSGateway
 @testable import TokenStore
 
-@Suite(.timeLimit(.minutes(1))) struct SQLiteFeedbackStoreTests {
+@Suite(.timeLimit(.minutes(1))) struct GatewayStoreFeedbackTests {
     private static let list = TokenScope(topic: "com.example.app", environment: .sandbox)
     private static let other = TokenScope(topic: "com.example.app", environment: .production)
 
@@ -25,7 +25,7 @@ import Testing
         try await body(folder.appending(path: "feedback.sqlite").path)
     }
 
-    private static func keep(_ number: Int, _ time: UInt32, in list: TokenScope, _ store: SQLiteFeedbackStore)
+    private static func keep(_ number: Int, _ time: UInt32, in list: TokenScope, _ store: SQLiteGatewayStore)
         async throws
     {
         let tuple = FeedbackTuple(token: try Self.token(number), failedAt: time)
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// The tokens of a list with their times.
-    private static func tokens(in list: TokenScope, _ store: SQLiteFeedbackStore) -> [DeviceToken: UInt32] {
+    private static func tokens(in list: TokenScope, _ store: SQLiteGatewayStore) -> [DeviceToken: UInt32] {
         let reader = BridgeFeedbackList(store, list)
         var tokens: [DeviceToken: UInt32] = [:]
         while case let tuples = reader.next(3), !tuples.isEmpty {
@@ -51,7 +51,7 @@ import Testing
     /// Goal: a long list is delivered completely and once, page by page, while it changes.
     @Test func `a long list is read in pages of limited length while tokens are added and removed`() async throws {
         try await Self.withPath { path in
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             func token(_ number: Int) throws -> DeviceToken {
                 try DeviceToken(bytes: withUnsafeBytes(of: number.bigEndian) { Array($0) })
             }
@@ -77,7 +77,7 @@ import Testing
             try await eventually("that the list is empty but for one") { store.counts[Self.list] == 1 }
             #expect(Self.tokens(in: Self.list, store) == [again: 101])
             try await eventually("the same of the file") {
-                (try? SQLiteFeedbackStore(path: path).counts[Self.list]) == 1
+                (try? SQLiteGatewayStore(path: path).counts[Self.list]) == 1
             }
         }
     }
@@ -109,13 +109,13 @@ import Testing
     @Test func `stored tokens survive a restart, per list and with the newest time`() async throws {
         try await Self.withPath { path in
             do {
-                let store = try SQLiteFeedbackStore(path: path)
+                let store = try SQLiteGatewayStore(path: path)
                 try await Self.keep(1, 100, in: Self.list, store)
                 try await Self.keep(1, 200, in: Self.list, store)
                 try await Self.keep(1, 150, in: Self.list, store)
                 try await Self.keep(2, 50, in: Self.other, store)
             }
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             #expect(Self.tokens(in: Self.list, store) == [try Self.token(1): 200])
             #expect(Self.tokens(in: Self.other, store) == [try Self.token(2): 50])
         }
@@ -123,11 +123,11 @@ import Testing
 
     @Test func `a list is removed only when it is acknowledged, and newer entries stay`() async throws {
         try await Self.withPath { path in
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             for number in 1...5 { try await Self.keep(number, 100, in: Self.list, store) }
             let cut = BridgeFeedbackList(store, Self.list)
             #expect(cut.next(3).count == 3)
-            #expect(try SQLiteFeedbackStore(path: path).counts == [Self.list: 5])
+            #expect(try SQLiteGatewayStore(path: path).counts == [Self.list: 5])
             let whole = BridgeFeedbackList(store, Self.list)
             #expect(whole.next(3).count + whole.next(3).count == 5)
             #expect(whole.next(3).isEmpty)
@@ -136,26 +136,26 @@ import Testing
             await store.flush()
             #expect(Self.tokens(in: Self.list, store) == [try Self.token(4): 101])
             #expect(
-                Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == [try Self.token(4): 101]
+                Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path)) == [try Self.token(4): 101]
             )
         }
     }
 
     @Test func `a delivery removes a token only from its list`() async throws {
         try await Self.withPath { path in
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
             try await Self.keep(1, 100, in: Self.other, store)
             store.forget(try Self.token(1), in: Self.list)
             store.forget(try Self.token(9), in: Self.list)
             await store.flush()
-            #expect(try SQLiteFeedbackStore(path: path).counts.filter { $0.value > 0 } == [Self.other: 1])
+            #expect(try SQLiteGatewayStore(path: path).counts.filter { $0.value > 0 } == [Self.other: 1])
         }
     }
 
     @Test func `beyond its limit it drops tokens, and reports so immediately`() async throws {
         try await Self.withPath { path in
-            let store = try SQLiteFeedbackStore(path: path, countMax: 2)
+            let store = try SQLiteGatewayStore(path: path, countMax: 2)
             for number in 1...3 { try await Self.keep(number, 100, in: Self.list, store) }
             try await Self.keep(2, 200, in: Self.list, store)
             #expect(store.counts == [Self.list: 2])
@@ -165,7 +165,7 @@ import Testing
     @Test func `beyond its limit it does not fill the log`() async throws {
         try await Self.withPath { path in
             let lines = LogLines()
-            let store = try SQLiteFeedbackStore(path: path, countMax: 1, logger: lines.logger(.info))
+            let store = try SQLiteGatewayStore(path: path, countMax: 1, logger: lines.logger(.info))
             let start = ContinuousClock.now
             for number in 1...300 { try await Self.keep(number, 100, in: Self.list, store) }
             let seconds = Int((ContinuousClock.now - start) / .seconds(1))
@@ -177,7 +177,7 @@ import Testing
 
     @Test func `unwritable changes are kept, reported, and written when possible`() async throws {
         try await Self.withPath { path in
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
             try await Self.keep(2, 100, in: Self.list, store)
             let other = try DatabaseQueue(path: path)
@@ -202,7 +202,7 @@ import Testing
             try await Self.keep(6, 100, in: Self.list, store)
             let times = [2: 300, 3: 100, 4: 100, 5: 100, 6: 100] as [Int: UInt32]
             let expected = try times.map { (try Self.token($0.key), $0.value) }
-            let stored = Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path))
+            let stored = Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path))
             #expect(stored == Dictionary(uniqueKeysWithValues: expected))
         }
     }
@@ -210,7 +210,7 @@ import Testing
     @Test func `a missing folder is reported until it exists again, then the file is created again`() async throws {
         try await Self.withPath { path in
             let folder = URL(filePath: path).deletingLastPathComponent()
-            let store = try SQLiteFeedbackStore(path: path)
+            let store = try SQLiteGatewayStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
             try FileManager.default.removeItem(at: folder)
             let kept = NIOLockedValueBox(false)
@@ -223,7 +223,7 @@ import Testing
             try await eventually("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } }
             let expected =
                 [try Self.token(1): 100, try Self.token(2): 100] as [DeviceToken: UInt32]
-            #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == expected)
+            #expect(Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path)) == expected)
         }
     }
 
@@ -232,7 +232,7 @@ import Testing
             let queue = try DatabaseQueue(path: path)
             try await queue.write { try $0.execute(sql: "PRAGMA user_version = 2") }
             try queue.close()
-            #expect(throws: GatewayStoreError.self) { try SQLiteFeedbackStore(path: path) }
+            #expect(throws: GatewayStoreError.self) { try SQLiteGatewayStore(path: path) }
         }
     }
 }

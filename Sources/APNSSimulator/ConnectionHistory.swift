@@ -4,6 +4,8 @@ import APNSServer
 import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
+public import APNSTransport
+public import OpenSSLTLS
 
 /// The open connections of a simulator's listeners, and the last closed ones.
 final class ConnectionHistory: Sendable {
@@ -37,8 +39,7 @@ final class ConnectionHistory: Sendable {
     }
 
     private let state = NIOLockedValueBox(State())
-    private let now: @Sendable () -> UInt64
-    private let onChange: (@Sendable (SimulatorChange) -> Void)?
+    private let configuration: SimulatorConfiguration
     private let devices: DeviceRegistry
 
     /// - Parameters:
@@ -46,8 +47,7 @@ final class ConnectionHistory: Sendable {
     ///   - devices: counts the connections.
     init(_ configuration: SimulatorConfiguration, _ devices: DeviceRegistry) {
         self.devices = devices
-        self.now = configuration.now
-        self.onChange = configuration.onChange
+        self.configuration = configuration
     }
 
     /// Observes the connections of a listener.
@@ -62,9 +62,6 @@ final class ConnectionHistory: Sendable {
             ($0.openedAt, $0.listener.rawValue, $0.number) < ($1.openedAt, $1.listener.rawValue, $1.number)
         }
     }
-
-    /// Removes the closed connections.
-    func removeClosed() { self.state.withLockedValue { $0.closed.removeAll() } }
 
     /// Ends a connection.
     ///
@@ -85,26 +82,56 @@ final class ConnectionHistory: Sendable {
             tlsVersion: connection.tlsVersion,
             cipherName: connection.cipherName,
             applicationProtocol: connection.applicationProtocol,
-            openedAt: self.now()
+            openedAt: self.configuration.now()
         )
         let open = Open(record: record, channel: connection.channel)
         self.devices.change { $0.connectionCount += 1 }
         self.state.withLockedValue { state in
             state.open[Key(listener: listener, number: connection.number)] = open
-            self.onChange?(.connection(record))
+            self.configuration.onChange?(.connection(record))
         }
     }
 
     private func closed(_ key: Key) {
-        let now = self.now()
+        let now = self.configuration.now()
         let wasOpen = self.state.withLockedValue { state in
             guard var record = state.open.removeValue(forKey: key)?.record else { return false }
             record.closedAt = now
             state.closed.append(record)
             if state.closed.count > Self.closedCountMax { state.closed.removeFirst() }
-            self.onChange?(.connection(record))
+            self.configuration.onChange?(.connection(record))
             return true
         }
         if wasOpen { self.devices.change { $0.closedConnectionCount += 1 } }
+    }
+}
+
+/// A connection of a provider to a simulator, recorded after its handshake.
+public struct ConnectionRecord: Hashable, Sendable {
+    /// The listener.
+    public var listener: SimulatorListener
+    /// The number of the connection at the listener, from 1; connections with a failed handshake are numbered, too.
+    public var number: UInt64
+    /// The remote address, such as "127.0.0.1:40000".
+    public var remoteAddress: String
+    /// The provider, by its certificate; `nil` without one.
+    public var identity: ProviderIdentity?
+    /// The version of TLS.
+    public var tlsVersion: TLSVersion?
+    /// OpenSSL's name of the cipher.
+    public var cipherName: String?
+    /// The negotiated application protocol (ALPN), such as "h2"; `nil` for none.
+    public var applicationProtocol: String?
+    /// When the handshake completed, in milliseconds since 1970 (UTC).
+    public var openedAt: UInt64
+    /// When the connection was closed, in milliseconds since 1970 (UTC); `nil` while it is open.
+    public var closedAt: UInt64?
+}
+
+extension ConnectionRecord: CustomStringConvertible {
+    /// The provider and its address, in one line.
+    public var description: String {
+        "connection \(self.number) to \(self.listener) from \(self.remoteAddress), "
+            + (self.identity.map { "\($0)" } ?? "without a certificate")
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSWire
 import Foundation
 import GRDB
 import ListenerFixtures
@@ -12,7 +13,7 @@ import Testing
 @testable import TokenStore
 
 /// Goal: expected resends are known after the process died at any time, once per resend.
-@Suite(.timeLimit(.minutes(1))) struct SQLiteResendStoreTests {
+@Suite(.timeLimit(.minutes(1))) struct GatewayStoreResendTests {
     private final class Clock: Sendable {
         private let seconds = NIOLockedValueBox<Int64>(1_800_000_000)
         func advance(_ count: Int64) { self.seconds.withLockedValue { $0 += count } }
@@ -27,8 +28,8 @@ import Testing
 
     private var path: String { self.folder.path + "/gateway.sqlite" }
 
-    private func open() throws -> SQLiteResendStore {
-        try SQLiteResendStore(path: self.path, logger: self.lines.logger(.info), now: self.clock.now)
+    private func open() throws -> SQLiteGatewayStore {
+        try SQLiteGatewayStore(path: self.path, logger: self.lines.logger(.info), now: self.clock.now)
     }
 
     private static func key(_ number: UInt8) throws -> ExpectedResend {
@@ -44,7 +45,7 @@ import Testing
         return resend
     }
 
-    private static func insert(_ numbers: [UInt8], of provider: String = "shop", _ store: SQLiteResendStore)
+    private static func insert(_ numbers: [UInt8], of provider: String = "shop", _ store: SQLiteGatewayStore)
         async throws
     {
         let keys = try numbers.map(Self.key)
@@ -53,7 +54,7 @@ import Testing
         }
     }
 
-    private static func remove(_ number: UInt8, _ store: SQLiteResendStore) async throws {
+    private static func remove(_ number: UInt8, _ store: SQLiteGatewayStore) async throws {
         let key = try Self.key(number)
         await withCheckedContinuation { continuation in
             store.remove(key, of: "shop") { continuation.resume() }
@@ -126,13 +127,33 @@ import Testing
         #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(2)])
     }
 
-    @Test func `it shares its file with the feedback store`() async throws {
-        let feedback = try SQLiteFeedbackStore(path: self.path)
+    @Test func `a transaction has both dead tokens and expected resends, and a failure of one is one of all`()
+        async throws
+    {
+        let (list, token) = (
+            TokenScope(topic: "com.example.app", environment: .sandbox), [UInt8](repeating: 1, count: 32)
+        )
+        let tuple = FeedbackTuple(token: try DeviceToken(bytes: token), failedAt: 100)
         let store = try self.open()
-        try await Self.insert([1], store)
-        #expect(feedback.counts == [:])
-        #expect(try SQLiteFeedbackStore(path: self.path).counts == [:])
-        #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+        let other = try DatabaseQueue(path: self.path)
+        try await other.writeWithoutTransaction { database in
+            try database.execute(
+                sql: "CREATE TRIGGER full BEFORE INSERT ON resend BEGIN SELECT RAISE(FAIL, 'no space'); END"
+            )
+        }
+        let kept = NIOLockedValueBox(0)
+        store.insert([try Self.key(1)], of: "shop", for: .seconds(120)) { _ in kept.withLockedValue { $0 += 1 } }
+        await store.flush()
+        #expect(store.problem?.contains("no space") == true)
+        store.record(tuple, in: list) { kept.withLockedValue { $0 += 1 } }
+        await store.flush()
+        #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
+        try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TRIGGER full") }
+        try await Self.insert([2], store)
+        #expect(kept.withLockedValue { $0 } == 2 && store.problem == nil)
+        let reopened = try self.open()
+        #expect(reopened.counts == [list: 1])
+        #expect(reopened.resends(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
     @Test func `unwritable changes are not reported as stored, and are written when possible`() async throws {
@@ -168,7 +189,7 @@ import Testing
         try await Self.insert([1, 1, 2], store)
         for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: self.path + suffix) }
         // Another process creates the file again before it is needed.
-        let feedback = try SQLiteFeedbackStore(path: self.path)
+        let feedback = try SQLiteGatewayStore(path: self.path)
         try await Self.insert([3], store)
         try await Self.remove(2, store)
         let keys = try self.open().resends(of: "shop", for: .seconds(120))
@@ -186,6 +207,15 @@ import Testing
         await store.flush()
         #expect(!isKept.withLockedValue { $0 })
         #expect(self.lines.of("expected resends not written, retrying").count == 1)
+        let list = TokenScope(topic: "com.example.app", environment: .sandbox)
+        let tuple = FeedbackTuple(token: try DeviceToken(bytes: [UInt8](repeating: 1, count: 32)), failedAt: 100)
+        store.record(tuple, in: list) { isKept.withLockedValue { $0 = true } }
+        try await eventually("another attempt") {
+            self.lines.of("feedback not written, retrying").contains {
+                $0.metadata["\(LogKey.failure)"]?.description.contains("restart the gateway") == true
+            }
+        }
+        #expect(!isKept.withLockedValue { $0 })
     }
 
     @Test func `resends expected after a start are expected for the same time after the next start`() async throws {
@@ -203,7 +233,7 @@ import Testing
         let store = try self.open()
         let other = try DatabaseQueue(path: self.path)
         try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }
-        let keys = Array(repeating: try Self.key(1), count: SQLiteResendStore.pendingCountMax)
+        let keys = Array(repeating: try Self.key(1), count: SQLiteGatewayStore.pendingResendCountMax)
         store.insert(keys, of: "shop", for: .seconds(120)) { _ in }
         let isKept = NIOLockedValueBox<Bool?>(nil)
         store.insert([try Self.key(2)], of: "shop", for: .seconds(120)) { kept in isKept.withLockedValue { $0 = kept } }

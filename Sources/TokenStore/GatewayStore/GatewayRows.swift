@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import FoundationEssentials
+import GRDB
+
+/// A change of a gateway's database.
+enum GatewayStoreChange: Sendable {
+    case put(FeedbackTuple, TokenScope)
+    /// Removes a token, only with this time unless it is `nil`.
+    case remove(DeviceToken, UInt32?, TokenScope)
+    case expect([ExpectedResend], provider: String, duration: Duration)
+    /// Removes one entry with the key of a resend.
+    case forget(ExpectedResend, provider: String)
+
+    /// The number of resends that it adds.
+    var addedResendCount: Int { if case .expect(let resends, _, _) = self { resends.count } else { 0 } }
+
+    /// Whether it concerns expected resends, not dead tokens.
+    var isOfResends: Bool {
+        switch self {
+        case .put, .remove: false
+        case .expect, .forget: true
+        }
+    }
+}
+
+/// The rows of a gateway's database, in a transaction.
+struct GatewayRows {
+    private let database: Database
+    private let put: Statement
+    private let remove: Statement
+    private let insert: Statement
+    private let forget: Statement
+
+    /// The columns of an expected resend.
+    private static let columns = "key, content, lifetime, response, place"
+
+    init(_ database: Database) throws {
+        self.database = database
+        self.put = try database.cachedStatement(
+            sql: """
+                INSERT INTO feedback (topic, environment, token, failed_at) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET failed_at = max(failed_at, excluded.failed_at)
+                """
+        )
+        self.remove = try database.cachedStatement(
+            sql: "DELETE FROM feedback WHERE topic = ?1 AND environment = ?2 AND token = ?3 AND failed_at <= ?4"
+        )
+        self.insert = try database.cachedStatement(
+            sql: "INSERT INTO resend (provider, until, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        )
+        self.forget = try database.cachedStatement(
+            sql: """
+                DELETE FROM resend WHERE id = (
+                    SELECT id FROM resend WHERE provider = ? AND key = ?
+                    ORDER BY (response IS ? AND place IS ?) DESC, id LIMIT 1
+                )
+                """
+        )
+    }
+
+    func apply(_ change: GatewayStoreChange, now: Int64) throws {
+        switch change {
+        case .put(let tuple, let list): try self.put(tuple.token, tuple.failedAt, in: list)
+        case .remove(let token, let time, let list):
+            try self.remove.execute(
+                arguments: [list.topic, list.environment.rawValue, token.data, time.map(Int64.init) ?? .max]
+            )
+        case .expect(let resends, let provider, let duration):
+            let until = Self.end(now, duration)
+            for resend in resends { try self.insert(resend, of: provider, until: until) }
+        case .forget(let resend, let provider):
+            try self.forget.execute(
+                arguments: [provider, Data(resend.key.bytes), resend.place?.response, resend.place?.index]
+            )
+        }
+    }
+
+    // MARK: Dead tokens
+
+    func put(_ token: DeviceToken, _ failedAt: UInt32, in list: TokenScope) throws {
+        try self.put.execute(arguments: [list.topic, list.environment.rawValue, token.data, Int64(failedAt)])
+    }
+
+    /// Calls `body` with each dead token.
+    static func forEachToken(
+        _ database: Database,
+        _ body: (DeviceToken, _ failedAt: UInt32, TokenScope) -> Void
+    ) throws {
+        let rows = try Row.fetchCursor(database, sql: "SELECT topic, environment, token, failed_at FROM feedback")
+        while let row = try rows.next() {
+            guard let environment = Environment(rawValue: row[1]) else {
+                throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
+            }
+            let token = try DeviceToken(bytes: row[2] as Data)
+            body(token, UInt32(clamping: row[3] as Int64), TokenScope(topic: row[0], environment: environment))
+        }
+    }
+
+    // MARK: Expected resends
+
+    /// An expected resend, with its provider and the time until which it is expected.
+    struct Resend {
+        var resend: ExpectedResend
+        var provider: String
+        var until: Int64
+    }
+
+    func insert(_ resend: ExpectedResend, of provider: String, until: Int64) throws {
+        try self.insert.execute(
+            arguments: [
+                provider, until, Data(resend.key.bytes), (resend.lifetime?.content.bytes).map { Data($0) },
+                resend.lifetime?.milliseconds, resend.place?.response, resend.place?.index,
+            ]
+        )
+    }
+
+    /// Reads the resends that are expected at a time, the oldest first; of all providers if none is given.
+    static func resends(_ database: Database, of provider: String? = nil, at time: Int64) throws -> [Resend] {
+        let condition = provider == nil ? "" : "AND provider = ?"
+        let sql = "SELECT provider, until, \(self.columns) FROM resend WHERE until >= ? \(condition) ORDER BY id"
+        let arguments = StatementArguments([time]) + StatementArguments([provider].compactMap(\.self))
+        return try Row.fetchAll(database, sql: sql, arguments: arguments).compactMap { row in
+            self.resend(row).map { Resend(resend: $0, provider: row["provider"], until: row["until"]) }
+        }
+    }
+
+    private static func resend(_ row: Row) -> ExpectedResend? {
+        guard let key = (row["key"] as Data?).flatMap({ ResendKey(bytes: $0) }) else { return nil }
+        var resend = ExpectedResend(key: key)
+        if let content = (row["content"] as Data?).flatMap({ ResendKey(bytes: $0) }),
+            let time = row["lifetime"] as Int64?
+        {
+            resend.lifetime = ExpectedResend.Lifetime(content: content, milliseconds: time)
+        }
+        if let response = row["response"] as Int64?, let place = row["place"] as Int64? {
+            resend.place = ExpectedResend.Place(response: response, index: place)
+        }
+        return resend
+    }
+
+    /// Removes the resends that are not expected any more.
+    static func expire(_ database: Database, now: Int64) throws {
+        try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
+    }
+
+    static func end(_ now: Int64, _ duration: Duration) -> Int64 {
+        let (end, isOver) = now.addingReportingOverflow(duration.components.seconds)
+        return isOver ? .max : end
+    }
+}
+
+extension DeviceToken {
+    fileprivate var data: Data { unsafe self.withUnsafeBytes { unsafe Data($0) } }
+}
