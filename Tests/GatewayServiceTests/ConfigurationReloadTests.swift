@@ -32,7 +32,7 @@ import Testing
         Fault(
             testDescription: "the other environment",
             make: {
-                let authority = try TestCertificateAuthority()
+                let authority = try CertificateAuthority()
                 let identity = try authority.issueClient(topic: ConfigurationFiles.topic, environments: [2])
                 try $0.write("shop-push.pem", identity.pem)
             },
@@ -46,11 +46,11 @@ import Testing
         Fault(
             testDescription: "an expired authority",
             make: {
-                let period = TestCertificateAuthority.Period(
+                let period = CertificateAuthority.Period(
                     notBefore: ConfigurationFiles.now - 7200,
                     notAfter: ConfigurationFiles.now - 3600
                 )
-                let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
+                let authority = try CertificateAuthority(name: "of before", keyKind: .p256, period: period)
                 try $0.write("shop-ca.pem", authority.certificatePEM)
                 try $0.write("shop-crl.pem", try authority.revocationList(of: []))
             },
@@ -58,13 +58,13 @@ import Testing
         ),
         Fault(
             testDescription: "a list of another authority",
-            make: { try $0.write("shop-crl.pem", try TestCertificateAuthority().revocationList(of: [])) },
+            make: { try $0.write("shop-crl.pem", try CertificateAuthority().revocationList(of: [])) },
             words: "clients.revocations: "
         ),
         Fault(
             testDescription: "a damaged second list",
             make: {
-                let list = try TestCertificateAuthority().revocationList(of: [])
+                let list = try CertificateAuthority().revocationList(of: [])
                 let own = try $0.authorities["shop"]?.revocationList(of: []) ?? []
                 try $0.write("shop-crl.pem", own + list.dropLast(40))
             },
@@ -110,13 +110,13 @@ import Testing
     @Test func `the revocations of a refused provider take effect, and nothing more`() throws {
         let files = try ConfigurationFiles()
         let authority = try #require(files.authorities["shop"])
-        let foreign = try TestCertificateAuthority()
-        func client(_ authority: TestCertificateAuthority) throws -> TestIdentity {
+        let foreign = try CertificateAuthority()
+        func client(_ authority: CertificateAuthority) throws -> IssuedIdentity {
             try authority.issueClient(topic: ConfigurationFiles.topic)
         }
         let (good, revoked) = (try client(authority), try client(authority))
         let (kept, unpinned, added) = (try client(foreign), try client(foreign), try client(foreign))
-        func pins(_ identities: TestIdentity...) -> [String: String] {
+        func pins(_ identities: IssuedIdentity...) -> [String: String] {
             let list = identities.map { "{fingerprint: \"\($0.identity.certificate.fingerprint)\"}" }
             return ["shop": ", pins: [\(list.joined(separator: ", "))]"]
         }
@@ -146,7 +146,7 @@ import Testing
     @Test func `a worse or damaged certificate of the gateway keeps the old one`() throws {
         let files = try ConfigurationFiles()
         let running = try files.read()
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         for bytes in [
             Array("none".utf8), try authority.issueServer(validity: .expired).pem,
             try authority.issueServer(names: []).pem,

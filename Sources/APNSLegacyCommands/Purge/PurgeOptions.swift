@@ -3,7 +3,7 @@
 import APNSWire
 public import ArgumentParser
 import BatchFiles
-import FileSystemSupport
+import FileSupport
 public import TokenStore
 
 /// A subcommand of `purge`.

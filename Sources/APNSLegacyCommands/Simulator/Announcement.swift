@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BatchFiles
-import FileSystemSupport
+import FileSupport
 import Glibc
 import SystemPackage
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
-import FileSystemSupport
+import FileSupport
 import GRDB
 
 /// The open database of a gateway store.

@@ -3,7 +3,7 @@
 public import APNSSession
 public import APNSWire
 import Dispatch
-import FileSystemSupport
+import FileSupport
 import FoundationEssentials
 import GRDB
 public import Logging

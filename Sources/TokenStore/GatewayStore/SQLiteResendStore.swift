@@ -3,7 +3,7 @@
 import APNSWire
 public import APNSSession
 import Dispatch
-import FileSystemSupport
+import FileSupport
 import FoundationEssentials
 import GRDB
 public import Logging

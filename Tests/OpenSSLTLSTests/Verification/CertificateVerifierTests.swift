@@ -7,17 +7,17 @@ import Testing
 
 /// Goal: no revoked certificate verifies, whatever the file of revocation lists looks like.
 @Suite struct CertificateVerifierTests {
-    private let root: TestCertificateAuthority
-    private let middle: TestCertificateAuthority
-    private let client: TestIdentity
+    private let root: CertificateAuthority
+    private let middle: CertificateAuthority
+    private let client: IssuedIdentity
 
     init() throws {
-        self.root = try TestCertificateAuthority(name: "Root")
+        self.root = try CertificateAuthority(name: "Root")
         self.middle = try self.root.issueAuthority(name: "Middle")
         self.client = try self.middle.issueClient(topic: "com.example.app")
     }
 
-    private func problem(_ trust: [TestCertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
+    private func problem(_ trust: [CertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
         try CertificateVerifier(authorities: trust.flatMap(\.certificatePEM), revocations: lists)
             .problem(of: self.client.identity.certificate, intermediates: [self.middle.certificate])
     }
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `the verifier knows the list of each authority`() throws {
-        let twin = try TestCertificateAuthority(name: "Root")
+        let twin = try CertificateAuthority(name: "Root")
         let verifier = try CertificateVerifier(
             authorities: self.root.certificatePEM + self.middle.certificatePEM,
             // A list with the right name and another signature.
