@@ -39,7 +39,7 @@ let package = Package(
             targets: ["APNSFeedback", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS"]
         ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "TestCertificates"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "Certificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -83,13 +83,12 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
-        .systemLibrary(name: "CFallocate"),
-        .systemLibrary(name: "CMalloc"),
+        .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "FileSystemSupport", swiftSettings: strict),
-        .testTarget(name: "FileSystemSupportTests", dependencies: ["FileSystemSupport"], swiftSettings: settings),
+        .target(name: "FileSupport", swiftSettings: strict),
+        .testTarget(name: "FileSupportTests", dependencies: ["FileSupport"], swiftSettings: settings),
         .target(
             name: "OpenSSLTLS",
             dependencies: [
@@ -101,7 +100,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "TestCertificates",
+            name: "Certificates",
             dependencies: [
                 "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -111,7 +110,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "Certificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -189,7 +188,7 @@ let package = Package(
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "FileSystemSupport", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "CLinux", "FileSupport", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -293,7 +292,7 @@ let package = Package(
         .target(
             name: "ListenerFixtures",
             dependencies: [
-                "APNSServer", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSServer", "APNSWire", "OpenSSLTLS", "Certificates",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -348,7 +347,7 @@ let package = Package(
             name: "APNSGatewayTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport",
-                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestCertificates", "TestSupport",
+                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "Certificates", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -377,7 +376,7 @@ let package = Package(
         .target(
             name: "Batch",
             dependencies: [
-                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSystemSupport",
+                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSupport",
                 "JSON", "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -390,7 +389,7 @@ let package = Package(
         .testTarget(
             name: "BatchTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "Batch", "CZlib", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "Batch", "CZlib", "FileSupport",
                 "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -401,7 +400,7 @@ let package = Package(
         .target(
             name: "TokenStore",
             dependencies: [
-                "APNSSession", "APNSWire", "FileSystemSupport", "JSON",
+                "APNSSession", "APNSWire", "FileSupport", "JSON",
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
@@ -425,7 +424,7 @@ let package = Package(
             name: "GatewayService",
             dependencies: [
                 "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
-                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
+                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
@@ -492,9 +491,9 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CMalloc", "CNGHTTP2",
-                "COpenSSL", "FileSystemSupport", "GatewayService", "JSON", "OpenSSLTLS", "SimulatorService",
-                "TestCertificates", "TokenStore",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CLinux", "CNGHTTP2",
+                "COpenSSL", "FileSupport", "GatewayService", "JSON", "OpenSSLTLS", "SimulatorService",
+                "Certificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
@@ -520,7 +519,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "Batch", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
+                "Batch", "GatewayService", "OpenSSLTLS", "Certificates", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

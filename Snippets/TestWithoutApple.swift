@@ -6,7 +6,7 @@
 import APNSProvider
 import APNSTestKit
 
-let authority = try TestCertificateAuthority()
+let authority = try CertificateAuthority()
 let identity = try authority.issueClient(topic: "com.example.app").identity
 let simulated = try SimulatorConfiguration(tls: authority.makeServerTLS())
 

@@ -43,7 +43,7 @@ public final class ScriptedGateway: Sendable {
     /// Starts a gateway.
     ///
     /// - Parameters:
-    ///   - tls: a server's TLS configuration, such as that of `TestCertificateAuthority.makeServerTLS(names:)`.
+    ///   - tls: a server's TLS configuration, such as that of `CertificateAuthority.makeServerTLS(names:)`.
     ///   - host: the address to listen on; by default loopback.
     ///   - port: the TCP port; by default any free port.
     ///   - eventLoopGroup: the event loops; by default NIO's singleton.

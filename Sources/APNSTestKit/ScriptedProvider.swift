@@ -32,7 +32,7 @@ public struct ScriptedProvider: Sendable {
     ///
     /// - Parameters:
     ///   - port: the port on loopback.
-    ///   - tls: a client's TLS configuration, such as that of `TestCertificateAuthority.makeClientTLS(topic:)`.
+    ///   - tls: a client's TLS configuration, such as that of `CertificateAuthority.makeClientTLS(topic:)`.
     ///   - serverName: the name that the server's certificate must contain.
     ///   - isReading: whether input is read from the start.
     ///   - body: receives the connection.

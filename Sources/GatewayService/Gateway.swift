@@ -6,7 +6,7 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
-import FileSystemSupport
+import FileSupport
 import Glibc
 package import Logging
 import NIOConcurrencyHelpers

@@ -146,7 +146,7 @@ import TokenStore
     }
 
     @Test func `a service with an untrusted authority is not read`() async throws {
-        let untrusted = try TestCertificateAuthority().issueServer()
+        let untrusted = try CertificateAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
         let outcome = try await self.folder.drain(
             store,

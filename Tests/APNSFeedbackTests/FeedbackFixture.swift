@@ -18,7 +18,7 @@ import TokenStore
 enum FeedbackFixture {
     static let topic = "com.example.app"
     static let scope = TokenScope(topic: topic, environment: .sandbox)
-    static let authority = Result { try TestCertificateAuthority() }
+    static let authority = Result { try CertificateAuthority() }
     static let service = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
 

@@ -3,7 +3,7 @@
 import Foundation
 import Glibc
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 import TestSupport
 import Testing
 

@@ -16,7 +16,7 @@ enum PushFixture {
     static let topic = "com.example.app"
     static let keyIdentifier = "ABC123DEFG"
     static let teamIdentifier = "TEAM123456"
-    static let authority = Result { try TestCertificateAuthority() }
+    static let authority = Result { try CertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
     /// A P-256 key; it does not matter which certificate it belongs to.

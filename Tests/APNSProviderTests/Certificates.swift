@@ -5,7 +5,7 @@ import OpenSSLTLS
 
 /// The certificates that most tests need, created once.
 enum Certificates {
-    static let authority = Result { try TestCertificateAuthority() }
+    static let authority = Result { try CertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let client = Result { try Self.authority.get().issueClient(topic: "com.example.app") }
 

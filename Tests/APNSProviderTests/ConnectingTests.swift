@@ -33,7 +33,7 @@ struct ConnectingTests {
 
         func tls(_ version: TLSVersion) throws -> (gateway: TLSConfiguration, provider: TLSConfiguration) {
             let authority = try Certificates.authority.get()
-            let other = try TestCertificateAuthority(name: "Other")
+            let other = try CertificateAuthority(name: "Other")
             var server = try Certificates.server.get().identity
             var client: TLSIdentity? = try Certificates.client.get().identity
             switch self {

@@ -227,7 +227,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `withClient throws the reason why the run stopped`() async throws {
-        let tls = try Certificates.gateway(identity: TestCertificateAuthority().issueServer().identity)
+        let tls = try Certificates.gateway(identity: CertificateAuthority().issueServer().identity)
         try await Sending.withGateway(tls: tls) { gateway in
             let configuration = try Self.service(port: gateway.port)
             let error = await #expect(throws: ProviderError.self) {

@@ -21,7 +21,7 @@ struct ListenerAdmissionTests {
         version: TLSVersion
     ) async throws {
         let backend = ScriptedBackend()
-        let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
+        let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
         try await Fixture.withListener(backend) { _, port in
             let configurations = [
                 try Fixture.client(version: version, isAnonymous: true),

@@ -16,7 +16,7 @@ struct ProviderTokenValidatorTests {
     private static let team = "TEAM123456"
     private static let head = #"{"alg":"ES256","kid":"ABC123DEFG"}"#
     private static let signer = Result {
-        try ES256PrivateKey(bytes: TestCertificateAuthority().issueClient(topic: "a", keyKind: .p256).keyPEM)
+        try ES256PrivateKey(bytes: CertificateAuthority().issueClient(topic: "a", keyKind: .p256).keyPEM)
     }
 
     private static func configuration(_ key: ES256PublicKey) throws -> PushServerConfiguration {

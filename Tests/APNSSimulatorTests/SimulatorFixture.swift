@@ -10,7 +10,7 @@ import OpenSSLTLS
 /// The certificates and devices of these tests.
 enum SimulatorFixture {
     static let topic = "com.example.app"
-    static let authority = Result { try TestCertificateAuthority() }
+    static let authority = Result { try CertificateAuthority() }
     static let gateway = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
     static let deadSince: UInt32 = 1_700_000_000

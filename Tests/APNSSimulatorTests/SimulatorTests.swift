@@ -125,7 +125,7 @@ struct SimulatorTests {
     }
 
     @Test func `a simulator applies its TLS configuration at all listeners`() async throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         var tls = try authority.makeServerTLS(names: ["gateway.example.com"])
         tls.minimumVersion = .tls1_2
         tls.maximumVersion = .tls1_2

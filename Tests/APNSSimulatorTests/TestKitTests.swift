@@ -18,7 +18,7 @@ struct TestKitTests {
     }
 
     @Test func `one import is enough to run a simulator, to send to it, and to see what arrived`() async throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         var tls = try authority.makeServerTLS()
         tls.maximumVersion = .tls1_3
         var configuration = try SimulatorConfiguration(tls: tls)
@@ -52,7 +52,7 @@ struct TestKitTests {
     }
 
     @Test func `scripted gateways and providers accept the same TLS configuration as a simulator`() async throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let gateway = try await ScriptedGateway.start(tls: try authority.makeServerTLS()) { _ in
             GatewayScript { $0.action = { _, _ in .refuse(.invalidToken) } }
         }

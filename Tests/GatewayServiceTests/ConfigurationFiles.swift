@@ -14,14 +14,14 @@ final class ConfigurationFiles: Sendable {
     static let topic = "com.example.app"
 
     let folder: TemporaryFolder
-    let authorities: [String: TestCertificateAuthority]
+    let authorities: [String: CertificateAuthority]
 
     init(_ names: [String] = ["shop", "news"]) throws {
         self.folder = try TemporaryFolder()
         self.authorities = Dictionary(
-            uniqueKeysWithValues: try names.map { ($0, try TestCertificateAuthority(name: $0)) }
+            uniqueKeysWithValues: try names.map { ($0, try CertificateAuthority(name: $0)) }
         )
-        try self.write("server.pem", try TestCertificateAuthority().issueServer().pem)
+        try self.write("server.pem", try CertificateAuthority().issueServer().pem)
         for (name, authority) in self.authorities {
             try self.write("\(name)-ca.pem", authority.certificatePEM)
             try self.write("\(name)-crl.pem", try authority.revocationList(of: []))
@@ -33,8 +33,8 @@ final class ConfigurationFiles: Sendable {
     func write(_ name: String, _ bytes: [UInt8]) throws { _ = try self.folder.write(name, bytes) }
 
     /// Writes the certificate for the service.
-    func upstream(_ name: String, validity: TestCertificateAuthority.Validity = .current) throws {
-        let authority = try TestCertificateAuthority(name: "Service")
+    func upstream(_ name: String, validity: CertificateAuthority.Validity = .current) throws {
+        let authority = try CertificateAuthority(name: "Service")
         try self.write("\(name)-push.pem", try authority.issueClient(topic: Self.topic, validity: validity).pem)
     }
 
@@ -80,7 +80,7 @@ final class ConfigurationFiles: Sendable {
 
 extension ResolvedConfiguration {
     /// Returns the provider that admits a certificate; `nil` for none.
-    func provider(of client: TestIdentity) -> String? {
+    func provider(of client: IssuedIdentity) -> String? {
         self.admission(of: client.identity.certificate, intermediates: [], now: ConfigurationFiles.now).provider
     }
 

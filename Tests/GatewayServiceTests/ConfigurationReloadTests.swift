@@ -32,7 +32,7 @@ import Testing
         Fault(
             testDescription: "the other environment",
             make: {
-                let authority = try TestCertificateAuthority()
+                let authority = try CertificateAuthority()
                 let identity = try authority.issueClient(topic: ConfigurationFiles.topic, environments: [2])
                 try $0.write("shop-push.pem", identity.pem)
             },
@@ -46,11 +46,11 @@ import Testing
         Fault(
             testDescription: "an expired authority",
             make: {
-                let period = TestCertificateAuthority.Period(
+                let period = CertificateAuthority.Period(
                     notBefore: ConfigurationFiles.now - 7200,
                     notAfter: ConfigurationFiles.now - 3600
                 )
-                let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
+                let authority = try CertificateAuthority(name: "of before", keyKind: .p256, period: period)
                 try $0.write("shop-ca.pem", authority.certificatePEM)
                 try $0.write("shop-crl.pem", try authority.revocationList(of: []))
             },
@@ -58,13 +58,13 @@ import Testing
         ),
         Fault(
             testDescription: "a list of another authority",
-            make: { try $0.write("shop-crl.pem", try TestCertificateAuthority().revocationList(of: [])) },
+            make: { try $0.write("shop-crl.pem", try CertificateAuthority().revocationList(of: [])) },
             words: "clients.revocations: "
         ),
         Fault(
             testDescription: "a damaged second list",
             make: {
-                let list = try TestCertificateAuthority().revocationList(of: [])
+                let list = try CertificateAuthority().revocationList(of: [])
                 let own = try $0.authorities["shop"]?.revocationList(of: []) ?? []
                 try $0.write("shop-crl.pem", own + list.dropLast(40))
             },
@@ -101,12 +101,12 @@ import Testing
     @Test func `what runs with the same problem is no reason to refuse a change`() throws {
         let files = try ConfigurationFiles()
         try files.upstream("shop", validity: .expired)
-        try files.write("server.pem", try TestCertificateAuthority().issueServer(validity: .expired).pem)
+        try files.write("server.pem", try CertificateAuthority().issueServer(validity: .expired).pem)
         let running = try files.read()
         try files.upstream("shop", validity: .expired)
         // Likewise the gateway's certificate, with another time in the sentence.
-        let authority = try TestCertificateAuthority()
-        let period = TestCertificateAuthority.Period(
+        let authority = try CertificateAuthority()
+        let period = CertificateAuthority.Period(
             notBefore: ConfigurationFiles.now - 7200,
             notAfter: ConfigurationFiles.now - 1800
         )
@@ -121,13 +121,13 @@ import Testing
     @Test func `the revocations of a refused provider take effect, and nothing more`() throws {
         let files = try ConfigurationFiles()
         let authority = try #require(files.authorities["shop"])
-        let foreign = try TestCertificateAuthority()
-        func client(_ authority: TestCertificateAuthority) throws -> TestIdentity {
+        let foreign = try CertificateAuthority()
+        func client(_ authority: CertificateAuthority) throws -> IssuedIdentity {
             try authority.issueClient(topic: ConfigurationFiles.topic)
         }
         let (good, revoked) = (try client(authority), try client(authority))
         let (kept, unpinned, added) = (try client(foreign), try client(foreign), try client(foreign))
-        func pins(_ identities: TestIdentity...) -> [String: String] {
+        func pins(_ identities: IssuedIdentity...) -> [String: String] {
             let list = identities.map { "{fingerprint: \"\($0.identity.certificate.fingerprint)\"}" }
             return ["shop": ", pins: [\(list.joined(separator: ", "))]"]
         }
@@ -159,21 +159,21 @@ import Testing
         [(
             name: String,
             make:
-                @Sendable (TestCertificateAuthority, _ other: TestCertificateAuthority, _ revoked: TLSCertificate)
+                @Sendable (CertificateAuthority, _ other: CertificateAuthority, _ revoked: TLSCertificate)
                 throws -> [UInt8]
         )] = [
             ("a missing list", { try $0.revocationList(of: [$2]) }),
             (
                 "an expired list",
                 {
-                    let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+                    let period = CertificateAuthority.Period(notBefore: 0, notAfter: 3600)
                     return try $1.revocationList(of: [], period: period) + $0.revocationList(of: [$2])
                 }
             ),
             (
                 "an expired list that revokes",
                 {
-                    let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+                    let period = CertificateAuthority.Period(notBefore: 0, notAfter: 3600)
                     return try $1.revocationList(of: []) + $0.revocationList(of: [$2], period: period)
                 }
             ),
@@ -193,7 +193,7 @@ import Testing
     ) throws {
         let files = try ConfigurationFiles()
         let authority = try #require(files.authorities["shop"])
-        let other = try TestCertificateAuthority(name: "other")
+        let other = try CertificateAuthority(name: "other")
         let topic = ConfigurationFiles.topic
         let (revoked, good) = (try authority.issueClient(topic: topic), try authority.issueClient(topic: topic))
         let foreign = try other.issueClient(topic: topic)
@@ -231,19 +231,19 @@ import Testing
     /// Authorities and lists: what runs, and what is worse with as many findings.
     struct Exchange: Sendable, CustomTestStringConvertible {
         /// An authority, and whether there is a list of it.
-        typealias Part = (authority: TestCertificateAuthority, hasList: Bool)
+        typealias Part = (authority: CertificateAuthority, hasList: Bool)
 
         var testDescription: String
         var make: @Sendable () throws -> (old: [Part], new: [Part])
         var isWorse = true
 
-        static func authority(_ name: String, isExpired: Bool = false) throws -> TestCertificateAuthority {
+        static func authority(_ name: String, isExpired: Bool = false) throws -> CertificateAuthority {
             let now = ConfigurationFiles.now
-            let period = TestCertificateAuthority.Period(
+            let period = CertificateAuthority.Period(
                 notBefore: now - 7200,
                 notAfter: isExpired ? now - 3600 : now + 3600
             )
-            return try TestCertificateAuthority(name: name, keyKind: .p256, period: period)
+            return try CertificateAuthority(name: name, keyKind: .p256, period: period)
         }
     }
 
@@ -296,7 +296,7 @@ import Testing
         _ exchange: Exchange
     ) throws {
         let files = try ConfigurationFiles()
-        let foreign = try TestCertificateAuthority(name: "foreign").revocationList(of: [])
+        let foreign = try CertificateAuthority(name: "foreign").revocationList(of: [])
         func write(_ parts: [Exchange.Part]) throws {
             try files.write("shop-ca.pem", parts.flatMap(\.authority.certificatePEM))
             let lists = try parts.filter(\.hasList).flatMap { try $0.authority.revocationList(of: []) }
@@ -315,7 +315,7 @@ import Testing
     @Test func `a worse or damaged certificate of the gateway keeps the old one`() throws {
         let files = try ConfigurationFiles()
         let running = try files.read()
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         for bytes in [
             Array("none".utf8), try authority.issueServer(validity: .expired).pem,
             try authority.issueServer(names: []).pem,

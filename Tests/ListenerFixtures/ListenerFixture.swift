@@ -4,12 +4,12 @@ package import APNSServer
 package import APNSWire
 package import NIOCore
 package import OpenSSLTLS
-package import TestCertificates
+package import Certificates
 
 /// Shared certificates for tests of listeners, and frames.
 package enum ListenerFixture {
     package static let topic = "com.example.app"
-    package static let authority = Result { try TestCertificateAuthority() }
+    package static let authority = Result { try CertificateAuthority() }
     package static let gateway = Result { try Self.authority.get().issueServer() }
     package static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
 

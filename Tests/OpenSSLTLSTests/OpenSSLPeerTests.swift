@@ -11,9 +11,9 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct OpenSSLPeerTests {
     private let folder: TemporaryFolder
-    private let authority: TestCertificateAuthority
-    private let server: TestIdentity
-    private let client: TestIdentity
+    private let authority: CertificateAuthority
+    private let server: IssuedIdentity
+    private let client: IssuedIdentity
     private let files: Files
 
     struct Files {
@@ -25,7 +25,7 @@ struct OpenSSLPeerTests {
     init() throws {
         self.folder = try TemporaryFolder()
         // Only old peers use TLS 1.0 and 1.1, and their certificates have RSA keys.
-        self.authority = try TestCertificateAuthority(keyKind: .rsa2048)
+        self.authority = try CertificateAuthority(keyKind: .rsa2048)
         self.server = try self.authority.issueServer(keyKind: .rsa2048)
         self.client = try self.authority.issueClient(topic: "com.example.app", keyKind: .rsa2048)
         self.files = Files(

@@ -16,7 +16,7 @@ import Yams
 
     /// The served operations, such as "GET /status"; files of the page count as one.
     private static func served() async throws -> Set<String> {
-        var configuration = try SimulatorConfiguration(tls: TestCertificateAuthority().makeServerTLS())
+        var configuration = try SimulatorConfiguration(tls: CertificateAuthority().makeServerTLS())
         let control = SimulatorControl(ControlConfiguration(), version: "test", of: &configuration)
         return try await Simulator.withRunning(configuration) { simulator in
             Set(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import FileSystemSupport
+import FileSupport
 import Glibc
 
 /// A folder that stores what was read from the feedback service until it is delivered.

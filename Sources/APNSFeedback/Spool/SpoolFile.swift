@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CFallocate
+import CLinux
 import Glibc
 
 /// A file of the spool; it is closed when this object is released.

@@ -3,7 +3,7 @@
 import ArgumentParser
 import Batch
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 
 /// `apns-legacy certificate convert`: writes a certificate and its key in another format.
 struct CertificateConvertCommand: CertificateSubcommand {
@@ -34,20 +34,20 @@ struct CertificateConvertCommand: CertificateSubcommand {
 
     /// The formats to write.
     enum Form: ExpressibleByArgument, Hashable, Sendable {
-        case pkcs12(TestIdentity.PKCS12Form)
+        case pkcs12(IssuedIdentity.PKCS12Form)
         case pem
 
         init?(argument: String) {
             if argument == "pem" {
                 self = .pem
-            } else if let form = TestIdentity.PKCS12Form(argument: argument) {
+            } else if let form = IssuedIdentity.PKCS12Form(argument: argument) {
                 self = .pkcs12(form)
             } else {
                 return nil
             }
         }
 
-        static var allValueStrings: [String] { TestIdentity.PKCS12Form.allValueStrings + ["pem"] }
+        static var allValueStrings: [String] { IssuedIdentity.PKCS12Form.allValueStrings + ["pem"] }
     }
 
     @Argument(help: .value("in", "The certificate: PEM, DER or PKCS#12."), completion: .file())
@@ -128,7 +128,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
     }
 
     /// Reads the certificate with its key, and all certificates, starting with that one.
-    private func load() throws -> (TestIdentity, [TLSCertificate]) {
+    private func load() throws -> (IssuedIdentity, [TLSCertificate]) {
         let file: CertificateFile
         do throws(TLSError) {
             file = try CertificateFile(contentsOf: self.input, passphraseFile: self.passphraseFile)
@@ -168,7 +168,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
         let chain = [leaf] + file.chain(above: leaf)
         let certificates = chain + file.certificates.filter { !chain.contains($0) }
         do {
-            let identity = try TestIdentity(certificatePEM: certificates.flatMap(\.pem), keyPEM: keyPEM)
+            let identity = try IssuedIdentity(certificatePEM: certificates.flatMap(\.pem), keyPEM: keyPEM)
             return (identity, certificates)
         } catch {
             throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used: \(error)")

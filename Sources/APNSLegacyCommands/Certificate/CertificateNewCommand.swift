@@ -4,7 +4,7 @@ import APNSServer
 import APNSWire
 import ArgumentParser
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 
 /// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
 struct CertificateNewCommand: ParsableCommand {
@@ -65,7 +65,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         _ dayCount: Int,
         _ authority: TLSCertificate?,
         now: Int64
-    ) throws(CommandFailure) -> TestCertificateAuthority.Period {
+    ) throws(CommandFailure) -> CertificateAuthority.Period {
         let end = now + Int64(self.days ?? dayCount) * Self.day
         let lastEnd = authority?.notAfter ?? .max
         guard self.days == nil || end <= lastEnd else {
@@ -90,12 +90,12 @@ struct IssuingOptions: ParsableArguments, Sendable {
     /// Reads the authority.
     ///
     /// - Throws: ``CommandFailure`` with the file.
-    func load(now: Int64) throws(CommandFailure) -> TestCertificateAuthority {
-        let authority: TestCertificateAuthority
+    func load(now: Int64) throws(CommandFailure) -> CertificateAuthority {
+        let authority: CertificateAuthority
         do throws(TLSError) {
             let (certificate, key) = (try FileBytes.read(self.authority), try FileBytes.read(self.authorityKey))
             do {
-                authority = try TestCertificateAuthority(certificatePEM: certificate, keyPEM: key)
+                authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
             } catch {
                 throw TLSError.identityMalformed(detail: "\(error)")
             }
@@ -183,7 +183,7 @@ struct NewAuthorityCommand: ConsoleCommand {
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let names = CertificateNames(prefix: self.output)
         try NewFiles.requireAbsent([names.certificate, names.key], replaces: self.certificate.force)
-        let authority = try TestCertificateAuthority(
+        let authority = try CertificateAuthority(
             name: self.name,
             keyKind: self.certificate.keyType.kind,
             period: try self.certificate.period(Self.dayCount, nil, now: environment.now()),
@@ -349,7 +349,7 @@ struct NewClientCommand: ConsoleCommand {
             "Also write NAME-legacy.p12, for programs from before 2018, or NAME.p12. Repeat for both."
         )
     )
-    var forms: [TestIdentity.PKCS12Form] = []
+    var forms: [IssuedIdentity.PKCS12Form] = []
 
     @Option(help: .value("file", "A file with the passphrase for the .p12 in its first line."), completion: .file())
     var passphraseFile: String?

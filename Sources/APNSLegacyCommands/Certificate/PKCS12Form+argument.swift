@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import ArgumentParser
-public import TestCertificates
+public import Certificates
 
-extension TestIdentity.PKCS12Form: ExpressibleByArgument {
+extension IssuedIdentity.PKCS12Form: ExpressibleByArgument {
     /// The names of the formats that can be written.
     private static let named = ["legacy": Self.tripleDES, "modern": .aes256]
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import TestCertificates
+import Certificates
 
 /// A file for the provider's machine.
 enum ProviderFile: CaseIterable {
@@ -36,7 +36,7 @@ enum ProviderFile: CaseIterable {
     var isPublic: Bool { self == .certificate }
 
     /// Returns the content of the file.
-    func content(_ identity: TestIdentity, passphrase: String) throws -> [UInt8] {
+    func content(_ identity: IssuedIdentity, passphrase: String) throws -> [UInt8] {
         switch self {
         case .combined: try identity.certificatePEM + identity.traditionalKeyPEM()
         case .certificate: identity.certificatePEM

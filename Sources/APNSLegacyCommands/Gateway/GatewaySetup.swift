@@ -7,7 +7,7 @@ import APNSWire
 import FoundationEssentials
 import Glibc
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 
 /// The files of a new gateway for one provider, and the steps to take on both machines.
 struct GatewaySetup {
@@ -97,11 +97,11 @@ struct GatewaySetup {
 
     /// Each file with its content.
     func files(now: Int64) throws -> [(file: AtomicFolder.KeptFile, content: [UInt8])] {
-        let period = TestCertificateAuthority.Period(
+        let period = CertificateAuthority.Period(
             notBefore: now - Self.clockDifferenceMax,
             notAfter: now + Self.validity
         )
-        let authority = try TestCertificateAuthority(
+        let authority = try CertificateAuthority(
             name: "apns-legacy gateway authority" + (self.client.requiresAppleNames ? ", not Apple's" : ""),
             keyKind: .rsa2048,
             period: period,

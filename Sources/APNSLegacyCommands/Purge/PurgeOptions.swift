@@ -3,7 +3,7 @@
 import APNSWire
 public import ArgumentParser
 import Batch
-import FileSystemSupport
+import FileSupport
 public import TokenStore
 
 /// A subcommand of `purge`.

@@ -11,7 +11,7 @@ import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import SimulatorService
-import TestCertificates
+import Certificates
 import TokenStore
 
 /// `apns-legacy quickstart`: sends a sample batch to an embedded simulator; needs no configuration and no network.
@@ -94,7 +94,7 @@ struct QuickstartRun {
         }
         defer { try? FileManager.default.removeItem(at: self.folder) }
         let batch = try SampleBatch(now: UInt32(clamping: self.environment.now()))
-        let authority = try TestCertificateAuthority(name: "Quick start authority")
+        let authority = try CertificateAuthority(name: "Quick start authority")
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
         let provider = try authority.issueClient(topic: SampleBatch.topic)
         let trust = TLSTrust.pem(authority.certificatePEM)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Batch
-import FileSystemSupport
+import FileSupport
 import Glibc
 import SystemPackage
 

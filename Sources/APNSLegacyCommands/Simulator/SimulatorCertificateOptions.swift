@@ -2,7 +2,7 @@
 
 import ArgumentParser
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 
 /// The certificates that the simulator presents and accepts.
 struct SimulatorCertificateOptions: ParsableArguments, Sendable {
@@ -10,7 +10,7 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
     enum KeyType: String, ExpressibleByArgument, CaseIterable, Sendable {
         case rsa, ec
 
-        var kind: TestCertificateAuthority.KeyKind { self == .rsa ? .rsa2048 : .p256 }
+        var kind: CertificateAuthority.KeyKind { self == .rsa ? .rsa2048 : .p256 }
     }
 
     @Option(

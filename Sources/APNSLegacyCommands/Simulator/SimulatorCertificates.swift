@@ -7,7 +7,7 @@ import APNSTransport
 import APNSWire
 import Glibc
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 
 /// The certificates and keys in the simulator's folder.
 ///
@@ -20,7 +20,7 @@ struct SimulatorCertificates {
         /// Other apps, each with its own certificate.
         var otherTopics: [String] = []
         /// The kind of the keys; if `nil`, existing keys of any kind are kept.
-        var keyKind: TestCertificateAuthority.KeyKind?
+        var keyKind: CertificateAuthority.KeyKind?
         /// The host names and addresses that the server's certificate must contain.
         var serverNames = SimulatorCertificates.serverNames
         /// Whether the server uses a certificate in the folder.
@@ -93,7 +93,7 @@ struct SimulatorCertificates {
         self.signer = try folder.keep(
             .secret("key.p8"),
             read: { try ES256PrivateKey(bytes: $0) },
-            make: { try TestCertificateAuthority.makeKeyPEM(.p256) }
+            make: { try CertificateAuthority.makeKeyPEM(.p256) }
         )
         self.tokenKey = try folder.keep(
             .secret("token.key"),
@@ -135,7 +135,7 @@ struct SimulatorCertificates {
     }
 
     private static func certificate(_ pem: [UInt8]) throws -> TLSCertificate {
-        try TestCertificateAuthority.readCertificate(pem: pem)
+        try CertificateAuthority.readCertificate(pem: pem)
     }
 
     // MARK: Certificates
@@ -144,19 +144,19 @@ struct SimulatorCertificates {
         in folder: AtomicFolder,
         _ options: Options,
         now: Int64
-    ) throws -> TestCertificateAuthority {
+    ) throws -> CertificateAuthority {
         try folder.keep(
             [.shared("authority.pem"), .secret("authority.key.pem")],
             read: { contents in
                 try Self.check(contents, "authority")
-                let authority = try TestCertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
+                let authority = try CertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
                 guard authority.certificate.subject == "CN=" + Self.authorityName else {
                     throw AtomicFolder.Damage(name: "authority.pem", problem: "was not made by the simulator")
                 }
                 return try Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
             },
             make: {
-                let authority = try TestCertificateAuthority(
+                let authority = try CertificateAuthority(
                     name: Self.authorityName,
                     keyKind: options.keyKind ?? .rsa2048,
                     period: .init(notBefore: now - Self.clockDifferenceMax, notAfter: now + Self.yearsLong)
@@ -169,7 +169,7 @@ struct SimulatorCertificates {
     private static func server(
         in folder: AtomicFolder,
         _ options: Options,
-        _ authority: TestCertificateAuthority,
+        _ authority: CertificateAuthority,
         now: Int64
     ) throws -> TLSIdentity {
         try Self.identity("server", in: folder, options, authority, now: now) { server in
@@ -232,7 +232,7 @@ struct SimulatorCertificates {
         of topic: String,
         in folder: AtomicFolder,
         _ options: Options,
-        _ authority: TestCertificateAuthority,
+        _ authority: CertificateAuthority,
         _ passphrase: String,
         now: Int64
     ) throws {
@@ -249,7 +249,7 @@ struct SimulatorCertificates {
             )
         }
         let change = folder.reason(for: name + ".pem")
-        for (file, form) in [(name + ".p12", TestIdentity.PKCS12Form.aes256), (name + "-legacy.p12", .tripleDES)] {
+        for (file, form) in [(name + ".p12", IssuedIdentity.PKCS12Form.aes256), (name + "-legacy.p12", .tripleDES)] {
             try folder.keep(
                 .secret(file),
                 changedBy: change,
@@ -264,7 +264,7 @@ struct SimulatorCertificates {
             .secret(name + "-combined.pem"),
             changedBy: change,
             read: { content in
-                let identity = try TestIdentity(certificatePEM: content, keyPEM: content).identity
+                let identity = try IssuedIdentity(certificatePEM: content, keyPEM: content).identity
                 try Self.check(name + "-combined.pem", identity, provider, name)
             },
             make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
@@ -273,7 +273,7 @@ struct SimulatorCertificates {
             .secret(name + "-traditional.key.pem"),
             changedBy: change,
             read: { content in
-                let identity = try TestIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
+                let identity = try IssuedIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
                 try Self.check(name + "-traditional.key.pem", identity, provider, name)
             },
             make: { try provider.traditionalKeyPEM() }
@@ -320,17 +320,17 @@ struct SimulatorCertificates {
         _ name: String,
         in folder: AtomicFolder,
         _ options: Options,
-        _ authority: TestCertificateAuthority,
+        _ authority: CertificateAuthority,
         now: Int64,
         problem: (TLSCertificate) -> String?,
-        issue: () throws -> TestIdentity
-    ) throws -> TestIdentity {
+        issue: () throws -> IssuedIdentity
+    ) throws -> IssuedIdentity {
         try folder.keep(
             [.shared(name + ".pem"), .secret(name + ".key.pem")],
             changedBy: folder.reason(for: "authority.pem"),
             read: { contents in
                 try Self.check(contents, name)
-                let identity = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
+                let identity = try IssuedIdentity(certificatePEM: contents[0], keyPEM: contents[1])
                 let certificate = identity.identity.certificate
                 guard authority.hasIssued(certificate) else {
                     throw AtomicFolder.Damage(name: name + ".pem", problem: "was not issued by authority.pem")
@@ -356,7 +356,7 @@ struct SimulatorCertificates {
             throw AtomicFolder.Damage(name: name + ".pem", problem: "has no readable certificate")
         }
         do {
-            _ = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
+            _ = try IssuedIdentity(certificatePEM: contents[0], keyPEM: contents[1])
         } catch let error as TLSError where error == .keyMismatch {
             throw AtomicFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
         } catch {
@@ -368,7 +368,7 @@ struct SimulatorCertificates {
     private static func check(
         _ name: String,
         _ identity: TLSIdentity,
-        _ provider: TestIdentity,
+        _ provider: IssuedIdentity,
         _ providerName: String
     ) throws {
         guard identity.certificate == provider.identity.certificate else {

@@ -4,12 +4,12 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
-import CMalloc
+import CLinux
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import SimulatorService
-import TestCertificates
+import Certificates
 
 /// `apns-legacy simulator`: runs a local APNs.
 public struct SimulatorCommand: ConsoleCommand, Sendable {

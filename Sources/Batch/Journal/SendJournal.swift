@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import FileSystemSupport
+import FileSupport
 import Glibc
 
 /// The durable record of a batch: which lines may have been written, and which have an outcome.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FileSystemSupport
+import FileSupport
 package import Glibc
 
 /// The system calls for output files, which tests can record, delay or make fail.

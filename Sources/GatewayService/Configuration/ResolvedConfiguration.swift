@@ -4,7 +4,7 @@ import APNSGateway
 import APNSProviderHTTP2
 import APNSServer
 package import APNSWire
-import FileSystemSupport
+import FileSupport
 import Glibc
 import Logging
 import NIOCore

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FileSystemSupport
+import FileSupport
 import GRDB
 
 /// The open database of a gateway.

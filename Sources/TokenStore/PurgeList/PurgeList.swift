@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import FileSystemSupport
+import FileSupport
 import GRDB
 import Glibc
 

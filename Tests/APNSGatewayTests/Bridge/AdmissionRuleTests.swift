@@ -13,7 +13,7 @@ import Testing
     private static let topic = "com.example.app"
 
     private static func connection(
-        _ client: TestIdentity,
+        _ client: IssuedIdentity,
         intermediates: [TLSCertificate] = []
     ) -> ProviderConnection {
         let certificate = client.identity.certificate
@@ -28,26 +28,26 @@ import Testing
 
     private static var now: Int64 { Int64(Date().timeIntervalSince1970) }
 
-    private static func verifier(_ authority: TestCertificateAuthority) throws -> CertificateVerifier {
+    private static func verifier(_ authority: CertificateAuthority) throws -> CertificateVerifier {
         try CertificateVerifier(authorities: authority.certificatePEM)
     }
 
     @Test func `a certificate of the authority is admitted for its own topic`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority))
         let client = try authority.issueClient(topic: Self.topic)
         #expect(rule.check(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
     }
 
     @Test func `a certificate of another authority is unrelated to the provider`() throws {
-        let rule = AdmissionRule(verifier: try Self.verifier(try TestCertificateAuthority()))
-        let client = try TestCertificateAuthority().issueClient(topic: Self.topic)
+        let rule = AdmissionRule(verifier: try Self.verifier(try CertificateAuthority()))
+        let client = try CertificateAuthority().issueClient(topic: Self.topic)
         #expect(rule.check(Self.connection(client), now: Self.now) == .refused(nil))
         #expect(AdmissionRule().check(Self.connection(client), now: Self.now) == .refused(nil))
     }
 
     @Test func `an intermediate authority may be sent by the provider`() throws {
-        let root = try TestCertificateAuthority()
+        let root = try CertificateAuthority()
         let middle = try root.issueAuthority(name: "Middle")
         let client = try middle.issueClient(topic: Self.topic)
         let rule = AdmissionRule(verifier: try Self.verifier(root))
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `a certificate for another topic than the configured one is refused with the reason`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority), topic: "com.example.other")
         let client = try authority.issueClient(topic: Self.topic)
         guard case .refused(let reason?) = rule.check(Self.connection(client), now: Self.now) else {
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func `an expired certificate is admitted only if it is pinned with allowExpired`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let client = try authority.issueClient(topic: Self.topic, validity: .expired)
         let connection = Self.connection(client)
         let byAuthority = AdmissionRule(verifier: try Self.verifier(authority))
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `a revoked certificate is refused with the reason`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let (good, bad) = (
             try authority.issueClient(topic: Self.topic), try authority.issueClient(topic: Self.topic)
         )
@@ -109,13 +109,13 @@ import Testing
         }
         let foreign = try CertificateVerifier(
             authorities: authority.certificatePEM,
-            revocations: try TestCertificateAuthority(name: "Other").revocationList(of: [])
+            revocations: try CertificateAuthority(name: "Other").revocationList(of: [])
         )
         #expect(foreign.problem(of: good.identity.certificate) != nil)
     }
 
     @Test func `a verifier requires certificates, and revocation lists if they are configured`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         #expect(throws: TLSError.self) { try CertificateVerifier(authorities: []) }
         #expect(throws: TLSError.self) {
             try CertificateVerifier(authorities: authority.certificatePEM, revocations: Array("none".utf8))

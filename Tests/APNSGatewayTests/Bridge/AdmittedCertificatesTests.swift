@@ -3,14 +3,14 @@
 import APNSServer
 import APNSTransport
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 import Testing
 
 @testable import APNSGateway
 
 /// Goal: operators see when the certificates of recently used providers expire, up to a limit.
 @Suite struct AdmittedCertificatesTests {
-    private static let authority = Result { try TestCertificateAuthority() }
+    private static let authority = Result { try CertificateAuthority() }
 
     private static func connection(_ fingerprint: String) throws -> ProviderConnection {
         let certificate = try Self.authority.get().issueClient(topic: "com.example.app").identity.certificate

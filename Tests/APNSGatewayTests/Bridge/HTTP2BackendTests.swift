@@ -544,7 +544,7 @@ import Testing
 
     @Test func `only configured providers are admitted`() async throws {
         let upstream = ScriptedUpstream()
-        let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
+        let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port, foreign.identity) {
                 $0.push(try Fixture.frames(1...1))
@@ -556,7 +556,7 @@ import Testing
 
     @Test func `a pinned certificate is admitted regardless of its issuer`() async throws {
         let upstream = ScriptedUpstream()
-        let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: "com.example.other")
+        let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: "com.example.other")
         let pin = AdmissionRule.Pin(fingerprint: foreign.identity.certificate.fingerprint)
         try await Self.withGateway(upstream, change: { $0.admission = AdmissionRule(pins: [pin]) }) { port in
             try await Self.connect(port, foreign.identity) {

@@ -2,7 +2,7 @@
 
 import APNSWire
 import Foundation
-import TestCertificates
+import Certificates
 import TestSupport
 import Testing
 
@@ -14,7 +14,7 @@ import Testing
     private struct Killed: Error {}
 
     private static func setup(_ folder: String) throws -> GatewaySetup {
-        let identity = try TestCertificateAuthority().issueClient(topic: "com.example.app")
+        let identity = try CertificateAuthority().issueClient(topic: "com.example.app")
         return GatewaySetup(
             topic: "com.example.app",
             environment: .production,

@@ -2,7 +2,7 @@
 
 import Foundation
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 import TestSupport
 
 @testable import APNSLegacyCommands
@@ -30,7 +30,7 @@ struct KeptFolder {
     @discardableResult
     func start(
         topic: String = Self.topic,
-        keyKind: TestCertificateAuthority.KeyKind? = nil,
+        keyKind: CertificateAuthority.KeyKind? = nil,
         now: Int64 = Self.now,
         change: (inout SimulatorCertificates.Options) -> Void = { _ in },
         willChange: @escaping () throws -> Void = {}

@@ -2,7 +2,7 @@
 
 import Foundation
 import OpenSSLTLS
-import TestCertificates
+import Certificates
 import Testing
 
 @testable import APNSLegacyCommands
@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test func `a folder with other certificates is not changed`() async throws {
-        let issued = try TestCertificateAuthority().issueClient(topic: KeptFolder.topic)
+        let issued = try CertificateAuthority().issueClient(topic: KeptFolder.topic)
         let cases: [[String: [UInt8]]] = [
             ["provider.pem": issued.certificatePEM, "provider.key.pem": issued.keyPEM],
             ["provider.key.pem": issued.keyPEM],
@@ -210,7 +210,7 @@ import Testing
         }
         // A user's own key is used, and other files are not changed.
         let folder = try KeptFolder()
-        let key = try TestCertificateAuthority.makeKeyPEM(.p256)
+        let key = try CertificateAuthority.makeKeyPEM(.p256)
         try folder.write("key.p8", key)
         try folder.write("notes.txt", [1])
         let (certificates, _) = try await folder.start(keyKind: .p256)

@@ -83,7 +83,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a certificate of an unknown authority ends the client immediately`() async throws {
-        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: PushFixture.topic)
+        let untrusted = try CertificateAuthority(name: "Unknown Authority").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
@@ -101,7 +101,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service with an unknown authority ends the client immediately`() async throws {
-        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
+        let trust = TLSTrust.pem(try CertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
         let error = await #expect(throws: ProviderError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
@@ -158,7 +158,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client configured to continue works again when the service is the expected one`() async throws {
-        let wrong = try TestCertificateAuthority(name: "Unknown Authority").issueServer().identity
+        let wrong = try CertificateAuthority(name: "Unknown Authority").issueServer().identity
         let request = try PushFixture.request()
         let port = try await PushFixture.unusedPort()
         var configuration = try PushFixture.clientConfiguration(port: port)

@@ -164,7 +164,7 @@ import Testing
         try await Self.expect(scene, "@twin-chain.pem", 2, "none of its other certificates has issued its own")
         let unusable = try await scene.run("check @provider.pem --trust @passphrase")
         #expect(unusable.code == 78 && unusable.error.contains("there is no PEM certificate in it"), "\(unusable)")
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         try scene.write("bare.pem", try authority.issueServer(names: []).certificatePEM)
         try await Self.expect(scene, "@bare.pem", 2, "no subject alternative names")
     }

@@ -46,9 +46,9 @@ import Testing
     /// A folder with an authority, its certificate with key in server.pem, and client.pem.
     private static func makeScene(
         names: [String] = ["127.0.0.1"],
-        validity: TestCertificateAuthority.Validity = .current
-    ) throws -> (CertificateScene, TestCertificateAuthority) {
-        let (scene, authority) = (try CertificateScene(), try TestCertificateAuthority())
+        validity: CertificateAuthority.Validity = .current
+    ) throws -> (CertificateScene, CertificateAuthority) {
+        let (scene, authority) = (try CertificateScene(), try CertificateAuthority())
         try scene.write("authority.pem", authority.certificatePEM)
         try scene.write("server.pem", try authority.issueServer(names: names, validity: validity).pem)
         try scene.write("client.pem", try authority.issueClient(topic: CertificateScene.topic).pem)
@@ -117,7 +117,7 @@ import Testing
 
     @Test func `a rejected client certificate is reported`() async throws {
         let (scene, authority) = try Self.makeScene()
-        let unknown = try TestCertificateAuthority()
+        let unknown = try CertificateAuthority()
         try scene.write("unknown.pem", try unknown.issueClient(topic: "a.b").pem)
         try scene.write("expired.pem", try authority.issueClient(topic: "a.b", validity: .expired).pem)
         let revoked = try authority.issueClient(topic: "a.b")

@@ -65,13 +65,13 @@ import Testing
         UntrustedClient(
             testDescription: "of another authority",
             identity: { _ in
-                try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
+                try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
             },
             reason: "certificate or its authority; use a certificate of the authority under clients.authority, or"
         ),
         UntrustedClient(
             testDescription: "of another authority with the name of the right one",
-            identity: { _ in try TestCertificateAuthority().issueClient(topic: GatewayProgram.topic).identity },
+            identity: { _ in try CertificateAuthority().issueClient(topic: GatewayProgram.topic).identity },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
         UntrustedClient(
@@ -127,7 +127,7 @@ import Testing
     @Test func `the fingerprint in the log is the one to pin`() async throws {
         let upstream = GatewayUpstream()
         try await upstream.withGateway { gateway in
-            let old = try TestCertificateAuthority(name: "Old").issueClient(
+            let old = try CertificateAuthority(name: "Old").issueClient(
                 topic: GatewayProgram.topic,
                 validity: .expired
             )
@@ -148,7 +148,7 @@ import Testing
         async throws
     {
         try await Self.withGateway { gateway in
-            let untrusted = try TestCertificateAuthority(name: "Foreign")
+            let untrusted = try CertificateAuthority(name: "Foreign")
                 .issueClient(topic: GatewayProgram.topic, description: String(repeating: "é", count: 11_000))
             for _ in 0..<TestEffort.count(60, long: 250) {
                 _ = try? await gateway.connect(untrusted.identity) { try await $0.end() }

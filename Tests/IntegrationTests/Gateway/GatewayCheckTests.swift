@@ -24,7 +24,7 @@ import Testing
     private static func upstream(
         _ folder: GatewayProgram.Folder,
         environments: [Int] = [1, 2],
-        validity: TestCertificateAuthority.Validity = .current
+        validity: CertificateAuthority.Validity = .current
     ) throws {
         let identity = try folder.authority.issueClient(
             topic: GatewayProgram.topic,
@@ -54,8 +54,8 @@ import Testing
             testDescription: "an expired authority of the providers",
             make: {
                 let now = Int64(Date().timeIntervalSince1970)
-                let period = TestCertificateAuthority.Period(notBefore: now - 7200, notAfter: now - 3600)
-                let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
+                let period = CertificateAuthority.Period(notBefore: now - 7200, notAfter: now - 3600)
+                let authority = try CertificateAuthority(name: "of before", keyKind: .p256, period: period)
                 try $0.write("ca.pem", authority.certificatePEM)
             },
             words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "admitted"]
@@ -63,7 +63,7 @@ import Testing
         Problem(
             testDescription: "an authority without a revocation list",
             make: {
-                try $0.write("crl.pem", try TestCertificateAuthority(name: "Other").revocationList(of: []))
+                try $0.write("crl.pem", try CertificateAuthority(name: "Other").revocationList(of: []))
                 try Self.edit($0, "{authority: ca.pem}", "{authority: ca.pem, revocations: crl.pem}")
             },
             words: ["provider shop: clients.revocations: ", "/crl.pem: there is no list of the authority CN=", "Add"]

@@ -98,7 +98,7 @@ import Testing
         let untrusted = try await scene.test(["--trust", scene.send.path("local/authority.pem")])
         #expect(untrusted.code == 77 && untrusted.output.contains("Not trusted"), "\(untrusted)")
 
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let foreign = try scene.send.write(
             "foreign.pem",
             String(decoding: try authority.issueClient(topic: "com.example.app").pem, as: UTF8.self)
@@ -153,7 +153,7 @@ import Testing
         let scene = try await Scene(client: "node", dead: SendScene.token(2))
         let dead = try await scene.test(["--token", SendScene.token(2)])
         #expect(dead.code == 1 && dead.output.contains("410"), "\(dead)")
-        let authority = try TestCertificateAuthority(
+        let authority = try CertificateAuthority(
             certificatePEM: Array(Data(contentsOf: URL(filePath: scene.folder + "/authority.pem"))),
             keyPEM: Array(Data(contentsOf: URL(filePath: scene.folder + "/authority.key.pem")))
         )

@@ -125,7 +125,7 @@ import Testing
     @Test func `a provider that rejects the gateway's certificate is logged as such, with the remedy`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let folder = gateway.folder
-            let other = TLSTrust.pem(try TestCertificateAuthority(name: "Foreign").certificatePEM)
+            let other = TLSTrust.pem(try CertificateAuthority(name: "Foreign").certificatePEM)
             for port in [gateway.port, gateway.feedbackPort] {
                 let tls = TLSConfiguration.client(identity: folder.provider.identity, trust: other)
                 _ = try? await ScriptedProvider.withConnection(port: port, tls: tls) { try await $0.end() }
@@ -141,7 +141,7 @@ import Testing
             #expect(gateway.lines(["\"connection refused\""]).isEmpty)
             let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
             #expect(metrics.contains("apns_legacy_connections_refused_total{cause=\"untrusted\"} 2\n"))
-            let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.connect(foreign.identity) { try await $0.end().bytes } == [])
             try await gateway.lines("\"provider refused\"", "\"push.listener.port\":\"\(gateway.port)\"")
         }

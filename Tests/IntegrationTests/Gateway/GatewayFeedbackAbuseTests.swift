@@ -34,10 +34,10 @@ import Testing
     @Test func `apns-legacy exits with 77 if the gateway rejects its certificate`() async throws {
         let scene = try SendScene()
         try await GatewayUpstream().withGateway { gateway in
-            let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             let expired = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic, validity: .expired)
             let known = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
-            for (identity, code) in [(foreign, 77), (expired, 77), (known, 0)] as [(TestIdentity, Int32)] {
+            for (identity, code) in [(foreign, 77), (expired, 77), (known, 0)] as [(IssuedIdentity, Int32)] {
                 let arguments = [
                     "feedback", "--host", "localhost", "--port", "\(gateway.feedbackPort)", "--certificate",
                     try scene.write("client.pem", identity.pem), "--trust", gateway.folder.path("ca.pem"),

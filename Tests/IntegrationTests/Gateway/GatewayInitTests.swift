@@ -16,7 +16,7 @@ import Testing
 
         init() throws {
             self.temporary = try TemporaryFolder()
-            let authority = try TestCertificateAuthority()
+            let authority = try CertificateAuthority()
             let identity = try authority.issueClient(topic: "com.example.app", environments: [2])
             try self.write("upstream.pem", identity.pem)
             try self.write("cert.pem", identity.certificatePEM)
@@ -26,7 +26,7 @@ import Testing
             // As written by an old editor: not UTF-8, with trailing white space.
             try self.write("latin.p12", try identity.pkcs12(passphrase: "x "))
             try self.write("latin.txt", Array("x \r\nmore\n".utf8))
-            try self.write("AuthKey_ABCDEFGHIJ.p8", try TestCertificateAuthority.makeKeyPEM(.p256))
+            try self.write("AuthKey_ABCDEFGHIJ.p8", try CertificateAuthority.makeKeyPEM(.p256))
         }
 
         func write(_ name: String, _ bytes: [UInt8]) throws {
@@ -180,7 +180,7 @@ import Testing
     @Test func `a passphrase that is not UTF-8 is not changed`() async throws {
         let scene = try Scene()
         let bytes: [UInt8] = [0x67, 0xE4, 0x68, 0xFF]
-        try scene.write("plain.key.pem", try TestCertificateAuthority.makeKeyPEM(.rsa2048))
+        try scene.write("plain.key.pem", try CertificateAuthority.makeKeyPEM(.rsa2048))
         try scene.write("word.txt", bytes + [0x0A])
         // OpenSSL's program reads the passphrase as bytes, like old tools.
         let words = ["openssl", "pkcs8", "-topk8", "-in", scene.path + "/plain.key.pem", "-passout"]
@@ -257,7 +257,7 @@ import Testing
 
     @Test func `a certificate that the service would reject is reported before anything is written`() async throws {
         let scene = try Scene()
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let expired = try authority.issueClient(topic: "com.example.app", environments: [2], validity: .expired)
         try scene.write("expired.pem", expired.pem)
         let good = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem"]

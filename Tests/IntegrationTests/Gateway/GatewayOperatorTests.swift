@@ -84,7 +84,7 @@ import Testing
                     return response.identifier + 1
                 }
             }
-            let untrusted = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            let untrusted = try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.connect(untrusted.identity) { try await $0.end().bytes } == [])
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func settled(_ verdict: String) -> Double? {

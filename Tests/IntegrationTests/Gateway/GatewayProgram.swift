@@ -12,14 +12,14 @@ final class GatewayProgram: Sendable {
     /// The files, removed with this object.
     final class Folder: Sendable {
         let url: URL
-        let authority: TestCertificateAuthority
-        let provider: TestIdentity
-        let server: TestIdentity
+        let authority: CertificateAuthority
+        let provider: IssuedIdentity
+        let server: IssuedIdentity
 
         init() throws {
             self.url = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
             try FileManager.default.createDirectory(at: self.url, withIntermediateDirectories: true)
-            self.authority = try TestCertificateAuthority()
+            self.authority = try CertificateAuthority()
             self.provider = try self.authority.issueClient(topic: GatewayProgram.topic)
             self.server = try self.authority.issueServer()
             try FileManager.default.createDirectory(at: self.database, withIntermediateDirectories: true)

@@ -53,7 +53,7 @@ import Testing
 
     @Test func `the connection of a removed provider ends, and it is not admitted again`() async throws {
         let upstream = GatewayUpstream()
-        let other = try TestCertificateAuthority(name: "Other")
+        let other = try CertificateAuthority(name: "Other")
         let ending = try await upstream.withGateway { gateway in
             try gateway.folder.write("other.pem", other.certificatePEM)
             try await gateway.connect { provider in

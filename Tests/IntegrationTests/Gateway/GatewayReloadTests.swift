@@ -211,7 +211,7 @@ import Testing
     @Test func `at a start, a damaged revocation list keeps out its provider alone`() async throws {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
-        let other = try TestCertificateAuthority(name: "Other")
+        let other = try CertificateAuthority(name: "Other")
         let news = try other.issueClient(topic: GatewayProgram.topic)
         try folder.write("other.pem", other.certificatePEM)
         let list = try folder.authority.revocationList(of: [folder.provider.identity.certificate])

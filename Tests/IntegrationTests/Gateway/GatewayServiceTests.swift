@@ -78,7 +78,7 @@ import Testing
     @Test func `a service with the wrong certificate is retried, and used when it has the right one`() async throws {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
-        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueServer()
+        let untrusted = try CertificateAuthority(name: "Unknown Authority").issueServer()
         let port = try await GatewayNghttpdTests.freePort()
         try folder.configure(upstreamPort: port)
         let gateway = try await GatewayProgram(folder)

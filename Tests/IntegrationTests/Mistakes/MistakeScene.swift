@@ -62,7 +62,7 @@ struct MistakeScene {
         }
     }
 
-    private static let otherAuthority = Result { try TestCertificateAuthority(name: "Another") }
+    private static let otherAuthority = Result { try CertificateAuthority(name: "Another") }
 
     private static func pem(_ label: String) -> [UInt8] {
         Array("-----BEGIN \(label)-----\nAAAA\n-----END \(label)-----\n".utf8)

@@ -257,7 +257,7 @@ import Testing
     }
 
     @Test func `a TLS error exits with 77 and its reason`() async throws {
-        let other = try TestCertificateAuthority(name: "Another")
+        let other = try CertificateAuthority(name: "Another")
         let unknown = try self.scene.write("other.pem", other.certificatePEM)
         let expired = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
         let expiredPath = try self.scene.write("expired.pem", expired.pem)
@@ -281,7 +281,7 @@ import Testing
     @Test func `an expired or future certificate exits with 77 before any connection`() async throws {
         for (name, validity, word) in [
             ("expired.pem", .expired, "expired on 20"), ("early.pem", .future, "not valid before 20"),
-        ] as [(String, TestCertificateAuthority.Validity, String)] {
+        ] as [(String, CertificateAuthority.Validity, String)] {
             let client = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: validity)
             let path = try self.scene.write(name, client.pem)
             // The port is closed, which would be 69.

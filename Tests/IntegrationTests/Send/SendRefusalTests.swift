@@ -45,7 +45,7 @@ import Testing
     @Test(arguments: ["trust", "client"])
     func `an error of TLS is one line`(_ kind: String) async throws {
         let path = try self.scene.write("a.jsonl", (1...3).map { SendScene.line($0) }.joined())
-        let other = try TestCertificateAuthority(name: "Another")
+        let other = try CertificateAuthority(name: "Another")
         let option =
             kind == "trust"
             ? ["--trust", try self.scene.write("other.pem", other.certificatePEM)]

@@ -21,7 +21,7 @@ final class SendScene: Sendable {
     }
 
     static let topic = "com.example.app"
-    static let authority = Result { try TestCertificateAuthority() }
+    static let authority = Result { try CertificateAuthority() }
     static let gateway = Result { try SendScene.authority.get().issueServer() }
     static let provider = Result { try SendScene.authority.get().issueClient(topic: SendScene.topic) }
 

@@ -137,7 +137,7 @@ import Testing
 
     @Test func `the user's own certificates are used and admitted`() async throws {
         let scene = try SendScene()
-        let authority = try TestCertificateAuthority(name: "Of the user")
+        let authority = try CertificateAuthority(name: "Of the user")
         let trust = try scene.write("own.pem", authority.certificatePEM)
         let server = try authority.issueServer()
         let certificate = try scene.write("server.pem", server.certificatePEM)

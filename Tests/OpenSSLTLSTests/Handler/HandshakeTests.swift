@@ -61,7 +61,7 @@ struct HandshakeTests {
     func `a client certificate of any authority can be accepted, and its problem is reported`(
         version: TLSVersion
     ) async throws {
-        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.other")
+        let untrusted = try CertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.other")
         let server = try Certificates.serverContext(version: version...version) {
             $0.clientCertificates = .required
             $0.acceptsUnverifiedClientCertificates = true
@@ -114,7 +114,7 @@ struct HandshakeTests {
     }
 
     @Test func `intermediate certificates are sent, and the root is enough to verify them`() async throws {
-        let root = try TestCertificateAuthority(name: "Root")
+        let root = try CertificateAuthority(name: "Root")
         let issuer = try root.issueAuthority(name: "Issuer")
         let identity = try issuer.issueServer().identity
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])

@@ -100,7 +100,7 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `an unknown authority is reported`(version: TLSVersion) async throws {
-        let untrusted = try TestCertificateAuthority(name: "Unknown Authority")
+        let untrusted = try CertificateAuthority(name: "Unknown Authority")
         let client = try Certificates.clientContext { $0.trust = .pem(untrusted.certificatePEM) }
         let server = try Certificates.serverContext(version: version...version)
         let errors = try await self.failures(server: server, client: client)
@@ -123,7 +123,7 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `a client with an unknown authority receives the error`(version: TLSVersion) async throws {
-        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
+        let untrusted = try CertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .optional }
         let client = try Certificates.clientContext { $0.identity = untrusted.identity }
         let errors = try await self.failures(server: server, client: client)

@@ -8,7 +8,7 @@ import Testing
 /// Goal: a file is parsed as far as possible, even if TLS cannot use it.
 @Suite(.timeLimit(.minutes(1))) struct CertificateFileTests {
     @Test func `parts that do not belong together are all read`() throws {
-        let (one, other) = (try TestCertificateAuthority(), try TestCertificateAuthority(name: "Other"))
+        let (one, other) = (try CertificateAuthority(), try CertificateAuthority(name: "Other"))
         let (client, server) = (try one.issueClient(topic: "a.b"), try other.issueServer(names: ["a.example", "::1"]))
         let locked = try client.encryptedKeyPEM(passphrase: "x")
         let traditional = try client.encryptedKeyPEM(passphrase: "x", isTraditional: true)
@@ -34,9 +34,9 @@ import Testing
         #expect(certificates.allSatisfy { CertificateFile.isSame($0) })
     }
 
-    @Test(arguments: TestIdentity.PKCS12Form.allCases)
-    func `the encryption of a PKCS#12 file is known without its passphrase`(_ form: TestIdentity.PKCS12Form) throws {
-        let client = try TestCertificateAuthority().issueClient(topic: "a.b")
+    @Test(arguments: IssuedIdentity.PKCS12Form.allCases)
+    func `the encryption of a PKCS#12 file is known without its passphrase`(_ form: IssuedIdentity.PKCS12Form) throws {
+        let client = try CertificateAuthority().issueClient(topic: "a.b")
         let bytes = try client.pkcs12(passphrase: "x", form: form)
         let file = try CertificateFile(bytes: bytes)
         #expect(file.form == .pkcs12 && file.problem == .passphraseMissing && file.certificates.isEmpty)
@@ -59,7 +59,7 @@ import Testing
 
     @Test func `the limit applies to all keys of a file together`() async throws {
         let folder = try TemporaryFolder()
-        let client = try TestCertificateAuthority().issueClient(topic: "a.b")
+        let client = try CertificateAuthority().issueClient(topic: "a.b")
         let path = try folder.write("key.pem", client.keyPEM)
         let locked = folder.path + "/locked.pem"
         let arguments = ["pkcs8", "-topk8", "-iter", "1000000", "-in", path, "-passout", "pass:x", "-out", locked]
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test func `a damaged, empty or other file causes an error or a problem`() throws {
-        let client = try TestCertificateAuthority().issueClient(topic: "a.b")
+        let client = try CertificateAuthority().issueClient(topic: "a.b")
         for bytes in [[], Array("hello".utf8), [0x30, 0x03, 0x02, 0x01, 0x03]] as [[UInt8]] {
             #expect(throws: TLSError.self) { try CertificateFile(bytes: bytes) }
         }

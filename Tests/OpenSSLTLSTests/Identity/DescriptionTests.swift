@@ -8,7 +8,7 @@ import Testing
 /// Goal: the printed or logged form of certificates and keys is one line, without their bytes.
 @Suite struct DescriptionTests {
     @Test func `each description is one line, without bytes`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let issued = try authority.issueClient(
             topic: "com.example.app",
             description: String(repeating: "x", count: 3000)
@@ -30,17 +30,17 @@ import Testing
     }
 
     @Test func `the check detects printed bytes`() throws {
-        let certificate = try TestCertificateAuthority().certificate
+        let certificate = try CertificateAuthority().certificate
         for printed in PrintedText.all(of: certificate.der) { #expect(printed.showsBytes, "\(printed.means)") }
     }
 
     @Test func `a description identifies its certificate`() throws {
-        let certificate = try TestCertificateAuthority(name: "Anyone").certificate
+        let certificate = try CertificateAuthority(name: "Anyone").certificate
         #expect("\(certificate)" == "certificate of CN=Anyone, SHA-256 \(certificate.fingerprint.prefix(16))...")
     }
 
     @Test func `identities are equal by certificate and chain`() throws {
-        let authority = try TestCertificateAuthority()
+        let authority = try CertificateAuthority()
         let issued = try authority.issueClient(topic: "com.example.app")
         let same = try TLSIdentity(bytes: issued.pem)
         #expect(same == issued.identity && same.hashValue == issued.identity.hashValue)

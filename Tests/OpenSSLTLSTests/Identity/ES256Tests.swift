@@ -7,8 +7,8 @@ import Testing
 
 @Suite("Signatures of ES256")
 struct ES256Tests {
-    private func keyPEM(_ kind: TestCertificateAuthority.KeyKind = .p256) throws -> [UInt8] {
-        try TestCertificateAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
+    private func keyPEM(_ kind: CertificateAuthority.KeyKind = .p256) throws -> [UInt8] {
+        try CertificateAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
     }
 
     @Test func `the public key verifies exactly what the private key signed`() throws {
@@ -90,7 +90,7 @@ struct ES256Tests {
     }
 
     @Test func `an encrypted key needs its passphrase`() throws {
-        let identity = try TestCertificateAuthority().issueClient(topic: "com.example.app")
+        let identity = try CertificateAuthority().issueClient(topic: "com.example.app")
         let bytes = try identity.encryptedKeyPEM(passphrase: "secret")
         #expect(throws: TLSError.passphraseMissing) { try ES256PrivateKey(bytes: bytes) }
         #expect(throws: TLSError.passphraseWrong) { try ES256PrivateKey(bytes: bytes, passphrase: .init("wrong")) }

@@ -14,7 +14,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct KeyDerivationTests {
     private let folder: TemporaryFolder
-    private let issued: TestIdentity
+    private let issued: IssuedIdentity
 
     /// 70,000 as a DER INTEGER, and the largest number of the same size.
     private static let count: [UInt8] = [2, 3, 0x01, 0x11, 0x70]

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct TLSCertificateTests {
     @Test func `the facts of a push certificate are read`() throws {
-        let issued = try TestCertificateAuthority(name: "Zertifikate für alle").issueClient(topic: "com.example.app")
+        let issued = try CertificateAuthority(name: "Zertifikate für alle").issueClient(topic: "com.example.app")
         let facts = issued.identity.certificate
         #expect(facts.der == issued.certificateDER)
         #expect(
@@ -36,7 +36,7 @@ import Testing
 
     @Test func `serial number and fingerprint match those from the openssl program`() async throws {
         let folder = try TemporaryFolder()
-        let issued = try TestCertificateAuthority().issueServer(keyKind: .rsa2048)
+        let issued = try CertificateAuthority().issueServer(keyKind: .rsa2048)
         let path = try folder.write("certificate.pem", issued.certificatePEM)
         let output = try await OpenSSLTool.output(
             ["x509", "-in", path, "-noout", "-serial", "-fingerprint", "-sha256"])

@@ -9,7 +9,7 @@ import TestSupport
 /// Goal: an identity is read from every file format, and problems are reported.
 @Suite(.timeLimit(.minutes(1)))
 struct TLSIdentityTests {
-    private let issued: TestIdentity
+    private let issued: IssuedIdentity
 
     init() throws {
         self.issued = try Certificates.client.get()
@@ -32,7 +32,7 @@ struct TLSIdentityTests {
     }
 
     @Test func `the certificate that the key belongs to is found at any position`() throws {
-        let root = try TestCertificateAuthority(name: "Root")
+        let root = try CertificateAuthority(name: "Root")
         let issuer = try root.issueAuthority(name: "Issuer")
         let client = try issuer.issueClient(topic: "com.example.app")
         let bytes = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
@@ -62,8 +62,8 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test(arguments: TestIdentity.PKCS12Form.allCases)
-    func `a PKCS#12 file is read with its passphrase`(form: TestIdentity.PKCS12Form) throws {
+    @Test(arguments: IssuedIdentity.PKCS12Form.allCases)
+    func `a PKCS#12 file is read with its passphrase`(form: IssuedIdentity.PKCS12Form) throws {
         let file = try issued.pkcs12(passphrase: "correct horse", form: form)
         let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("correct horse"))
         #expect(identity.certificate == issued.identity.certificate)
@@ -73,10 +73,10 @@ struct TLSIdentityTests {
         #expect(throws: TLSError.passphraseMissing) { try TLSIdentity(bytes: file) }
     }
 
-    @Test(arguments: [nil, ""] as [String?], TestIdentity.PKCS12Form.allCases)
+    @Test(arguments: [nil, ""] as [String?], IssuedIdentity.PKCS12Form.allCases)
     func `a PKCS#12 file with an empty or no passphrase is read with either`(
         written: String?,
-        form: TestIdentity.PKCS12Form
+        form: IssuedIdentity.PKCS12Form
     ) throws {
         let file = try issued.pkcs12(passphrase: written, form: form)
         for passphrase in [nil, TLSPassphrase("")] {
@@ -87,7 +87,7 @@ struct TLSIdentityTests {
     }
 
     @Test func `intermediate certificates are read from PKCS#12`() throws {
-        let issuer = try TestCertificateAuthority(name: "Root").issueAuthority(name: "Issuer")
+        let issuer = try CertificateAuthority(name: "Root").issueAuthority(name: "Issuer")
         let file = try issuer.issueClient(topic: "com.example.app").pkcs12(passphrase: "x")
         let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])

@@ -7,17 +7,17 @@ import Testing
 
 /// Goal: no revoked certificate verifies, whatever the file of revocation lists looks like.
 @Suite struct CertificateVerifierTests {
-    private let root: TestCertificateAuthority
-    private let middle: TestCertificateAuthority
-    private let client: TestIdentity
+    private let root: CertificateAuthority
+    private let middle: CertificateAuthority
+    private let client: IssuedIdentity
 
     init() throws {
-        self.root = try TestCertificateAuthority(name: "Root")
+        self.root = try CertificateAuthority(name: "Root")
         self.middle = try self.root.issueAuthority(name: "Middle")
         self.client = try self.middle.issueClient(topic: "com.example.app")
     }
 
-    private func problem(_ trust: [TestCertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
+    private func problem(_ trust: [CertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
         try CertificateVerifier(authorities: trust.flatMap(\.certificatePEM), revocations: lists)
             .problem(of: self.client.identity.certificate, intermediates: [self.middle.certificate])
     }
@@ -85,7 +85,7 @@ import Testing
 
     /// The problem with current lists of both authorities, or without revocation checks, and with additional ones.
     private func problem(
-        _ trust: [TestCertificateAuthority],
+        _ trust: [CertificateAuthority],
         checksRevocation: Bool = true,
         additional lists: [UInt8]
     ) throws -> TLSError? {
@@ -101,7 +101,7 @@ import Testing
     @Test(arguments: [true, false]) func `an additional list refuses what it revokes, even if it has expired`(
         _ checksRevocation: Bool
     ) throws {
-        let period = TestCertificateAuthority.Period(notBefore: 0, notAfter: 3600)
+        let period = CertificateAuthority.Period(notBefore: 0, notAfter: 3600)
         let client = self.client.identity.certificate
         let lists = [
             try self.middle.revocationList(of: [client], period: period),
@@ -125,7 +125,7 @@ import Testing
 
     @Test func `an additional list refuses nothing else`() throws {
         let (middle, client) = (self.middle.certificate, self.client.identity.certificate)
-        let twin = try TestCertificateAuthority(name: "Middle")
+        let twin = try CertificateAuthority(name: "Middle")
         let lists = [
             try self.middle.revocationList(of: []), try self.middle.revocationList(of: [middle]),
             try self.root.revocationList(of: [client]), try twin.revocationList(of: [client]),
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test func `the verifier knows the list of each authority`() throws {
-        let twin = try TestCertificateAuthority(name: "Root")
+        let twin = try CertificateAuthority(name: "Root")
         let verifier = try CertificateVerifier(
             authorities: self.root.certificatePEM + self.middle.certificatePEM,
             // A list with the right name and another signature.

@@ -3,8 +3,8 @@
 // Reserves disk space without changing the length of a file. The C library declares this function only with
 // _GNU_SOURCE, which Swift does not define.
 
-#ifndef CFALLOCATE_H
-#define CFALLOCATE_H
+#ifndef CLINUX_FALLOCATE_H
+#define CLINUX_FALLOCATE_H
 
 #include <sys/types.h>
 

@@ -2,8 +2,8 @@
 
 // mallopt(3), which Swift's module of the C library does not contain.
 
-#ifndef CMALLOC_H
-#define CMALLOC_H
+#ifndef CLINUX_MALLOC_OPTIONS_H
+#define CLINUX_MALLOC_OPTIONS_H
 
 #include <malloc.h>
 

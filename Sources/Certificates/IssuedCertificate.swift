@@ -2,11 +2,11 @@
 
 import COpenSSL
 
-/// A certificate for tests.
+/// A certificate that was issued, or that issues others.
 ///
 /// Safe to share: OpenSSL counts references atomically, and a signed certificate is never changed.
 @safe
-final class TestCertificate: @unchecked Sendable {
+final class IssuedCertificate: @unchecked Sendable {
     let pointer: OpaquePointer
 
     /// Takes ownership of the caller's reference.
@@ -19,21 +19,21 @@ final class TestCertificate: @unchecked Sendable {
     }
 
     /// Parses the certificates in a PEM text.
-    static func read(pem: [UInt8]) throws(TestCertificateError) -> [TestCertificate] {
+    static func read(pem: [UInt8]) throws(CertificateError) -> [IssuedCertificate] {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let certificates = unsafe pem.withUnsafeBytes { bytes -> [TestCertificate] in
+        let certificates = unsafe pem.withUnsafeBytes { bytes -> [IssuedCertificate] in
             guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
                 return []
             }
             defer { unsafe BIO_free(memory) }
-            var certificates: [TestCertificate] = []
+            var certificates: [IssuedCertificate] = []
             while let pointer = unsafe PEM_read_bio_X509(memory, nil, { _, _, _, _ in -1 }, nil) {
-                unsafe certificates.append(TestCertificate(pointer))
+                unsafe certificates.append(IssuedCertificate(pointer))
             }
             return certificates
         }
-        guard !certificates.isEmpty else { throw TestCertificateError.current("certificate") }
+        guard !certificates.isEmpty else { throw CertificateError.current("certificate") }
         return certificates
     }
 
@@ -45,7 +45,7 @@ final class TestCertificate: @unchecked Sendable {
         return unsafe Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
     }
 
-    func pem() throws(TestCertificateError) -> [UInt8] {
+    func pem() throws(CertificateError) -> [UInt8] {
         try unsafe MemoryText.write("certificate") { unsafe PEM_write_bio_X509($0, self.pointer) }
     }
 }

@@ -3,8 +3,8 @@
 import COpenSSL
 public import OpenSSLTLS
 
-/// A certificate with its key, issued by a ``TestCertificateAuthority``, in all common formats.
-public struct TestIdentity: Sendable {
+/// A certificate with its key, issued by a ``CertificateAuthority``, in all common formats.
+public struct IssuedIdentity: Sendable {
     /// The certificate, key and intermediate certificates, ready for use.
     public let identity: TLSIdentity
 
@@ -14,11 +14,11 @@ public struct TestIdentity: Sendable {
     /// The key in PEM (PKCS#8), not encrypted.
     public let keyPEM: [UInt8]
 
-    private let certificate: TestCertificate
-    private let key: TestKey
-    private let chain: [TestCertificate]
+    private let certificate: IssuedCertificate
+    private let key: PrivateKey
+    private let chain: [IssuedCertificate]
 
-    init(certificate: TestCertificate, key: TestKey, chain: [TestCertificate]) throws {
+    init(certificate: IssuedCertificate, key: PrivateKey, chain: [IssuedCertificate]) throws {
         self.certificate = certificate
         self.key = key
         self.chain = chain
@@ -32,17 +32,17 @@ public struct TestIdentity: Sendable {
     /// - Parameters:
     ///   - certificatePEM: ``certificatePEM`` of that identity.
     ///   - keyPEM: ``keyPEM`` of that identity.
-    /// - Throws: `TestCertificateError` if one of them cannot be parsed, or if the key is damaged and its signatures
+    /// - Throws: `CertificateError` if one of them cannot be parsed, or if the key is damaged and its signatures
     ///   are invalid; `TLSError` if they do not match.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
-        let key = try TestKey.read(pem: keyPEM)
+        let key = try PrivateKey.read(pem: keyPEM)
         try key.checkWholeness()
-        let certificates = try TestCertificate.read(pem: certificatePEM)
+        let certificates = try IssuedCertificate.read(pem: certificatePEM)
         try self.init(certificate: certificates[0], key: key, chain: Array(certificates.dropFirst()))
     }
 
-    /// The type of the key; `nil` for one that no ``TestCertificateAuthority`` creates.
-    public var keyKind: TestCertificateAuthority.KeyKind? {
+    /// The type of the key; `nil` for one that no ``CertificateAuthority`` creates.
+    public var keyKind: CertificateAuthority.KeyKind? {
         switch self.key.kind {
         case .p256: .p256
         case .rsa2048: .rsa2048
@@ -55,7 +55,7 @@ public struct TestIdentity: Sendable {
 
     /// The key in PEM in its traditional format for old programs: PKCS#1 for RSA, SEC 1 for EC.
     ///
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func traditionalKeyPEM() throws -> [UInt8] { try self.key.traditionalPEM() }
 
     /// The certificate alone, in DER.
@@ -68,7 +68,7 @@ public struct TestIdentity: Sendable {
     ///   - isTraditional: Whether to use the format of old OpenSSL versions, with DES-EDE3, instead of PKCS#8 with
     ///     AES-256.
     /// - Returns: The PEM text.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func encryptedKeyPEM(passphrase: String, isTraditional: Bool = false) throws -> [UInt8] {
         let bytes = Array(passphrase.utf8)
         return try unsafe MemoryText.write("encrypted key") { memory in
@@ -124,7 +124,7 @@ public struct TestIdentity: Sendable {
     ///   - form: The encryption.
     ///   - name: The friendly name of the certificate, in Java its alias.
     /// - Returns: The file's bytes.
-    /// - Throws: `TestCertificateError`, or `TLSError` if OpenSSL's legacy provider is missing.
+    /// - Throws: `CertificateError`, or `TLSError` if OpenSSL's legacy provider is missing.
     public func pkcs12(
         passphrase: String?,
         form: PKCS12Form = .aes256,
@@ -155,11 +155,11 @@ public struct TestIdentity: Sendable {
             legacy?.library,
             nil
         )
-        guard let file = unsafe file else { throw TestCertificateError.current("PKCS#12") }
+        guard let file = unsafe file else { throw CertificateError.current("PKCS#12") }
         defer { unsafe PKCS12_free(file) }
         let hash = unsafe form == .aes256 ? EVP_sha256() : EVP_sha1()
         guard unsafe PKCS12_set_mac(file, passphrase, -1, nil, 0, Self.iterationCount, hash) == 1 else {
-            throw TestCertificateError.current("checksum of PKCS#12")
+            throw CertificateError.current("checksum of PKCS#12")
         }
         return withExtendedLifetime(legacy) {
             var bytes: UnsafeMutablePointer<UInt8>?
@@ -171,7 +171,7 @@ public struct TestIdentity: Sendable {
     }
 }
 
-extension TestIdentity: CustomStringConvertible, CustomReflectable {
+extension IssuedIdentity: CustomStringConvertible, CustomReflectable {
     /// The certificate, in one line, without the key.
     public var description: String { "\(self.identity)" }
 

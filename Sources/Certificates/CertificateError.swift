@@ -3,7 +3,7 @@
 import COpenSSL
 
 /// An error of OpenSSL while creating a key or certificate.
-public struct TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct CertificateError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The failed operation, and OpenSSL's reason.
     public let description: String
 

@@ -2,7 +2,7 @@
 
 public import OpenSSLTLS
 
-extension TestCertificateAuthority {
+extension CertificateAuthority {
     /// Trusts only this authority.
     public var trust: TLSTrust { .pem(self.certificatePEM) }
 
@@ -12,7 +12,7 @@ extension TestCertificateAuthority {
     ///
     /// - Parameter names: the host names and IP addresses of the certificate; by default those of loopback.
     /// - Returns: the configuration, which can be changed further.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func makeServerTLS(names: [String] = ["localhost", "127.0.0.1"]) throws -> TLSConfiguration {
         let identity = try self.issueServer(names: names).identity
         return .server(identity: identity, clientCertificates: .required, trust: self.trust)
@@ -24,7 +24,7 @@ extension TestCertificateAuthority {
     ///
     /// - Parameter topic: the app's bundle identifier.
     /// - Returns: the configuration, which can be changed further.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func makeClientTLS(topic: String) throws -> TLSConfiguration {
         .client(identity: try self.issueClient(topic: topic).identity, trust: self.trust)
     }

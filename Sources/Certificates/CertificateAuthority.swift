@@ -8,12 +8,12 @@ public import OpenSSLTLS
 /// A certificate authority that issues certificates for servers and clients at run time.
 ///
 /// ```swift
-/// let authority = try TestCertificateAuthority()
+/// let authority = try CertificateAuthority()
 /// let server = try authority.issueServer(names: ["localhost", "127.0.0.1"])
 /// let client = try authority.issueClient(topic: "com.example.app")
 /// let trust = TLSTrust.pem(authority.certificatePEM)
 /// ```
-public struct TestCertificateAuthority: Sendable {
+public struct CertificateAuthority: Sendable {
     /// The type of a certificate's key.
     ///
     /// Later versions may add cases.
@@ -24,7 +24,7 @@ public struct TestCertificateAuthority: Sendable {
         /// RSA with 2048 bits, for old clients. The process generates four keys and reuses them.
         case rsa2048
 
-        var kind: TestKey.Kind {
+        var kind: PrivateKey.Kind {
             switch self {
             case .p256: .p256
             case .rsa2048: .rsa2048
@@ -70,17 +70,17 @@ public struct TestCertificateAuthority: Sendable {
     /// The authority's certificate, parsed.
     public let certificate: TLSCertificate
 
-    private let issuer: TestCertificate
-    private let key: TestKey
+    private let issuer: IssuedCertificate
+    private let key: PrivateKey
     /// The certificates between the issued ones and a root; none for a root authority.
-    private let intermediates: [TestCertificate]
+    private let intermediates: [IssuedCertificate]
 
     /// Creates a root authority.
     ///
     /// - Parameters:
     ///   - name: The common name.
     ///   - keyKind: The type of its key.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public init(name: String = "Test Authority", keyKind: KeyKind = .p256) throws {
         try self.init(name: name, keyKind: keyKind, period: Validity.current.period)
     }
@@ -89,8 +89,8 @@ public struct TestCertificateAuthority: Sendable {
     ///
     /// `hasOwnKey` requests a key that no other certificate of this process has, as needed for stored certificates.
     package init(name: String, keyKind: KeyKind, period: Period, hasOwnKey: Bool = false) throws {
-        let key = try TestKey.make(keyKind.kind, isShared: !hasOwnKey)
-        let request = TestCertificateRequest(
+        let key = try PrivateKey.make(keyKind.kind, isShared: !hasOwnKey)
+        let request = CertificateTemplate(
             subject: [("CN", name)],
             extensions: Self.authorityExtensions,
             period: period
@@ -104,20 +104,20 @@ public struct TestCertificateAuthority: Sendable {
     /// - Parameters:
     ///   - certificatePEM: the certificate in PEM.
     ///   - keyPEM: the key in PEM.
-    /// - Throws: `TestCertificateError` if one of them cannot be parsed, or they do not match.
+    /// - Throws: `CertificateError` if one of them cannot be parsed, or they do not match.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
-        let key = try TestKey.read(pem: keyPEM)
-        let certificate = try TestCertificate.read(pem: certificatePEM)[0]
+        let key = try PrivateKey.read(pem: keyPEM)
+        let certificate = try IssuedCertificate.read(pem: certificatePEM)[0]
         guard unsafe X509_check_private_key(certificate.pointer, key.pointer) == 1 else {
-            throw TestCertificateError.current("authority")
+            throw CertificateError.current("authority")
         }
         try self.init(certificate, key: key, intermediates: [])
     }
 
     private init(
-        _ certificate: TestCertificate,
-        key: TestKey,
-        intermediates: [TestCertificate]
+        _ certificate: IssuedCertificate,
+        key: PrivateKey,
+        intermediates: [IssuedCertificate]
     ) throws {
         self.issuer = certificate
         self.key = key
@@ -128,23 +128,23 @@ public struct TestCertificateAuthority: Sendable {
 
     /// The authority's key in PEM (PKCS#8), not encrypted.
     ///
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func keyPEM() throws -> [UInt8] { try self.key.pem() }
 
     /// Generates a key, such as one that signs provider tokens.
     ///
     /// - Parameter kind: the type of the key.
     /// - Returns: the key in PEM (PKCS#8), not encrypted.
-    /// - Throws: `TestCertificateError`.
-    public static func makeKeyPEM(_ kind: KeyKind) throws -> [UInt8] { try TestKey.make(kind.kind).pem() }
+    /// - Throws: `CertificateError`.
+    public static func makeKeyPEM(_ kind: KeyKind) throws -> [UInt8] { try PrivateKey.make(kind.kind).pem() }
 
     /// Parses the first certificate of a PEM text.
     ///
     /// - Parameter pem: the text.
     /// - Returns: the parsed certificate.
-    /// - Throws: `TestCertificateError` if there is none.
+    /// - Throws: `CertificateError` if there is none.
     package static func readCertificate(pem: [UInt8]) throws -> TLSCertificate {
-        try TLSCertificate(der: TestCertificate.read(pem: pem)[0].der())
+        try TLSCertificate(der: IssuedCertificate.read(pem: pem)[0].der())
     }
 
     /// Whether this authority signed a certificate.
@@ -163,15 +163,15 @@ public struct TestCertificateAuthority: Sendable {
     }
 
     /// Issues an intermediate authority, whose certificate accompanies those that it issues.
-    public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> TestCertificateAuthority {
-        let key = try TestKey.make(keyKind.kind)
-        let request = TestCertificateRequest(
+    public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> CertificateAuthority {
+        let key = try PrivateKey.make(keyKind.kind)
+        let request = CertificateTemplate(
             subject: [("CN", name)],
             extensions: Self.authorityExtensions,
             period: Validity.current.period
         )
         let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
-        return try TestCertificateAuthority(certificate, key: key, intermediates: [certificate] + self.intermediates)
+        return try CertificateAuthority(certificate, key: key, intermediates: [certificate] + self.intermediates)
     }
 
     /// Issues a server certificate.
@@ -181,12 +181,12 @@ public struct TestCertificateAuthority: Sendable {
     ///   - keyKind: The type of its key.
     ///   - validity: Its validity.
     /// - Returns: The certificate with its key.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func issueServer(
         names: [String] = ["localhost", "127.0.0.1", "::1"],
         keyKind: KeyKind = .p256,
         validity: Validity = .current
-    ) throws -> TestIdentity {
+    ) throws -> IssuedIdentity {
         try self.issueServer(names: names, keyKind: keyKind, period: validity.period)
     }
 
@@ -198,11 +198,11 @@ public struct TestCertificateAuthority: Sendable {
         keyKind: KeyKind,
         period: Period,
         hasOwnKey: Bool = false
-    ) throws -> TestIdentity {
+    ) throws -> IssuedIdentity {
         let alternatives = names.map {
             $0.contains(":") || $0.allSatisfy { "0123456789.".contains($0) } ? "IP:\($0)" : "DNS:\($0)"
         }
-        let request = TestCertificateRequest(
+        let request = CertificateTemplate(
             subject: [("CN", names.first { $0.unicodeScalars.count <= Self.nameCountMax } ?? "server")],
             extensions: [
                 (NID_basic_constraints, "critical,CA:FALSE"),
@@ -225,14 +225,14 @@ public struct TestCertificateAuthority: Sendable {
     ///   - keyKind: The type of its key.
     ///   - validity: Its validity.
     /// - Returns: The certificate with its key.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func issueClient(
         topic: String,
         environments: [Int] = [1, 2],
         description: String? = nil,
         keyKind: KeyKind = .p256,
         validity: Validity = .current
-    ) throws -> TestIdentity {
+    ) throws -> IssuedIdentity {
         try self.issueClient(
             topic: topic,
             environments: environments,
@@ -249,8 +249,8 @@ public struct TestCertificateAuthority: Sendable {
         description: String? = nil,
         keyKind: KeyKind,
         period: Period
-    ) throws -> TestIdentity {
-        let request = TestCertificateRequest(
+    ) throws -> IssuedIdentity {
+        let request = CertificateTemplate(
             subject: [
                 ("UID", topic), ("CN", Self.clientName(topic)), ("OU", "ABCDE12345"), ("O", "Example"), ("C", "US"),
             ] + (description.map { [("description", $0)] } ?? []),
@@ -273,7 +273,7 @@ public struct TestCertificateAuthority: Sendable {
     ///   - keyKind: The type of its key.
     ///   - period: Its validity.
     /// - Returns: The certificate with its key.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     package func issueClient(
         topics: [CertificateTopics.Topic],
         team: String? = nil,
@@ -281,9 +281,9 @@ public struct TestCertificateAuthority: Sendable {
         environments: Set<Environment> = [.production, .sandbox],
         keyKind: KeyKind = .rsa2048,
         period: Period
-    ) throws -> TestIdentity {
+    ) throws -> IssuedIdentity {
         guard let topic = topics.first?.name else {
-            throw TestCertificateError(description: "a client certificate requires a topic")
+            throw CertificateError(description: "a client certificate requires a topic")
         }
         // The last number of each extension is that of the environment; its content is an ASN.1 NULL.
         var rawExtensions = [(Environment.sandbox, 1), (.production, 2)]
@@ -292,7 +292,7 @@ public struct TestCertificateAuthority: Sendable {
         if topics.count > 1 {
             rawExtensions.append((CertificateTopics.extensionIdentifier, CertificateTopics(topics).bytes))
         }
-        let request = TestCertificateRequest(
+        let request = CertificateTemplate(
             subject: [("UID", topic), ("CN", Self.clientName(topic, service: service))]
                 + (team.map { [("OU", $0)] } ?? []),
             extensions: Self.clientExtensions,
@@ -303,13 +303,13 @@ public struct TestCertificateAuthority: Sendable {
     }
 
     private func issue(
-        _ request: TestCertificateRequest,
+        _ request: CertificateTemplate,
         keyKind: KeyKind,
         hasOwnKey: Bool = false
-    ) throws -> TestIdentity {
-        let key = try TestKey.make(keyKind.kind, isShared: !hasOwnKey)
+    ) throws -> IssuedIdentity {
+        let key = try PrivateKey.make(keyKind.kind, isShared: !hasOwnKey)
         let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
-        return try TestIdentity(certificate: certificate, key: key, chain: self.intermediates)
+        return try IssuedIdentity(certificate: certificate, key: key, chain: self.intermediates)
     }
 
     /// The maximum length of a common name (RFC 5280, appendix A.1), in characters.
@@ -338,12 +338,12 @@ public struct TestCertificateAuthority: Sendable {
     ]
 }
 
-extension TestCertificateAuthority {
+extension CertificateAuthority {
     /// Creates a certificate revocation list (X.509 CRL) of this authority, valid for a day.
     ///
     /// - Parameter certificates: the revoked certificates.
     /// - Returns: the list in PEM.
-    /// - Throws: `TestCertificateError`.
+    /// - Throws: `CertificateError`.
     public func revocationList(of certificates: [TLSCertificate]) throws -> [UInt8] {
         let now = Int64(time(nil))
         return try self.revocationList(of: certificates, period: Period(notBefore: now - 60, notAfter: now + 86_400))
@@ -351,12 +351,12 @@ extension TestCertificateAuthority {
 
     /// Creates a certificate revocation list (X.509 CRL) of this authority with a given validity.
     package func revocationList(of certificates: [TLSCertificate], period: Period) throws -> [UInt8] {
-        guard let list = unsafe X509_CRL_new() else { throw TestCertificateError.current("revocation list") }
+        guard let list = unsafe X509_CRL_new() else { throw CertificateError.current("revocation list") }
         defer { unsafe X509_CRL_free(list) }
         guard let now = unsafe ASN1_TIME_set(nil, Int(period.notBefore)),
             let end = unsafe ASN1_TIME_set(nil, Int(period.notAfter))
         else {
-            throw TestCertificateError.current("time")
+            throw CertificateError.current("time")
         }
         defer {
             unsafe ASN1_STRING_free(now)
@@ -370,7 +370,7 @@ extension TestCertificateAuthority {
             var number: OpaquePointer?
             guard unsafe BN_hex2bn(&number, certificate.serialNumber) > 0, let revoked = unsafe X509_REVOKED_new()
             else {
-                throw TestCertificateError.current("serial number")
+                throw CertificateError.current("serial number")
             }
             let serial = unsafe BN_to_ASN1_INTEGER(number, nil)
             unsafe X509_REVOKED_set_serialNumber(revoked, serial)
@@ -381,13 +381,13 @@ extension TestCertificateAuthority {
         }
         unsafe X509_CRL_sort(list)
         guard unsafe X509_CRL_sign(list, self.key.pointer, EVP_sha256()) > 0 else {
-            throw TestCertificateError.current("signature")
+            throw CertificateError.current("signature")
         }
         return try unsafe MemoryText.write("revocation list") { unsafe PEM_write_bio_X509_CRL($0, list) }
     }
 }
 
-extension TestCertificateAuthority: CustomStringConvertible, CustomReflectable {
+extension CertificateAuthority: CustomStringConvertible, CustomReflectable {
     /// The certificate, in one line, without the key.
     public var description: String { "authority with the \(self.certificate)" }
 
