@@ -209,6 +209,7 @@ import Testing
         try files.write("shop-crl.pem", try make(authority, other, revoked.identity.certificate))
         let new = try files.read(replacing: running)
         #expect(new.refusals.map(\.provider) == ["shop"] && admitted(new) == [nil, "shop", "shop"], "\(name)")
+        #expect(new.refusals[0].reason.contains("that can be read and take"))
         // The same if the configuration file itself cannot be used.
         #expect(try admitted(#require(running.revoking(now: ConfigurationFiles.now))) == [nil, "shop", "shop"])
         #expect(new.revoking(now: ConfigurationFiles.now) == nil)
@@ -218,6 +219,8 @@ import Testing
             try files.write("shop-crl.pem", bytes)
             last = try files.read(replacing: last)
             #expect(last.refusals.map(\.provider) == ["shop"] && admitted(last) == [nil, "shop", "shop"])
+            let isReadable = !last.refusals[0].reason.contains("no revocation list in")
+            #expect(isReadable == (bytes.count > 4))
         }
         try files.write("shop-crl.pem", lists)
         try files.upstream("shop", validity: .expired)

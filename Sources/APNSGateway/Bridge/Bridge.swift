@@ -329,7 +329,7 @@ final class Bridge: Sendable {
             self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             var metadata = self.metadata(delivery, answer, cause)
-            if cause == .unknown, case .unsent = outcome {
+            if delivery.retries.isUnknown, outcome.kind != .indeterminate {
                 let reason = "the service may have accepted it; if the provider sends it again, it can arrive twice"
                 metadata[LogKey.refusalReason] = "\(reason)"
             }

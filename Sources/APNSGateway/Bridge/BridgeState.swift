@@ -182,12 +182,13 @@ struct BridgeState {
         case (.unsent, .settle) where !isReported: self.unreportedCount += 1
         case (.accepted, _), (.suppressed, _), (.rejected, _), (.invalid, _), (.unsent, _): break
         }
-        switch cause {
-        case .accepted, .dead: self.cooldown.success(of: key)
-        case .misconfigured, .credentialFault, .budgetSpent:
+        switch (cause, outcome) {
+        case (.accepted, _), (.dead, _): self.cooldown.success(of: key)
+        case (.misconfigured, _), (.credentialFault, _), (.budgetSpent, _), (.unknown, .unsent):
             let delayMax = self.rememberedDuration / 2
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
-        case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .resentWithNewExpiry, .leftToResend:
+        case (.rejected, _), (.throttled, _), (.unknown, _), (.gatewayFault, _), (.ignored, _), (.resent, _),
+            (.resentWithNewExpiry, _), (.leftToResend, _):
             break
         }
         return action

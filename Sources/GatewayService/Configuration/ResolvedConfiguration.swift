@@ -103,7 +103,7 @@ package struct ResolvedConfiguration: Sendable {
         var refusals: [Refusal] = []
         for provider in file.providers {
             let old = olds.first { $0.file.name == provider.name }
-            let reason: String
+            var reason: String
             do throws(GatewayFailure) {
                 let new = try Provider(reading: provider, self.tlsMinimum)
                 let problems = running == nil ? [] : new.findings(now, beyond: old)
@@ -115,16 +115,18 @@ package struct ResolvedConfiguration: Sendable {
             } catch {
                 reason = "\(error)"
             }
-            refusals.append(Refusal(provider: provider.name, reason: reason, hasOld: old != nil))
             if let old {
                 self.kept.insert(provider.name)
-                self.providers.append(old.revoking(as: provider, now))
+                let (kept, remark) = old.revoking(as: provider, now)
+                self.providers.append(kept)
+                if let remark { reason += "; \(remark)" }
             } else {
                 let rule = Provider.closedRule(of: provider, self.tlsMinimum)
                 self.closed.append(
                     .init(name: provider.name, admission: rule, position: self.providers.count)
                 )
             }
+            refusals.append(Refusal(provider: provider.name, reason: reason, hasOld: old != nil))
         }
         do throws(GatewayFailure) {
             self.identity = try Self.identity(file, trust: self.providers)
@@ -150,7 +152,7 @@ package struct ResolvedConfiguration: Sendable {
     /// Returns this configuration with the revocations that its own files contain now; `nil` if they are unchanged.
     func revoking(now: Int64) -> ResolvedConfiguration? {
         var configuration = self
-        configuration.providers = self.providers.map { $0.revoking(as: $0.file, now) }
+        configuration.providers = self.providers.map { $0.revoking(as: $0.file, now).provider }
         configuration.kept = Set(self.providers.map(\.file.name))
         let isChanged = zip(configuration.providers, self.providers).contains { new, old in
             new.revocations != old.revocations || new.additionalRevocations != old.additionalRevocations
@@ -319,7 +321,9 @@ extension ResolvedConfiguration.Provider {
     /// and its revocation lists. If these have a problem of their own, those that can be read are used in addition.
     ///
     /// It admits nothing that it did not admit before, except what the newer lists of its authorities admit again.
-    fileprivate func revoking(as newer: GatewayFile.Provider, _ now: Int64) -> Self {
+    ///
+    /// - Returns: the provider, and a remark about lists that are not in effect as they are.
+    fileprivate func revoking(as newer: GatewayFile.Provider, _ now: Int64) -> (provider: Self, remark: String?) {
         var provider = self
         let pins = self.file.pins.compactMap { pin in
             newer.pins.first { $0.fingerprint == pin.fingerprint }.map { new in
@@ -331,27 +335,31 @@ extension ResolvedConfiguration.Provider {
         }
         provider.file.pins = pins
         provider.admission.pins = pins
-        guard let path = newer.revocations, self.file.authority != nil, let lists = try? FileBytes.read(path) else {
-            return provider
-        }
+        guard let path = newer.revocations, self.file.authority != nil else { return (provider, nil) }
+        guard let lists = try? FileBytes.read(path) else { return (provider, "\(path) cannot be read") }
         var updated = provider
         updated.file.revocations = path
         updated.revocations = lists
-        if updated.renewVerifier(), updated.findings(now, beyond: self).isEmpty { return updated }
+        if updated.renewVerifier(), updated.findings(now, beyond: self).isEmpty { return (updated, nil) }
         updated = provider
-        updated.add(CertificateVerifier.readableLists(in: lists))
-        return updated.renewVerifier() ? updated : provider
+        let readable = CertificateVerifier.readableLists(in: lists)
+        guard !readable.isEmpty else { return (provider, "no revocation list in \(path) can be read") }
+        guard updated.add(readable), updated.renewVerifier() else {
+            return (provider, "the revocation lists in \(path) are not in effect, since there are too many")
+        }
+        let count = readable.count == 1 ? "one revocation list" : "\(readable.count) revocation lists"
+        return (updated, "\(path) has \(count) that can be read and \(readable.count == 1 ? "takes" : "take") effect")
     }
 
-    /// Adds revocation lists; beyond the maximum, the oldest ones are removed.
-    private mutating func add(_ lists: [[UInt8]]) {
-        var present: Set<[UInt8]> = []
-        var room = Self.additionalByteCountMax
-        self.additionalRevocations = (lists + self.additionalRevocations).filter { list in
-            guard present.insert(list).inserted else { return false }
-            room -= list.count
-            return room >= 0
-        }
+    /// Adds revocation lists.
+    ///
+    /// - Returns: whether there is room for them; those that were added earlier stay.
+    private mutating func add(_ lists: [[UInt8]]) -> Bool {
+        let new = Set(lists).subtracting(self.additionalRevocations)
+        let byteCount = (self.additionalRevocations + new).reduce(0) { $0 + $1.count }
+        guard byteCount <= Self.additionalByteCountMax else { return false }
+        self.additionalRevocations += new
+        return true
     }
 
     /// Replaces the verifier by one with the current authorities and lists.

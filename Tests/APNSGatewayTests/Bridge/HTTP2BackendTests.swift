@@ -235,6 +235,26 @@ import Testing
         #expect((unknown.first?.metadata["push.refusal.reason"] == nil) == isAtMostOnce)
     }
 
+    @Test(arguments: ["BadCertificate", "TopicDisallowed"])
+    func `what the service may have accepted is named in the log, whatever it answers to the next attempt`(
+        reason: String
+    ) async throws {
+        let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
+        try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...1))
+                try await upstream.wait(count: 1)
+                upstream.asked[0].onAnswer(.indeterminate(nil))
+                try await upstream.wait(count: 2)
+                let status = reason == "BadCertificate" ? 403 : 400
+                upstream.asked[1].onAnswer(.answered(status: status, reason: reason, timestamp: nil))
+                _ = try await $0.end()
+            }
+        }
+        let line = try #require(lines.of("not delivered").first)
+        #expect("\(line.metadata["push.refusal.reason"] ?? "")".contains("it can arrive twice"))
+    }
+
     @Test func `without room for expected resends no error response is sent`() async throws {
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }
