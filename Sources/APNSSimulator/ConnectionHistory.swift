@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+public import APNSTransport
 import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
-public import APNSTransport
 public import OpenSSLTLS
 
 /// The open connections of a simulator's listeners, and the last closed ones.

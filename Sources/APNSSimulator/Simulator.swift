@@ -57,8 +57,6 @@ public struct Simulator: Sendable {
         let policy = ServicePolicy(configuration)
         let faults = ConnectionFaults(schedule)
         let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
-        let store = SimulatorFeedbackStore(devices: devices, policy: policy, schedule: schedule)
-        let service = SimulatorPushService(devices: devices, schedule: schedule, policy: policy)
         let onChange = configuration.onChange
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
         push.addsUniqueIdentifier = configuration.environment == .sandbox
@@ -71,8 +69,8 @@ public struct Simulator: Sendable {
         connections.configure(&feedback.listener, as: .feedback)
         connections.configure(&push.listener, as: .http2)
         return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback, push] listener in
-            try await Listener(feedback, store: store, logger: logger).withRunning { feedback in
-                try await Listener(push, service: service, logger: logger).withRunning { server in
+            try await Listener(feedback, store: backend, logger: logger).withRunning { feedback in
+                try await Listener(push, service: backend, logger: logger).withRunning { server in
                     let simulator = Simulator(
                         gatewayPort: try await listener.boundAddress.port ?? 0,
                         feedbackPort: try await feedback.boundAddress.port ?? 0,
@@ -176,10 +174,8 @@ public struct Simulator: Sendable {
     /// - Precondition: The number of device tokens is less than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func register(topic: String, on identifier: String? = nil) -> DeviceToken {
-        do throws(SimulatorError) {
-            return try self.registry.register(topic: topic, token: nil, on: identifier).token
-        } catch {
-            preconditionFailure("\(error)")
+        Self.checked { () throws(SimulatorError) in
+            try self.registry.register(topic: topic, token: nil, on: identifier).token
         }
     }
 
@@ -195,11 +191,7 @@ public struct Simulator: Sendable {
     ///   device has at most ``SimulatedDevice/appCountMax`` apps.
     @discardableResult
     public func register(_ device: SimulatedDevice) -> SimulatedDevice {
-        do throws(SimulatorError) {
-            return try self.registry.register(device)
-        } catch {
-            preconditionFailure("\(error)")
-        }
+        Self.checked { () throws(SimulatorError) in try self.registry.register(device) }
     }
 
     /// Assigns an app a new token.
@@ -213,11 +205,14 @@ public struct Simulator: Sendable {
     /// - Precondition: The number of device tokens is less than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func renewToken(topic: String, on identifier: String) -> DeviceToken? {
-        do throws(SimulatorError) {
-            return try self.registry.renewToken(topic: topic, on: identifier)?.token
-        } catch {
-            preconditionFailure("\(error)")
+        Self.checked { () throws(SimulatorError) in
+            try self.registry.renewToken(topic: topic, on: identifier)?.token
         }
+    }
+
+    /// Runs a call whose errors are errors of the caller.
+    private static func checked<Value>(_ body: () throws(SimulatorError) -> Value) -> Value {
+        do { return try body() } catch { preconditionFailure("\(error)") }
     }
 
     /// Sets a device online or offline.

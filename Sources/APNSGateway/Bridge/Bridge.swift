@@ -208,22 +208,8 @@ final class Bridge: Sendable {
         -> DeliveryOutcome
     {
         let (outcome, cause) = self.longPayload(origin, sender)
-        self.observer.ended(cause)
         // The session receives this outcome as the return value.
-        let after = self.state.withLockedValue { state in
-            _ = state.end(
-                number,
-                from: origin,
-                outcome,
-                cause,
-                of: sender.cooldownKey,
-                now: self.clock.now(),
-                jitter: 0,
-                isReported: self.configuration.rejections == .report
-            )
-            return Self.after(&state)
-        }
-        self.carryOut(.drop, outcome, after)
+        self.carryOut(.drop, outcome, self.end(number, origin, sender.cooldownKey, outcome, cause).after)
         return outcome
     }
 
@@ -380,10 +366,22 @@ final class Bridge: Sendable {
         _ outcome: DeliveryOutcome,
         _ cause: DeliveryCause
     ) {
+        let (action, after) = self.end(number, origin, key, outcome, cause)
+        self.carryOut(action, outcome, after)
+    }
+
+    /// Records and counts an outcome.
+    private func end(
+        _ number: DeliveryNumber,
+        _ origin: DeliveryOrigin,
+        _ key: ProviderCooldown.Key,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause
+    ) -> (action: BridgeState.OnEnding, after: After) {
         self.observer.ended(cause)
         // Each random number costs a system call.
         let jitter = outcome.kind == .accepted || outcome.kind == .suppressed ? 0 : self.clock.jitter()
-        let (action, after) = self.state.withLockedValue { state in
+        return self.state.withLockedValue { state in
             let action = state.end(
                 number,
                 from: origin,
@@ -396,7 +394,6 @@ final class Bridge: Sendable {
             )
             return (action, Self.after(&state))
         }
-        self.carryOut(action, outcome, after)
     }
 
     /// The follow-up work after a notification has left the flight.

@@ -21,7 +21,7 @@ struct MessageCollector {
 
     init(_ provider: ProviderConnection, _ backend: SimulatorBackend) {
         self.registry = backend.devices
-        self.schedule = backend.faults.schedule
+        self.schedule = backend.schedule
         self.source = MessageBatch.Source(connectionNumber: provider.number, topic: provider.identity.topic)
     }
 

@@ -28,7 +28,7 @@ final class SimulatorConnection: DeliveryConnection {
         if unsafe self.collector.take(message) { return .accepted }
         // Collected messages are recorded before this one.
         unsafe self.collector.flush()
-        let fault = self.backend.faults.schedule.fault(
+        let fault = self.backend.schedule.fault(
             at: .binary,
             token: message.token,
             connection: self.provider.number,
@@ -90,7 +90,7 @@ final class SimulatorConnection: DeliveryConnection {
     }
 
     /// Reports a recorded notification to the fault schedule.
-    private func note(_ recorded: ReceivedNotification) { self.backend.faults.schedule.recorded(recorded) }
+    private func note(_ recorded: ReceivedNotification) { self.backend.schedule.recorded(recorded) }
 
     private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
         var received = ReceivedNotification(
@@ -160,7 +160,7 @@ final class SimulatorConnection: DeliveryConnection {
             report = fault.report
             if [.closeBefore, .closeAfter].contains(fault.effect) { response = nil }
         } else {
-            let schedule = self.backend.faults.schedule
+            let schedule = self.backend.schedule
             let fault = schedule.fault(.errorResponse, at: .binary, connection: self.provider.number)
             report = fault?.report ?? FaultReport()
         }
@@ -176,27 +176,5 @@ final class SimulatorConnection: DeliveryConnection {
 
     func discarded(messageCount: Int) {
         self.backend.devices.change { $0.discardedCount += messageCount }
-    }
-}
-
-/// Admits every provider with a verified certificate, unless the policy or a fault refuses it.
-struct SimulatorBackend: DeliveryBackend {
-    let devices: DeviceRegistry
-    let faults: ConnectionFaults
-    let policy: ServicePolicy
-
-    /// All outcomes are immediate, and nothing after the first failing message may count as delivered.
-    var requiresOrder: Bool { true }
-
-    func admit(_ provider: ProviderConnection) -> Admission {
-        // The rate limit counts each connection, regardless of other errors.
-        let isInTime = self.policy.takeConnection(provider)
-        guard isInTime, self.policy.isTrusted(provider) else { return .refused }
-        let reportHandler = self.faults.reportHandler(of: provider.number)
-        if let fault = self.faults.schedule.fault(.admission, at: .binary, connection: provider.number) {
-            reportHandler?.begin(fault.report) {}
-            return .refused
-        }
-        return .admitted(SimulatorConnection(provider, backend: self, reportHandler: reportHandler))
     }
 }

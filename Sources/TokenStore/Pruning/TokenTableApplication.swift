@@ -201,29 +201,23 @@ public struct TokenTableApplication: Hashable, Sendable {
             while !reader.isAtEnd, report.ending == .done {
                 try reader.read { row in
                     guard try decision.isDue(row) else { return true }
-                    guard pruner.prunedCount + pruner.waitingCount < report.dueCountMax else {
+                    guard report.prunedCount + pruner.waitingCount < report.dueCountMax else {
                         report.ending = .grown
                         return false
                     }
                     pruner.append(row)
                     return !pruner.isFull
                 }
-                if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune() }
-                progress.prunedCount = pruner.prunedCount
+                if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune(&report) }
+                progress.prunedCount = report.prunedCount
                 if !onProgress(progress), report.ending == .done, !reader.isAtEnd { report.ending = .interrupted }
             }
         } catch let error as DatabaseError {
-            guard pruner.prunedCount > 0 else { throw error }
+            guard report.prunedCount > 0 else { throw error }
             report.ending = .stopped(TokenTableError(error, path: self.path))
         }
-        report.prunedCount = pruner.prunedCount
         // A row that was due in the first pass and is no longer due counts as changed.
-        let lostCount = report.ending == .done ? report.dueCount - decision.counts.dueCount : 0
-        report.changedCount = pruner.changedCount + max(0, lostCount)
-        report.refusedCount = pruner.refusedCount
-        report.refusedRows = pruner.refusedRows
-        report.batchCount = pruner.batchCount
-        report.longestLock = pruner.longestLock
+        if report.ending == .done { report.changedCount += max(0, report.dueCount - decision.counts.dueCount) }
     }
 
     /// Makes SQLite overwrite its journal instead of creating and removing it for each batch, which saves a tenth of

@@ -14,13 +14,6 @@ struct TokenTablePruner {
     private let batchRowCountMax: Int
     private var lock: TokenTableLock
 
-    private(set) var prunedCount = 0
-    private(set) var changedCount = 0
-    private(set) var refusedCount = 0
-    private(set) var refusedRows: [Int64] = []
-    private(set) var batchCount = 0
-    var longestLock: Duration { self.lock.longestHold }
-
     init(_ database: Database, _ table: TokenTable, lockWait: Duration, batchRowCountMax: Int) throws {
         self.database = database
         self.statement = try PurgeStatement(database, sql: table.pruneSQL)
@@ -40,13 +33,14 @@ struct TokenTablePruner {
     /// Adds a due row.
     func append(_ row: SQLiteRow) { self.rows.append(row, self.valueCount) }
 
-    /// Prunes the pending rows.
-    mutating func prune() throws {
+    /// Prunes the pending rows, and counts what became of them.
+    mutating func prune(_ report: inout TokenTableReport) throws {
+        defer { report.longestLock = self.lock.longestHold }
         var first = 0
         var deadline = ContinuousClock.now + self.lockWait
         while first < self.waitingCount {
             do {
-                first += try self.pruneBatch(from: first)
+                first += try self.pruneBatch(from: first, &report)
                 deadline = .now + self.lockWait
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 // A reader blocked the commit. It can continue during the pause.
@@ -59,7 +53,7 @@ struct TokenTablePruner {
     /// Runs one transaction.
     ///
     /// - Returns: the number of processed rows.
-    private mutating func pruneBatch(from first: Int) throws -> Int {
+    private mutating func pruneBatch(from first: Int, _ report: inout TokenTableReport) throws -> Int {
         try self.lock.take()
         // Recounted if the transaction fails.
         var counts = (pruned: 0, changed: 0)
@@ -81,11 +75,11 @@ struct TokenTablePruner {
             try self.lock.rollback()
             throw error
         }
-        self.prunedCount += counts.pruned
-        self.changedCount += counts.changed
-        self.refusedCount += refused.count
-        for number in refused { self.refusedRows.note(number) }
-        self.batchCount += 1
+        report.prunedCount += counts.pruned
+        report.changedCount += counts.changed
+        report.refusedCount += refused.count
+        for number in refused { report.refusedRows.note(number) }
+        report.batchCount += 1
         return rowCount
     }
 

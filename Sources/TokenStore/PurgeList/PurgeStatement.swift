@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import GRDB
 import GRDBSQLite
-import APNSWire
 
 /// A statement that is run for each of many tokens.
 ///

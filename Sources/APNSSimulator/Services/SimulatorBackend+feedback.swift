@@ -5,11 +5,7 @@ import APNSTransport
 import APNSWire
 
 /// Lists the dead tokens to which something was sent, by topic and environment.
-struct SimulatorFeedbackStore: FeedbackStore {
-    let devices: DeviceRegistry
-    let policy: ServicePolicy
-    let schedule: FaultSchedule
-
+extension SimulatorBackend: FeedbackStore {
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         guard self.policy.isTrusted(provider), let topic = provider.identity.topic else { return nil }
         return SimulatorFeedbackList(self, topic: topic)
@@ -18,17 +14,17 @@ struct SimulatorFeedbackStore: FeedbackStore {
 
 /// The list of one connection.
 final class SimulatorFeedbackList: FeedbackList {
-    private let store: SimulatorFeedbackStore
+    private let devices: DeviceRegistry
     private let tuples: [FeedbackTuple]
     /// The number of tuples per portion; `nil` for as many as requested.
     private let portionCountMax: Int?
     private var index = 0
 
-    init(_ store: SimulatorFeedbackStore, topic: String) {
-        self.store = store
+    init(_ backend: SimulatorBackend, topic: String) {
+        self.devices = backend.devices
         // The listener expects progress between portions.
-        self.portionCountMax = store.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
-        self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment).map(\.tuple)
+        self.portionCountMax = backend.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
+        self.tuples = backend.devices.feedback(topic: topic, environment: backend.devices.environment).map(\.tuple)
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {
@@ -38,6 +34,6 @@ final class SimulatorFeedbackList: FeedbackList {
     }
 
     func acknowledge() {
-        self.store.devices.removeFeedback(self.tuples[..<self.index])
+        self.devices.removeFeedback(self.tuples[..<self.index])
     }
 }

@@ -5,11 +5,7 @@ import APNSWire
 import NIOCore
 
 /// Serves the simulator's devices at the HTTP/2 listener.
-struct SimulatorPushService: PushService {
-    let devices: DeviceRegistry
-    let schedule: FaultSchedule
-    let policy: ServicePolicy
-
+extension SimulatorBackend: PushService {
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let (topic, payload, headers) = (request.topic, request.payload, request.headers)
         let fault = self.schedule.fault(
