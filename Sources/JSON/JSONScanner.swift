@@ -445,10 +445,25 @@ extension JSONScanner {
     /// - Parameter string: a string that this scanner has skipped.
     /// - Returns: the text, without quotes and escapes.
     package func text(of string: JSONString) -> String {
-        guard string.hasEscapes else { return unsafe String(decoding: self.bytes(of: string), as: UTF8.self) }
-        return unsafe withUnsafeTemporaryAllocation(byteCount: string.byteCount, alignment: 1) { target in
-            let count = unsafe self.decode(string, into: target) ?? 0
-            return unsafe String(decoding: target.prefix(count), as: UTF8.self)
+        unsafe self.withValue(of: string) { unsafe String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Calls `body` with the bytes of a scanned string, without quotes and escapes.
+    ///
+    /// - Parameters:
+    ///   - string: a string that this scanner has skipped.
+    ///   - body: receives the bytes, which are valid until it returns.
+    /// - Returns: what `body` returns.
+    @inlinable @inline(__always)
+    package func withValue<Value>(of string: JSONString, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        unsafe string.hasEscapes ? self.withDecoded(string, body) : body(self.bytes(of: string))
+    }
+
+    @usableFromInline @inline(never)
+    func withDecoded<Value>(_ string: JSONString, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        unsafe withUnsafeTemporaryAllocation(byteCount: string.byteCount, alignment: 8) { target in
+            let byteCount = unsafe self.decode(string, into: target) ?? 0
+            return unsafe body(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
         }
     }
 

@@ -72,7 +72,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     package var earlyStop: EarlyStop? { .before("anything was imported") }
 
     func validate() throws {
-        _ = try ColumnNames<PurgeColumn>(parsing: self.column)
+        _ = try ColumnNames(parsing: self.column, .deadTokens)
         try TopicCheck.check(self.topic)
     }
 
@@ -87,7 +87,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"
         var importing = PurgeImport(format: format, source: source, now: environment.now())
-        importing.names = try ColumnNames(parsing: self.column)
+        importing.names = try ColumnNames(parsing: self.column, .deadTokens)
         importing.topic = self.topic
         importing.environment = self.environment
         importing.failedAt = self.failedAt?.seconds
@@ -139,8 +139,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         )
         return try await environment.stoppable(Self.words, reaction) { [stops = environment.stops] in
             try await environment.blocking {
-                var importing = importing
-                return try importing.read(input, into: list, onProblem: badLines.add) { line in
+                try importing.read(input, into: list, onProblem: badLines.add) { line in
                     // Checking at each line would cost as much as reading it.
                     guard line.isMultiple(of: 256) else { return true }
                     lineCount.withLockedValue { $0 = UInt64(line) }

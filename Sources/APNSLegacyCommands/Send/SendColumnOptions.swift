@@ -17,7 +17,7 @@ struct SendColumnOptions: ParsableArguments, Sendable {
     var ignoreUnknownColumns = false
 
     /// The names.
-    func names() throws -> ColumnNames<BatchColumn> { try .init(parsing: self.column) }
+    func names() throws -> ColumnNames { try .init(parsing: self.column) }
 
     func validate() throws { _ = try self.names() }
 }
@@ -26,9 +26,9 @@ extension ColumnNames {
     /// Reads the arguments of `--column`.
     ///
     /// - Throws: a usage error.
-    init(parsing arguments: [String]) throws {
+    init(parsing arguments: [String], _ kind: InputKind = .batch) throws {
         do throws(ColumnMappingError) {
-            try self.init(arguments)
+            try self.init(arguments, kind)
         } catch {
             throw ValidationError("\(error)")
         }

@@ -211,10 +211,7 @@ private struct SendParser: ~Copyable {
 
     /// Reads more bytes, and waits for them.
     mutating func read() throws {
-        let input = self.input
-        let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
-        self.readByteCount += UInt64(count)
-        if count == 0 { input.waitAtEnd() }
+        self.readByteCount += UInt64(try self.reader.fill(from: self.input))
     }
 
     /// Behind the last record that found room.

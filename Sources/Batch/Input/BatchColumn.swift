@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A part of a notification in batch input: a key of a JSON line or a column of CSV.
+/// A part of a line of input: a key of a JSON line or a column of CSV.
 package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     /// The device token; required.
     case token
@@ -18,6 +18,22 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     case badge
     /// The name of the sound; only in CSV, in place of a payload.
     case sound
+    /// The topic of a dead token.
+    case topic
+    /// The environment of a dead token.
+    case environment
+    /// The newest failure, as seconds since 1970 or ISO 8601.
+    case failedAt
+    case firstSeen
+    case source
+    /// The reason in the response of the HTTP/2 service.
+    case reason
+    /// The time in that response, in milliseconds since 1970; some other implementations of the service use seconds.
+    case timestamp
+    /// The outcome of a notification, in the results of `send`.
+    case outcome
+    /// The gateway's status in those results.
+    case status
 
     /// The name in the input.
     package var name: StaticString {
@@ -30,16 +46,36 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         case .alert: "alert"
         case .badge: "badge"
         case .sound: "sound"
+        case .topic: "topic"
+        case .environment: "environment"
+        case .failedAt: "failedAt"
+        case .firstSeen: "firstSeen"
+        case .source: "source"
+        case .reason: "reason"
+        case .timestamp: "timestamp"
+        case .outcome: "outcome"
+        case .status: "status"
         }
     }
 
+    /// The name as a string.
+    var columnName: String { self.name.description }
+
     /// Whether it is a part of the payload, which only CSV has as a column; in JSON lines, it is a key of `aps`.
-    var isPayloadPart: Bool { self.rawValue >= Self.alert.rawValue }
+    var isPayloadPart: Bool {
+        switch self {
+        case .alert, .badge, .sound: true
+        default: false
+        }
+    }
 
-    /// The keys of a JSON line.
-    static let keys = Self.allCases.filter { !$0.isPayloadPart }
+    /// Whether a value of a dead token may be a JSON number.
+    var isNumeric: Bool { [.failedAt, .firstSeen, .timestamp, .status].contains(self) }
 
-    /// Finds the column of a name, in upper or lower case.
+    /// Whether a column says that a token failed, or when.
+    var tellsFailure: Bool { [.failedAt, .timestamp, .reason, .outcome, .status].contains(self) }
+
+    /// Finds the column of a batch by its name, in upper or lower case.
     init?(_ bytes: UnsafeRawBufferPointer) {
         let column: Self
         // Each name has a different length, or a different beginning.
@@ -64,10 +100,54 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-extension BatchColumn: InputColumn {
-    package var columnName: String { self.name.description }
+/// What the lines of an input are about.
+package enum InputKind: Hashable, Sendable {
+    /// Notifications to send.
+    case batch
+    /// Dead tokens for a purge list, with comments in any format, and columns and keys for other programs.
+    case deadTokens
 
-    package init?(columnName: UnsafeRawBufferPointer) { unsafe self.init(columnName) }
+    /// The columns that a line can have.
+    var columns: [BatchColumn] {
+        switch self {
+        case .batch: Self.batchColumns
+        case .deadTokens: Self.deadTokenColumns
+        }
+    }
+
+    private static let batchColumns: [BatchColumn] = [
+        .token, .payload, .expiry, .priority, .id, .alert, .badge, .sound,
+    ]
+    private static let deadTokenColumns: [BatchColumn] = [
+        .token, .topic, .environment, .failedAt, .firstSeen, .source, .reason, .timestamp, .outcome, .status, .payload,
+    ]
+
+    /// The keys of a JSON line of a batch.
+    static let keys = Self.batchColumns.filter { !$0.isPayloadPart }
+
+    /// Finds the column of a name.
+    ///
+    /// - Returns: the column, and whether the name has the usual spelling. That of a batch may be in upper or lower
+    ///   case. For dead tokens it is that of exports, and others such as `FailedAt` are found, too.
+    func column(_ bytes: UnsafeRawBufferPointer) -> (column: BatchColumn, isUsual: Bool)? {
+        guard self == .deadTokens else { return unsafe BatchColumn(bytes).map { ($0, true) } }
+        guard let name = unsafe String(validating: bytes, as: UTF8.self) else { return nil }
+        if let column = Self.exportNames[name] { return (column, true) }
+        return Self.foldedNames[name.lowercased().filter { $0 != "_" }].map { ($0, false) }
+    }
+
+    /// Finds the column of a name.
+    func column(named name: String) -> BatchColumn? {
+        unsafe Array(name.utf8).withUnsafeBytes { unsafe self.column($0)?.column }
+    }
+
+    private static let exportNames = Dictionary(
+        uniqueKeysWithValues: Self.deadTokenColumns.map { ($0.columnName, $0) }
+            + [("failed_at", .failedAt), ("first_seen", .firstSeen)]
+    )
+    private static let foldedNames = Dictionary(
+        uniqueKeysWithValues: Self.deadTokenColumns.map { ($0.columnName.lowercased(), $0) }
+    )
 }
 
 extension BatchColumn: CustomStringConvertible {

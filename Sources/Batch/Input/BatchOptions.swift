@@ -25,7 +25,7 @@ package struct BatchOptions: Sendable {
     package var commonPayload: [UInt8]?
 
     /// The names of columns and keys; the default is the usual ones.
-    package var columns = ColumnNames<BatchColumn>()
+    package var columns = ColumnNames()
 
     /// Whether to skip columns and keys with unknown names instead of refusing them; the default is `false`.
     package var ignoresUnknownColumns = false

@@ -13,6 +13,8 @@ import APNSWire
 @safe package struct BatchReader: ~Copyable {
     private let options: BatchOptions
     private let rules: PayloadRules
+    /// Whether the lines are about dead tokens.
+    private let isOfDeadTokens: Bool
     let common: UnsafeMutableRawBufferPointer?
     private(set) var lines: LineReader
     /// Three parts: for the unquoted payload, for the minified payload, and for the id as JSON, behind which there is
@@ -27,10 +29,15 @@ import APNSWire
     /// Why the last line was skipped, or the input refused.
     package private(set) var problem: BatchProblem?
 
+    /// The fields of the last line about a dead token.
+    private(set) var texts: [BatchColumn: String] = [:]
+
     /// A mapped column that only CSV has.
     private let columnOfCSV: BatchColumn?
     /// The columns of the header; `nil` for one that is skipped.
-    private var csvColumns: [BatchColumn?] = []
+    private(set) var csvColumns: [BatchColumn?] = []
+    /// The names in the header of CSV, and its line.
+    private(set) var header: (names: [HeaderName], lineNumber: Int) = ([], 0)
     private var csvSeparator = UInt8(ascii: ",")
     /// Whether the bytes that were searched end inside quotes.
     private var isInQuotes = false
@@ -54,6 +61,7 @@ import APNSWire
         }
         self.options = options
         self.rules = rules
+        self.isOfDeadTokens = options.columns.kind == .deadTokens
         self.format = format
         unsafe self.common = unsafe common
         self.lines = LineReader(lineByteCountMax: options.lineByteCountMax, blockByteCount: options.blockByteCount)
@@ -108,8 +116,9 @@ import APNSWire
             guard end != nil || self.lines.isFinished || isLong else { return false }
             let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
             // A blank line without an end is reported as too long, in any format.
-            if unsafe !line.trimmed.isEmpty || end == nil && !self.lines.isFinished {
-                self.format = unsafe BatchFormat(firstLine: line) { unsafe self.options.columns.column($0) != nil }
+            let text = unsafe line.trimmed
+            if unsafe !text.isEmpty && !self.isComment(text) || end == nil && !self.lines.isFinished {
+                self.format = unsafe BatchFormat(firstLine: line) { unsafe self.options.columns.isColumn($0) }
                 return true
             }
             guard let end else { break }
@@ -119,6 +128,21 @@ import APNSWire
             self.lines.lineNumber += 1
         }
         return false
+    }
+
+    // MARK: Dead tokens
+
+    /// Whether a line is a comment in an input that may have comments in any format.
+    private func isComment(_ text: UnsafeRawBufferPointer) -> Bool {
+        unsafe self.isOfDeadTokens && text.first == UInt8(ascii: "#")
+    }
+
+    @inline(never)
+    private mutating func takeText(_ column: BatchColumn, _ field: CSVFields.Field) { self.texts[column] = field.text }
+
+    /// Whether a line about a dead token can be read as text.
+    private func isText(_ line: UnsafeRawBufferPointer) -> Bool {
+        unsafe !self.isOfDeadTokens || String(validating: line, as: UTF8.self) != nil
     }
 
     // MARK: Problems
@@ -147,8 +171,8 @@ import APNSWire
 
     /// Reads the next record of a file of tokens.
     private mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
-        guard let payload = unsafe self.common else { return self.refuse(.missingPayload) }
-        if self.usualToken(&record) {
+        guard unsafe self.common != nil || self.isOfDeadTokens else { return self.refuse(.missingPayload) }
+        if let payload = unsafe self.common, self.usualToken(&record) {
             record.begin(lineNumber: self.lines.lineNumber)
             unsafe record.payload = UnsafeRawBufferPointer(payload)
             return .record
@@ -161,11 +185,14 @@ import APNSWire
             case .line(let line):
                 let text = unsafe line.trimmed
                 guard let first = unsafe text.first, first != UInt8(ascii: "#") else { continue }
-                guard unsafe DeviceTokenText.decode(text, into: &record.token) else {
+                guard unsafe self.isText(line) else { return self.bad(.notUTF8) }
+                if self.isOfDeadTokens {
+                    self.texts = unsafe [.token: String(decoding: text, as: UTF8.self)]
+                } else if unsafe !DeviceTokenText.decode(text, into: &record.token) {
                     return unsafe self.bad(.token(text))
                 }
                 record.begin(lineNumber: self.lines.lineNumber)
-                unsafe record.payload = UnsafeRawBufferPointer(payload)
+                if let payload = unsafe self.common { unsafe record.payload = UnsafeRawBufferPointer(payload) }
                 return .record
             }
         }
@@ -197,7 +224,8 @@ import APNSWire
             case .line(let line):
                 var scanner = unsafe JSONScanner(line)
                 scanner.skipWhiteSpace()
-                guard scanner.next != nil else { continue }
+                guard let first = scanner.next, !self.isOfDeadTokens || first != UInt8(ascii: "#") else { continue }
+                guard unsafe self.isText(line) else { return self.bad(.notUTF8) }
                 return unsafe self.read(line, into: &record)
             }
         }
@@ -212,6 +240,10 @@ import APNSWire
             }
         } catch {
             return unsafe self.bad(.json(error, in: line), at: error.byteOffset, in: line)
+        }
+        if self.isOfDeadTokens {
+            self.texts = fields.texts
+            return .record
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
         guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
@@ -260,8 +292,13 @@ import APNSWire
             case .end: return .end
             // Without a header, no row can be read.
             case .bad(let problem): return self.csvColumns.isEmpty ? self.refuse(problem) : self.bad(problem)
-            case .row(let row):
+            case .row(var row):
                 guard unsafe !row.trimmed.isEmpty else { continue }
+                // Tabs at the ends may separate empty columns.
+                if self.isOfDeadTokens { unsafe row = unsafe row.trimmed { $0 != 0x09 } }
+                guard unsafe self.isText(row) else {
+                    return self.csvColumns.isEmpty ? self.refuse(.notUTF8) : self.bad(.notUTF8)
+                }
                 guard self.csvColumns.isEmpty else {
                     return unsafe self.read(row: row, into: &record)
                 }
@@ -275,10 +312,12 @@ import APNSWire
     /// An unbalanced quote would include everything after it. After such a row, the search restarts at its second line,
     /// so that one bad line does not affect others.
     private mutating func cutRow() -> RowCut {
-        if self.lines.isSkipping, let cut = self.lines.passLongLine() {
-            if case .end = cut { return .end }
-            return .needMore
-        }
+        repeat {
+            if self.lines.isSkipping, let cut = self.lines.passLongLine() {
+                if case .end = cut { return .end }
+                return .needMore
+            }
+        } while self.beginComment()
         let first = self.lines.position
         var index = first + self.lines.searched
         let limit = first + self.options.lineByteCountMax + 1
@@ -298,6 +337,17 @@ import APNSWire
         guard first < self.lines.filled else { return .end }
         if self.isInQuotes { return self.giveUpRow(.misplacedQuote) }
         return self.takeRow(first..<self.lines.filled, next: self.lines.filled)
+    }
+
+    /// Begins to skip the next line if it is a comment, which may contain quotes.
+    private mutating func beginComment() -> Bool {
+        guard self.isOfDeadTokens, !self.isInQuotes else { return false }
+        let rest = unsafe self.lines.bytes(self.lines.position..<self.lines.filled)
+        let first = unsafe rest.first { $0 != 0x20 && !(0x09...0x0D).contains($0) }
+        guard first == UInt8(ascii: "#") else { return false }
+        self.lines.take(through: self.lines.position)
+        self.lines.isSkipping = true
+        return true
     }
 
     /// The number of the next eight bytes before the first quote or line feed; 0 if fewer than eight bytes are there.
@@ -330,13 +380,25 @@ import APNSWire
     }
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
-        if let proposal = unsafe CSVHeader.proposal(for: row) { return self.refuse(.missingHeader(proposal: proposal)) }
+        if let proposal = unsafe CSVHeader.proposal(for: row) {
+            let ofDeadTokens = "token,topic,environment,failedAt"
+            return self.refuse(.missingHeader(proposal: self.isOfDeadTokens ? ofDeadTokens : proposal))
+        }
         if unsafe row.starts(with: "sep=".utf8) { return self.refuse(.separatorLine) }
         let names = self.options.columns
-        guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.column($0) != nil }) else {
+        guard let header = unsafe CSVHeader(row, isKnown: { unsafe names.isColumn($0) }) else {
             return self.refuse(.misplacedQuote)
         }
-        let columns = unsafe header.names.map { unsafe names.column($0) }
+        let columns = unsafe names.columns(header.names)
+        let shown = unsafe header.names.enumerated().map { index, text in
+            unsafe HeaderName(name: ColumnName(text), number: index + 1)
+        }
+        self.header = (shown, self.lines.lineNumber)
+        self.csvSeparator = header.separator
+        guard !self.isOfDeadTokens else {
+            self.csvColumns = columns
+            return nil
+        }
         for (index, column) in columns.enumerated() {
             if let column, columns[..<index].contains(column) { return self.refuse(.duplicateColumn(column)) }
         }
@@ -344,7 +406,6 @@ import APNSWire
         // Parts of a payload that comes from elsewhere are skipped like unknown columns.
         let isWhole = self.hasWholePayload(columns)
         self.csvColumns = columns.map { isWhole && $0?.isPayloadPart == true ? nil : $0 }
-        self.csvSeparator = header.separator
         return nil
     }
 
@@ -355,10 +416,7 @@ import APNSWire
 
     /// What is wrong with the names of a header; `nil` if the rows can be read.
     private func problem(_ header: [UnsafeRawBufferPointer], _ columns: [BatchColumn?]) -> BatchProblem.Kind? {
-        let names = self.options.columns
-        let shown = unsafe header.enumerated().map { index, text in
-            unsafe HeaderName(name: ColumnName(text), number: index + 1)
-        }
+        let (names, shown) = (self.options.columns, self.header.names)
         for column in names.mappedColumns where !columns.contains(column) {
             return .missingColumn(column, mappedName: names.mappedName(of: column), header: shown)
         }
@@ -374,7 +432,7 @@ import APNSWire
             if unknown.count == 1, let column = unsafe names.replacedColumn(header[unknown[0].number - 1]) {
                 return .replacedName(column, by: names.mappedName(of: column) ?? "")
             }
-            let valid = BatchColumn.allCases.filter { column in
+            let valid = InputKind.batch.columns.filter { column in
                 isWhole ? !column.isPayloadPart : parts.isEmpty || column != .payload
             }
             let free = valid.filter { !columns.contains($0) }
@@ -391,6 +449,7 @@ import APNSWire
     private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
         record.begin(lineNumber: self.lines.lineNumber)
         unsafe record.payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        if self.isOfDeadTokens { self.texts = [:] }
         var fields = unsafe CSVFields(row, separator: self.csvSeparator)
         var cells = PayloadCells()
         var hasToken = false
@@ -400,7 +459,11 @@ import APNSWire
             guard case .success(let field) = field else { return unsafe self.goBack(row: row, .misplacedQuote) }
             if count < self.csvColumns.count, let column = self.csvColumns[count], unsafe !field.bytes.trimmed.isEmpty {
                 if column == .token { hasToken = true }
-                fault = fault ?? self.take(column, field, into: &record, &cells)
+                if self.isOfDeadTokens {
+                    self.takeText(column, field)
+                } else {
+                    fault = fault ?? self.take(column, field, into: &record, &cells)
+                }
             }
             count += 1
         }
@@ -408,6 +471,7 @@ import APNSWire
             return unsafe self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
         }
         self.lines.lineNumber = unsafe record.lineNumber + row.lineEndCount
+        if self.isOfDeadTokens { return .record }
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
         if !cells.isEmpty {
@@ -455,7 +519,7 @@ import APNSWire
             return record.priority == nil ? .invalidPriority : nil
         case .id:
             return self.takeID(field, into: &record)
-        case .alert, .badge, .sound:
+        default:
             return cells.take(column, field)
         }
     }

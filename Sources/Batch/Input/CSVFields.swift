@@ -125,6 +125,14 @@ import JSON
 }
 
 extension CSVFields.Field {
+    /// The text without quotes and white space around it; the bytes are UTF-8.
+    var text: String {
+        guard self.hasDoubledQuotes else { return unsafe String(decoding: self.bytes.trimmed, as: UTF8.self) }
+        return unsafe withUnsafeTemporaryAllocation(byteCount: self.bytes.count, alignment: 8) { target in
+            unsafe String(decoding: self.unquoted(into: target).trimmed, as: UTF8.self)
+        }
+    }
+
     /// Writes the text as a JSON string.
     ///
     /// - Parameter json: has room for six times the bytes, and two quotes.

@@ -2,40 +2,37 @@
 
 import APNSPayload
 
-/// The columns and keys that a kind of input can have.
-package protocol InputColumn: Hashable, CaseIterable, Sendable {
-    /// The name in the input.
-    var columnName: String { get }
-    /// Finds the column of a name, in upper or lower case; `nil` if the name is unknown.
-    init?(columnName: UnsafeRawBufferPointer)
-}
-
 /// The names that an input uses for columns and keys: the usual ones, unless `--column` maps others.
-package struct ColumnNames<Column: InputColumn>: Sendable {
+package struct ColumnNames: Sendable {
     private struct Mapping: Sendable {
-        let column: Column
+        let column: BatchColumn
         let name: String
         /// The name in lower case, as far as it is ASCII.
         let folded: [UInt8]
     }
 
+    /// What the lines are about, which decides which columns there are.
+    let kind: InputKind
     private var mappings: [Mapping] = []
 
     /// The usual names.
-    package init() {}
+    package init(_ kind: InputKind = .batch) { self.kind = kind }
 
     /// Maps names.
     ///
-    /// - Parameter arguments: each is `COLUMN=NAME`, as in `token=device_token`.
+    /// - Parameters:
+    ///   - arguments: each is `COLUMN=NAME`, as in `token=device_token`.
+    ///   - kind: what the lines are about.
     /// - Throws: ``ColumnMappingError``.
-    package init(_ arguments: [String]) throws(ColumnMappingError) {
+    package init(_ arguments: [String], _ kind: InputKind = .batch) throws(ColumnMappingError) {
+        self.kind = kind
         for argument in arguments {
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else { throw .malformed }
             let (word, name) = (String(parts[0]), String(parts[1]))
-            guard let column = Self.column(word) else {
-                if let meant = Self.column(name) { throw .reversed(column: meant.columnName, name: word) }
-                throw .unknown(ColumnName.suggest(word, Self.names))
+            guard let column = kind.column(named: word) else {
+                if let meant = kind.column(named: name) { throw .reversed(column: meant.columnName, name: word) }
+                throw .unknown(ColumnName.suggest(word, kind.columns.map(\.columnName)))
             }
             guard !self.mappings.contains(where: { $0.column == column }) else {
                 throw .duplicate(column: column.columnName)
@@ -46,49 +43,64 @@ package struct ColumnNames<Column: InputColumn>: Sendable {
         }
     }
 
-    private static func column(_ name: String) -> Column? {
-        unsafe Array(name.utf8).withUnsafeBytes { unsafe Column(columnName: $0) }
-    }
-
-    /// The usual names of all columns.
-    static var names: [String] { Column.allCases.map(\.columnName) }
-
     /// Finds the column of a name in the input.
     @inline(__always)
-    func column(_ bytes: UnsafeRawBufferPointer) -> Column? {
-        self.mappings.isEmpty ? unsafe Column(columnName: bytes) : unsafe self.mappedColumn(bytes)
+    func column(_ bytes: UnsafeRawBufferPointer) -> BatchColumn? {
+        guard self.mappings.isEmpty, self.kind == .batch else { return unsafe self.spelledColumn(bytes)?.column }
+        return unsafe BatchColumn(bytes)
     }
 
+    /// Finds the column of a name, and whether it is mapped or has the usual spelling.
     @inline(never)
-    private func mappedColumn(_ bytes: UnsafeRawBufferPointer) -> Column? {
+    func spelledColumn(_ bytes: UnsafeRawBufferPointer) -> (column: BatchColumn, isUsual: Bool)? {
         for mapping in self.mappings
         where mapping.folded.count == bytes.count
             && bytes.indices.allSatisfy({ unsafe bytes[$0].asciiLowercased == mapping.folded[$0] })
         {
-            return mapping.column
+            return (mapping.column, true)
         }
         // A column that is mapped has no other name.
-        guard let column = unsafe Column(columnName: bytes), self.mappedName(of: column) == nil else { return nil }
-        return column
+        guard let found = unsafe self.kind.column(bytes), self.mappedName(of: found.column) == nil else { return nil }
+        return found
     }
 
-    /// The column that a name is mapped to.
-    func mappedColumn(named name: String) -> Column? {
-        let folded = name.utf8.map(\.asciiLowercased)
-        return self.mappings.first { $0.folded == folded }?.column
+    /// The columns of a header; `nil` for one that is unknown.
+    ///
+    /// A name in the usual spelling takes precedence over others.
+    func columns(_ header: [UnsafeRawBufferPointer]) -> [BatchColumn?] {
+        let found = unsafe header.map { unsafe self.spelledColumn($0) }
+        var columns = found.map { $0?.isUsual == true ? $0?.column : nil }
+        for (index, other) in found.enumerated() where other?.isUsual == false && !columns.contains(other?.column) {
+            columns[index] = other?.column
+        }
+        guard self.kind == .deadTokens else { return columns }
+        // A batch in CSV may have these in place of a payload.
+        for index in columns.indices where columns[index] == nil {
+            if unsafe BatchColumn(header[index])?.isPayloadPart == true { columns[index] = .payload }
+        }
+        return columns
+    }
+
+    /// Whether a text in a first line is the name of a column.
+    func isColumn(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if unsafe self.column(bytes) != nil { return true }
+        // Lists of dead tokens have many names for the column that they need.
+        let name = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
+        return self.kind == .deadTokens && name.hasPrefix(BatchColumn.token.columnName)
     }
 
     /// The columns that are mapped.
-    var mappedColumns: [Column] { self.mappings.map(\.column) }
+    var mappedColumns: [BatchColumn] { self.mappings.map(\.column) }
 
     /// The column whose usual name this is, if the input uses another name for it.
-    func replacedColumn(_ bytes: UnsafeRawBufferPointer) -> Column? {
-        guard let column = unsafe Column(columnName: bytes), self.mappedName(of: column) != nil else { return nil }
-        return unsafe self.column(bytes) == nil ? column : nil
+    func replacedColumn(_ bytes: UnsafeRawBufferPointer) -> BatchColumn? {
+        let column = unsafe self.kind.column(bytes)?.column
+        guard let column, self.mappedName(of: column) != nil, unsafe self.column(bytes) == nil else { return nil }
+        return column
     }
 
     /// The name that the input uses for a column, if it is mapped.
-    func mappedName(of column: Column) -> String? { self.mappings.first { $0.column == column }?.name }
+    func mappedName(of column: BatchColumn) -> String? { self.mappings.first { $0.column == column }?.name }
 }
 
 /// Why an argument of `--column` is refused.

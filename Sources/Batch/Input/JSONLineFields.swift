@@ -8,10 +8,12 @@ import APNSWire
     private let line: UnsafeRawBufferPointer
     private let now: UInt32
     private let rules: PayloadRules
-    private var seen: UInt8 = 0
+    private var seen: UInt32 = 0
 
     private(set) var payloadOffset = 0
     private(set) var payloadMeasure: PayloadMeasure?
+    /// The fields of a line about a dead token.
+    private(set) var texts: [BatchColumn: String] = [:]
 
     /// A fault other than one of the JSON syntax.
     struct Fault {
@@ -57,6 +59,10 @@ import APNSWire
                 try scanner.skipValue(enclosedBy: 1)
                 continue
             }
+            if options.columns.kind == .deadTokens {
+                if let fault = try self.scanText(column, &scanner) { return fault }
+                continue
+            }
             guard !self.has(column) else {
                 return Fault(kind: .duplicateKey(column), byteOffset: byteOffset)
             }
@@ -70,13 +76,13 @@ import APNSWire
     /// Why a key is refused.
     private func problem(
         _ name: UnsafeRawBufferPointer,
-        _ columns: borrowing ColumnNames<BatchColumn>
+        _ columns: borrowing ColumnNames
     ) -> BatchProblem.Kind {
         if let column = unsafe columns.replacedColumn(name), let other = columns.mappedName(of: column) {
             return .replacedName(column, by: other)
         }
         let mapped = columns.mappedColumns
-        let free = BatchColumn.keys.filter { !self.has($0) && !mapped.contains($0) }
+        let free = InputKind.keys.filter { !self.has($0) && !mapped.contains($0) }
         return unsafe .unknownKey(ColumnName(name), free: free)
     }
 
@@ -115,10 +121,35 @@ import APNSWire
             try scanner.skipValue(enclosedBy: 1)
             unsafe record.id = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             return nil
-        case .alert, .badge, .sound:
-            // They are no keys of a line.
+        default:
+            // They are no keys of a line of a batch.
             return nil
         }
+    }
+
+    /// Reads a field about a dead token as text; `null` is no field.
+    @inline(never)
+    private mutating func scanText(
+        _ column: BatchColumn,
+        _ scanner: inout JSONScanner
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.byteOffset
+        let kind = try scanner.kind()
+        switch kind {
+        case .null where column != .payload: try scanner.skipLiteral()
+        case .string where column != .payload: self.texts[column] = scanner.text(of: try scanner.string())
+        case .number where column.isNumeric:
+            try scanner.skipNumber()
+            self.texts[column] = scanner.text(from: first)
+        // Other programs may use the last two names with other meanings.
+        case _ where [.payload, .outcome, .status].contains(column):
+            try scanner.skipValue(enclosedBy: 1)
+            self.texts[column] = ""
+        default:
+            let expected: JSONKinds = column.isNumeric ? [.number, .string] : .string
+            return Fault(kind: .wrongKind(column.columnName, found: kind, expected: expected), byteOffset: first)
+        }
+        return nil
     }
 
     private func scanToken(
@@ -131,23 +162,9 @@ import APNSWire
             return Fault(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
         }
         let string = try scanner.string()
-        let isToken =
-            unsafe string.hasEscapes
-            ? self.parseEscaped(string, scanner, &record)
-            : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
+        // Some libraries escape slashes, which base64 contains.
+        let isToken = unsafe scanner.withValue(of: string) { unsafe DeviceTokenText.decode($0, into: &record.token) }
         return unsafe isToken ? nil : Fault(kind: .token(scanner.bytes(of: string)), byteOffset: first)
-    }
-
-    /// Some libraries escape slashes, which base64 contains.
-    @inline(never)
-    private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
-        unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
-            guard let byteCount = unsafe scanner.decode(string, into: target) else { return false }
-            return unsafe DeviceTokenText.decode(
-                UnsafeRawBufferPointer(rebasing: target[..<byteCount]),
-                into: &record.token
-            )
-        }
     }
 
     private func scanExpiry(
@@ -197,27 +214,19 @@ import APNSWire
     }
 
     @inline(__always)
-    private func column(
-        _ name: JSONString,
-        _ scanner: JSONScanner,
-        _ columns: borrowing ColumnNames<BatchColumn>
-    ) -> BatchColumn? {
-        let column =
-            name.hasEscapes
-            ? self.escapedColumn(name, scanner, columns) : unsafe columns.column(scanner.bytes(of: name))
+    private func column(_ name: JSONString, _ scanner: JSONScanner, _ columns: borrowing ColumnNames) -> BatchColumn? {
+        let column = unsafe scanner.withValue(of: name) { unsafe self.column($0, columns) }
         return column?.isPayloadPart == true ? nil : column
     }
 
-    @inline(never)
-    private func escapedColumn(
-        _ name: JSONString,
-        _ scanner: JSONScanner,
-        _ columns: borrowing ColumnNames<BatchColumn>
-    ) -> BatchColumn? {
-        unsafe withUnsafeTemporaryAllocation(byteCount: scanner.bytes(of: name).count, alignment: 8) { target in
-            guard let byteCount = unsafe scanner.decode(name, into: target) else { return nil }
-            return unsafe columns.column(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
+    /// The column of a name; that of a dead token in another spelling has none if the line has the column already.
+    @inline(__always)
+    private func column(_ name: UnsafeRawBufferPointer, _ columns: borrowing ColumnNames) -> BatchColumn? {
+        guard columns.kind == .deadTokens else { return unsafe columns.column(name) }
+        guard let (column, isUsual) = unsafe columns.spelledColumn(name), isUsual || self.texts[column] == nil else {
+            return nil
         }
+        return column
     }
 
     private static var none: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: nil, count: 0) }

@@ -2,6 +2,18 @@
 
 package import APNSWire
 
+extension BatchReader {
+    /// Reads more bytes of an input, and waits for them.
+    ///
+    /// - Returns: the number of bytes; 0 at the end.
+    @discardableResult
+    mutating func fill(from input: SendInput) throws -> Int {
+        let count = try unsafe self.fill { memory in try unsafe input.readNow(into: memory) }
+        if count == 0 { input.waitAtEnd() }
+        return count
+    }
+}
+
 /// A batch whose first line was read, so that nothing is created or sent for an input that is refused as a whole.
 package struct OpenedBatch: ~Copyable {
     var reader: BatchReader
@@ -23,9 +35,7 @@ package struct OpenedBatch: ~Copyable {
         var readByteCount: UInt64 = 0
         var first = reader.next(&record)
         while first == .needMore {
-            let count = try unsafe reader.fill { memory in try unsafe input.readNow(into: memory) }
-            readByteCount += UInt64(count)
-            if count == 0 { input.waitAtEnd() }
+            readByteCount += UInt64(try reader.fill(from: input))
             first = reader.next(&record)
         }
         if first == .refused {
@@ -56,9 +66,7 @@ package struct OpenedBatch: ~Copyable {
             case .record:
                 let line = UInt64(record.lineNumber)
                 if let status = listable.first(where: { $0.value.contains(line) })?.key { take(record.token, status) }
-            case .needMore:
-                let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
-                if count == 0 { input.waitAtEnd() }
+            case .needMore: try self.reader.fill(from: input)
             case .bad: break
             case .refused, .end: return
             }

@@ -31,7 +31,7 @@ import JSON
             // The name of a file, which no device finds with the white space around it.
             let text = unsafe field.bytes.trimmed
             self.sound = unsafe CSVFields.Field(bytes: text, hasDoubledQuotes: field.hasDoubledQuotes)
-        case .token, .payload, .expiry, .priority, .id: break
+        default: break
         }
         return nil
     }

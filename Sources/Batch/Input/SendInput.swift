@@ -278,16 +278,11 @@ package final class SendInput: Sendable {
     /// Blank lines and lines that begin with `#` are skipped.
     ///
     /// - Parameters:
-    ///   - keepsTabs: whether tabs at the ends of a line remain, because they may separate empty columns; all other
-    ///     white space at the ends is removed.
     ///   - onProblem: is called for each line that cannot be read, with its bytes; with none if it is too long.
-    ///   - afterLine: is called with the number of each line that was read, also of those that are skipped.
     ///   - body: is called for the others.
-    /// - Throws: ``BatchFileError``, and what `afterLine` and `body` throw.
+    /// - Throws: ``BatchFileError``, and what `body` throws.
     package func forEachLine(
-        keepsTabs: Bool = false,
         onProblem: (BatchProblem, _ bytes: [UInt8]) -> Void,
-        afterLine: (_ lineNumber: Int) throws -> Void = { _ in },
         _ body: (_ text: String, _ lineNumber: Int) throws -> Void
     ) throws {
         var lines = LineReader(
@@ -304,16 +299,14 @@ package final class SendInput: Sendable {
                 let problem = BatchProblem.Kind.lineTooLong(byteCountMax: SendInput.lineByteCountMax)
                 onProblem(BatchProblem(problem, lineNumber: lines.lineNumber), [])
             case .line(let line):
-                let trimmed = unsafe line.trimmed
-                guard let first = unsafe trimmed.first, first != UInt8(ascii: "#") else { break }
-                let line = unsafe keepsTabs ? line.trimmed(where: { $0 != 0x09 }) : trimmed
+                let line = unsafe line.trimmed
+                guard let first = unsafe line.first, first != UInt8(ascii: "#") else { break }
                 if let text = unsafe String(validating: line, as: UTF8.self) {
                     try body(text, lines.lineNumber)
                 } else {
                     onProblem(BatchProblem(.notUTF8, lineNumber: lines.lineNumber), unsafe Array(line))
                 }
             }
-            try afterLine(lines.lineNumber)
         }
     }
 

@@ -19,7 +19,7 @@ package struct UnknownColumns: Hashable, Sendable {
         for case let name? in self.names.map(\.name.text) {
             let names = self.free.filter { column in !matches.contains { $0.column == column } }.map(\.columnName)
             guard let nearest = NearestName.find(name, in: names),
-                let column = BatchColumn.allCases.first(where: { $0.columnName == nearest })
+                let column = InputKind.batch.columns.first(where: { $0.columnName == nearest })
             else { continue }
             matches.append((column, name))
         }

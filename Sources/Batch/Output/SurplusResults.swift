@@ -44,31 +44,11 @@ enum SurplusResults {
     /// The line of the input that a result is of, if it says that the line was sent; `nil` for anything else, such as
     /// an incomplete result.
     private static func sentLine(_ result: UnsafeRawBufferPointer) -> UInt64? {
-        do throws(ScanFailure) {
-            var scanner = unsafe JSONScanner(result)
-            try scanner.begin()
-            guard try scanner.kind() == .object else { return nil }
-            scanner.enter()
-            var (isFirst, isSent, line) = (true, false, UInt64?.none)
-            while let key = try scanner.nextKey(isFirst: &isFirst) {
-                let first = scanner.byteOffset
-                try scanner.skipValue(enclosedBy: 1)
-                let value = unsafe result[first..<scanner.byteOffset]
-                switch unsafe String(decoding: scanner.bytes(of: key), as: UTF8.self) {
-                case "line": line = unsafe UInt64(String(decoding: value, as: UTF8.self))
-                case "outcome": isSent = unsafe Self.sentOutcomes.contains(String(decoding: value, as: UTF8.self))
-                default: break
-                }
-            }
-            try scanner.finish()
-            return isSent ? line : nil
-        } catch {
-            return nil
-        }
-    }
-
-    /// The outcomes of lines that were sent, as JSON; what is unsent can be sent again without a duplicate.
-    private static let sentOutcomes = [DeliveryOutcome.Kind.accepted, .rejected, .indeterminate].map {
-        "\"\($0.name)\""
+        guard let fields = unsafe JSONFields(Array(result)),
+            let outcome = fields.string("outcome").flatMap({ DeliveryOutcome.Kind(name: $0) }),
+            // What is unsent can be sent again without a duplicate.
+            [.accepted, .rejected, .indeterminate].contains(outcome)
+        else { return nil }
+        return fields.integer("line")
     }
 }

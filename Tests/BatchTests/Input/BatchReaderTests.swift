@@ -96,7 +96,7 @@ import Testing
     ])
     func `the first line determines the format`(_ line: String, _ format: BatchFormat) {
         #expect(
-            Array(line.utf8).withUnsafeBytes { BatchFormat(firstLine: $0) { BatchColumn(columnName: $0) != nil } }
+            Array(line.utf8).withUnsafeBytes { BatchFormat(firstLine: $0) { BatchColumn($0) != nil } }
                 == format
         )
     }

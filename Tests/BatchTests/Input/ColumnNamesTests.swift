@@ -141,7 +141,7 @@ import Testing
         (["token=a", "id=A"], "--column: \"A\" is mapped twice"),
     ])
     func `the error for an invalid mapping contains the expected form`(_ arguments: [String], _ text: String) {
-        let error = #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<BatchColumn>(arguments) }
+        let error = #expect(throws: ColumnMappingError.self) { _ = try ColumnNames(arguments) }
         #expect(error?.description == text)
     }
 

@@ -37,11 +37,43 @@ struct PurgeImportTests {
         )
     }
 
-    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome {
-        var importing = importing
-        var outcome = PurgeImport.Outcome.header
-        for line in lines { outcome = importing.read(line) }
-        return outcome
+    /// The outcome of the last line; `nil` if no line has one.
+    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome? {
+        try self.withReader(of: lines, importing) { $1 }
+    }
+
+    /// Reads all lines, and calls `body` with the reader and the outcome of the last line.
+    private func withReader<Value>(
+        of lines: [String],
+        _ importing: PurgeImport,
+        _ body: (borrowing BatchReader, PurgeImport.Outcome?) throws -> Value
+    ) throws -> Value {
+        try self.withReader(of: Array(lines.joined(separator: "\n").utf8), importing, body)
+    }
+
+    private func withReader<Value>(
+        of bytes: [UInt8],
+        _ importing: PurgeImport,
+        _ body: (borrowing BatchReader, PurgeImport.Outcome?) throws -> Value
+    ) throws -> Value {
+        var reader = try importing.reader()
+        var record = BatchRecord()
+        var rest = bytes[...]
+        var outcome: PurgeImport.Outcome?
+        while true {
+            switch reader.next(&record) {
+            case .needMore:
+                reader.fill { memory in
+                    let part = rest.prefix(memory.count)
+                    rest = rest.dropFirst(part.count)
+                    memory.copyBytes(from: part)
+                    return part.count
+                }
+            case .record: outcome = importing.outcome(reader)
+            case .bad, .refused: outcome = reader.problem.map { .problem($0.kind) }
+            case .end: return try body(reader, outcome)
+            }
+        }
     }
 
     @Test("a line in any format overrides the options")
@@ -96,7 +128,7 @@ struct PurgeImportTests {
     @Test("a mapped column has only its other name")
     func mappings() throws {
         var importing = self.importing()
-        importing.names = try ColumnNames(["token=Device", "topic=app"])
+        importing.names = try ColumnNames(["token=Device", "topic=app"], .deadTokens)
         for lines in [
             ["token;DEVICE;App", "x;ab;b"], [#"{"token":7,"topic":1,"device":"ab","app":"b"}"#],
         ] {
@@ -106,9 +138,11 @@ struct PurgeImportTests {
             }
             #expect(entry == self.entry(topic: "b"), "\(lines)")
         }
-        _ = importing.read("token,topic")
-        #expect(importing.lacksTokens)
-        #expect(throws: ColumnMappingError.self) { _ = try ColumnNames<PurgeColumn>(["tocken=x"]) }
+        let lacksTokens = try self.withReader(of: ["token,topic"], importing) { [importing] reader, _ in
+            importing.lacksTokens(reader)
+        }
+        #expect(lacksTokens)
+        #expect(throws: ColumnMappingError.self) { _ = try ColumnNames(["tocken=x"], .deadTokens) }
     }
 
     @Test("a registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
@@ -196,19 +230,55 @@ struct PurgeImportTests {
     func noDefaults() throws {
         var importing = PurgeImport(format: .jsonLines, source: "s", now: Self.now)
         importing.failedAt = 1
-        guard case .problem(.missingTopic) = importing.read(#"{"token":"ab"}"#),
-            case .problem(.missingEnvironment) = importing.read(#"{"token":"ab","topic":"a"}"#)
+        guard case .problem(.missingTopic) = try self.read([#"{"token":"ab"}"#], importing),
+            case .problem(.missingEnvironment) = try self.read([#"{"token":"ab","topic":"a"}"#], importing)
         else {
             Issue.record("The line was taken.")
             return
         }
     }
 
+    @Test("comments and rows over several lines are read as in a batch")
+    func rows() throws {
+        for lines in [
+            ["# it's a \"list", "token,note", "  # of \"dead\" tokens", "", "ab,\"two", "lines\""],
+            ["# it's a \"list", "ab", "# the end"], ["#", #"{"token":"ab"}"#, "  # the end \""],
+        ] {
+            guard case .entry(let entry)? = try self.read(lines, self.importing()) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(entry == self.entry(), "\(lines)")
+        }
+    }
+
+    @Test("a header that cannot be read is refused, and a line that is not UTF-8 is skipped")
+    func refusals() throws {
+        for (lines, problem) in [
+            (["token,\"topic"], BatchProblem.Kind.misplacedQuote), (["sep=;", "token;topic"], .separatorLine),
+            ([String.token(1) + ",a"], .missingHeader(proposal: "token,topic,environment,failedAt")),
+        ] {
+            guard case .problem(problem)? = try self.read(lines, self.importing(.csv)) else {
+                Issue.record("\(lines)")
+                continue
+            }
+        }
+        for text in ["token,source\nab,\u{FF}\nab,s", "ab\n\u{FF}\nab", "{\"token\":\"ab\"}\n{\"a\":\"\u{FF}\"}\n{}"] {
+            // Latin-1.
+            let bytes = text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+            try self.withReader(of: bytes, self.importing()) { reader, _ in
+                let problem = reader.problem
+                #expect(problem?.kind == .notUTF8, "\(text)")
+            }
+        }
+    }
+
     @Test("a header without a token column is detected")
     func noTokens() throws {
-        var importing = self.importing(.csv)
-        _ = importing.read("name,age")
-        #expect(importing.lacksTokens)
+        let importing = self.importing(.csv)
+        let lacksTokens = try self.withReader(of: ["name,age"], importing) { reader, _ in importing.lacksTokens(reader)
+        }
+        #expect(lacksTokens)
     }
 
     @Test("no time of failure is assumed")
@@ -221,13 +291,14 @@ struct PurgeImportTests {
             var importing = PurgeImport(format: nil, source: "s", now: Self.now)
             importing.topic = "a"
             importing.environment = .sandbox
-            var outcome = PurgeImport.Outcome.header
-            for line in lines { outcome = importing.read(line) }
-            guard case .problem(.missingTime) = outcome else {
-                Issue.record("\(lines) was taken.")
-                continue
+            try self.withReader(of: lines, importing) { [importing] reader, outcome in
+                guard case .problem(.missingTime) = outcome else {
+                    Issue.record("\(lines) was taken.")
+                    return
+                }
+                let found = importing.lacksTimes(reader)
+                #expect(found == lacksTimes, "\(lines)")
             }
-            #expect(importing.lacksTimes == lacksTimes, "\(lines)")
         }
     }
 }
