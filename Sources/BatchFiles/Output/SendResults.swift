@@ -2,6 +2,7 @@
 
 import APNSPayload
 package import APNSWire
+import FileSupport
 import Glibc
 import SystemPackage
 
