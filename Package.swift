@@ -87,12 +87,16 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "FileSupport", swiftSettings: strict),
+        .target(
+            name: "FileSupport",
+            dependencies: [.product(name: "SystemPackage", package: "swift-system")],
+            swiftSettings: strict
+        ),
         .testTarget(name: "FileSupportTests", dependencies: ["FileSupport"], swiftSettings: settings),
         .target(
             name: "OpenSSLTLS",
             dependencies: [
-                "COpenSSL",
+                "COpenSSL", "FileSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -110,7 +114,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "Certificates",
+                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "Certificates", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -135,7 +139,7 @@ let package = Package(
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "OpenSSLTLS", "TestSupport",
+                "APNSTestKit", "FileSupport", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -195,6 +199,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),
@@ -292,7 +297,7 @@ let package = Package(
         .target(
             name: "ListenerFixtures",
             dependencies: [
-                "APNSServer", "APNSWire", "OpenSSLTLS", "Certificates",
+                "APNSServer", "APNSWire", "Certificates", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -347,7 +352,7 @@ let package = Package(
             name: "APNSGatewayTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport",
-                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "Certificates", "TestSupport",
+                "APNSWire", "Certificates", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -492,8 +497,8 @@ let package = Package(
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CLinux", "CNGHTTP2",
-                "COpenSSL", "FileSupport", "GatewayService", "JSON", "OpenSSLTLS", "SimulatorService",
-                "Certificates", "TokenStore",
+                "COpenSSL", "Certificates", "FileSupport", "GatewayService", "JSON", "OpenSSLTLS",
+                "SimulatorService", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
@@ -519,7 +524,8 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "Batch", "GatewayService", "OpenSSLTLS", "Certificates", "TestSupport", "TokenStore",
+                "Batch", "Certificates", "FileSupport", "GatewayService", "OpenSSLTLS", "TestSupport",
+                "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

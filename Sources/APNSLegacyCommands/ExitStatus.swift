@@ -9,6 +9,7 @@ import APNSSession
 import APNSTransport
 import APNSWire
 import Batch
+import FileSupport
 import GatewayService
 import OpenSSLTLS
 import TokenStore
@@ -98,6 +99,7 @@ struct CommandFailure: Error, CustomStringConvertible {
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
+        case let error as AtomicFolderError: self.init(error)
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
         case let error as any CommandError:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Batch
+import FileSupport
 import GatewayService
 import Glibc
 import OpenSSLTLS
@@ -93,7 +94,7 @@ struct MetricsFile: Sendable {
         }
         let text = GatewayMetrics().text(with: labeled)
         do throws(Errno) {
-            try AtomicFile.write(Array(text.utf8), to: self.path, .shared, replaces: true)
+            try AtomicFile.write(Array(text.utf8), to: self.path, mode: FileMode.shared, replaces: true)
         } catch {
             throw self.failure(error)
         }

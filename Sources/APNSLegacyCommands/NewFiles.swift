@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSupport
 import Glibc
 import SystemPackage
 
@@ -10,7 +11,7 @@ struct NewFiles {
     private struct File {
         var path: String
         var content: [UInt8]
-        var access: AtomicFile.Access
+        var mode: mode_t
     }
 
     private let replaces: Bool
@@ -20,8 +21,8 @@ struct NewFiles {
     init(replaces: Bool) { self.replaces = replaces }
 
     /// Adds a file to be written.
-    mutating func add(_ path: String, _ content: [UInt8], _ access: AtomicFile.Access) {
-        self.files.append(File(path: path, content: content, access: access))
+    mutating func add(_ path: String, _ content: [UInt8], mode: mode_t) {
+        self.files.append(File(path: path, content: content, mode: mode))
     }
 
     /// Fails early if a file already exists.
@@ -32,9 +33,8 @@ struct NewFiles {
             guard !paths[..<index].contains(path) else {
                 throw CommandFailure(.usage, "two files would be written to \(path); choose different names")
             }
-            var status = stat()
-            guard unsafe lstat(path, &status) == 0 else { continue }
-            guard status.st_mode & S_IFMT == S_IFREG else {
+            guard let file = FileIdentity(linkAt: path) else { continue }
+            guard file.isRegular else {
                 throw CommandFailure(.cannotCreate, "\(path) exists and is not a regular file; choose another name")
             }
             guard replaces else { throw Self.inTheWay(path) }
@@ -55,7 +55,7 @@ struct NewFiles {
 
     private func write(_ file: File) throws(CommandFailure) {
         do throws(Errno) {
-            try AtomicFile.write(file.content, to: file.path, file.access, replaces: self.replaces)
+            try AtomicFile.write(file.content, to: file.path, mode: file.mode, replaces: self.replaces)
         } catch {
             throw error == .fileExists ? Self.inTheWay(file.path) : Self.failure(error, file.path)
         }
@@ -72,5 +72,56 @@ struct NewFiles {
             default: (.cannotCreate, "choose another path")
             }
         return CommandFailure(status, "cannot write \(path): \(error); \(advice)")
+    }
+}
+
+extension AtomicFolder.Creation {
+    /// Describes files that were created in a folder.
+    func line(_ folder: String) -> String {
+        "Created in \(folder) (\(self.reason)): \(self.names.joined(separator: ", "))"
+    }
+}
+
+extension CommandFailure {
+    /// Describes an error of a folder that `--folder` names.
+    init(_ error: AtomicFolderError) {
+        switch error {
+        case .system(let action, let path, let error):
+            let isFull = error == .noSpace || error == .diskQuotaExceeded
+            let status: ExitStatus =
+                switch action {
+                case .read: .configuration
+                case .write: .ioError
+                default: isFull ? .ioError : .cannotCreate
+                }
+            self.init(
+                status,
+                "cannot \(action.rawValue) \(path): \(error); \(isFull ? "free some space or name" : "name") another "
+                    + "folder with --folder"
+            )
+        case .notFolder(let path):
+            self.init(.cannotCreate, "\(path) is not a folder; name another one with --folder")
+        case .inUse(let path, let holder):
+            let process = holder.map { "process \($0)" } ?? "another process"
+            self.init(
+                .tryAgain,
+                "\(path) is in use by \(process), which creates certificates in it; wait for it to end, or name "
+                    + "another folder with --folder"
+            )
+        case .damaged(let path, let problem):
+            self.init(
+                .configuration,
+                "\(path) \(problem); delete it to have it replaced, or name another folder with --folder"
+            )
+        case .unusable(let path):
+            self.init(.software, "the new \(path) cannot be used; this is a defect of apns-legacy")
+        case .unlocked(let path, let names, let error):
+            self.init(.cannotCreate, "cannot write \(names.joined(separator: ", ")) in \(path): \(error)")
+        case .occupied(let path, let new):
+            self.init(
+                .cannotCreate,
+                "\(path) already exists and was kept; the new file is \(new); move one of them away and run this again"
+            )
+        }
     }
 }

@@ -6,13 +6,25 @@ import Glibc
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
+    private let mode: mode_t
+
     /// Whether it is a regular file.
-    package let isRegular: Bool
+    package var isRegular: Bool { self.mode == S_IFREG }
+
+    /// Whether it is a folder.
+    package var isFolder: Bool { self.mode == S_IFDIR }
 
     /// Identifies the file at a path; `nil` if it does not exist.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    /// Identifies the file at a path, or the symbolic link there; `nil` if there is none.
+    package init?(linkAt path: String) {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { return nil }
         self.init(status)
     }
 
@@ -33,6 +45,6 @@ package struct FileIdentity: Hashable, Sendable {
     private init(_ status: stat) {
         self.device = UInt64(status.st_dev)
         self.number = UInt64(status.st_ino)
-        self.isRegular = status.st_mode & S_IFMT == S_IFREG
+        self.mode = status.st_mode & S_IFMT
     }
 }

@@ -6,6 +6,8 @@ import Glibc
 package enum FileMode {
     /// The mode of a file that only its owner may read and write.
     package static let secret: UInt32 = 0o600
+    /// The mode of a file that everyone may read.
+    package static let shared: UInt32 = 0o644
 
     /// The result of a change that did not fail.
     package enum Change: Hashable, Sendable {

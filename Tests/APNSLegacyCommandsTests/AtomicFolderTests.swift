@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Certificates
+import FileSupport
 import Foundation
 import Glibc
 import OpenSSLTLS
-import Certificates
 import TestSupport
 import Testing
 
@@ -84,9 +85,10 @@ import Testing
         let folder = try KeptFolder()
         try folder.write("file", [1])
         for path in [folder.path + "/file", folder.path + "/file/folder", folder.path + "/none/folder"] {
-            let error = await #expect(throws: CommandFailure.self) { try await AtomicFolder.open(path) }
-            #expect(error?.status == .cannotCreate)
-            #expect(error?.description.contains(path) == true)
+            let error = await #expect(throws: AtomicFolderError.self) { try await AtomicFolder.open(path) }
+            let failure = error.map { CommandFailure($0) }
+            #expect(failure?.status == .cannotCreate)
+            #expect(failure?.description.contains(path) == true)
         }
     }
 

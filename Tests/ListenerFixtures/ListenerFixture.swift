@@ -2,9 +2,9 @@
 
 package import APNSServer
 package import APNSWire
+package import Certificates
 package import NIOCore
 package import OpenSSLTLS
-package import Certificates
 
 /// Shared certificates for tests of listeners, and frames.
 package enum ListenerFixture {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLinux
+import FileSupport
 import Glibc
+import SystemPackage
 
 /// A file of the spool; it is closed when this object is released.
 final class SpoolFile: Sendable {
@@ -30,20 +32,17 @@ final class SpoolFile: Sendable {
 
     /// Writes all bytes at the current position of the file.
     func write(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
-        var rest = unsafe bytes
-        while unsafe !rest.isEmpty {
-            let count = unsafe Glibc.write(self.descriptor, rest.baseAddress, rest.count)
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw SpoolError.current("write", self.path) }
-            unsafe rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-        }
+        try unsafe self.write(bytes.bindMemory(to: UInt8.self).span)
     }
 
-    func write(_ bytes: [UInt8]) throws(SpoolError) {
-        let result: Result<Void, SpoolError> = unsafe bytes.withUnsafeBytes { raw in
-            do throws(SpoolError) { return unsafe .success(try self.write(raw)) } catch { return .failure(error) }
+    func write(_ bytes: [UInt8]) throws(SpoolError) { try self.write(bytes.span) }
+
+    private func write(_ bytes: Span<UInt8>) throws(SpoolError) {
+        do {
+            try FileDescriptor(rawValue: self.descriptor).write(all: bytes)
+        } catch {
+            throw SpoolError(code: error.rawValue, "write", self.path)
         }
-        try result.get()
     }
 
     /// Waits until written bytes are on disk.
@@ -116,15 +115,6 @@ enum SpoolNames {
 
     /// The names in a folder, sorted.
     static func list(_ folder: String) throws(SpoolError) -> [String] {
-        guard let stream = unsafe opendir(folder) else { throw SpoolError.current("read", folder) }
-        defer { unsafe closedir(stream) }
-        var names: [String] = []
-        while let entry = unsafe readdir(stream) {
-            let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
-                unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-            }
-            names.append(name)
-        }
-        return names.sorted()
+        do { return try Folder.names(in: folder) } catch { throw SpoolError(code: error.rawValue, "read", folder) }
     }
 }

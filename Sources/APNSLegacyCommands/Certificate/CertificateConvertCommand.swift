@@ -4,6 +4,8 @@ import ArgumentParser
 import Batch
 import OpenSSLTLS
 import Certificates
+import FileSupport
+import OpenSSLTLS
 
 /// `apns-legacy certificate convert`: writes a certificate and its key in another format.
 struct CertificateConvertCommand: CertificateSubcommand {
@@ -115,7 +117,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
             )
         }
         var files = NewFiles(replaces: self.force)
-        files.add(self.output, bytes, .secret)
+        files.add(self.output, bytes, mode: FileMode.secret)
         try files.write()
         let isOpen = form == .pem && passphrase == nil
         environment.summary.set("file", self.output)

@@ -3,8 +3,9 @@
 import APNSServer
 import APNSWire
 import ArgumentParser
-import OpenSSLTLS
 import Certificates
+import FileSupport
+import OpenSSLTLS
 
 /// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
 struct CertificateNewCommand: ParsableCommand {
@@ -190,8 +191,8 @@ struct NewAuthorityCommand: ConsoleCommand {
             hasOwnKey: true
         )
         var files = NewFiles(replaces: self.certificate.force)
-        files.add(names.key, try authority.keyPEM(), .secret)
-        files.add(names.certificate, authority.certificatePEM, .shared)
+        files.add(names.key, try authority.keyPEM(), mode: FileMode.secret)
+        files.add(names.certificate, authority.certificatePEM, mode: FileMode.shared)
         try files.write()
         let end = TimeText(seconds: authority.certificate.notAfter).text
         environment.summary.set("files", [names.certificate, names.key])
@@ -281,8 +282,8 @@ struct NewServerCommand: ConsoleCommand {
             hasOwnKey: true
         )
         var new = NewFiles(replaces: self.certificate.force)
-        new.add(files.key, server.keyPEM, .secret)
-        new.add(files.certificate, server.certificatePEM, .shared)
+        new.add(files.key, server.keyPEM, mode: FileMode.secret)
+        new.add(files.certificate, server.certificatePEM, mode: FileMode.shared)
         try new.write()
         let end = TimeText(seconds: server.identity.certificate.notAfter).text
         environment.summary.set("files", [files.certificate, files.key])
@@ -396,13 +397,15 @@ struct NewClientCommand: ConsoleCommand {
             period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now())
         )
         var new = NewFiles(replaces: self.certificate.force)
-        new.add(names.key, client.keyPEM, .secret)
+        new.add(names.key, client.keyPEM, mode: FileMode.secret)
         for form in self.forms {
             let bytes = try client.pkcs12(passphrase: passphrase, form: form, name: self.topics[0])
-            new.add(form == .tripleDES ? names.legacy : names.modern, bytes, .secret)
+            new.add(form == .tripleDES ? names.legacy : names.modern, bytes, mode: FileMode.secret)
         }
-        if self.combined { new.add(names.combined, try client.certificatePEM + client.traditionalKeyPEM(), .secret) }
-        new.add(names.certificate, client.certificatePEM, .shared)
+        if self.combined {
+            new.add(names.combined, try client.certificatePEM + client.traditionalKeyPEM(), mode: FileMode.secret)
+        }
+        new.add(names.certificate, client.certificatePEM, mode: FileMode.shared)
         try new.write()
         let end = TimeText(seconds: client.identity.certificate.notAfter).text
         var lines = [

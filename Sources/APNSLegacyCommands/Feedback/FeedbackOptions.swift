@@ -4,6 +4,7 @@ import APNSFeedback
 import APNSProvider
 import APNSWire
 import ArgumentParser
+import FileSupport
 import Glibc
 import OpenSSLTLS
 import SystemPackage
@@ -98,19 +99,11 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         guard let folder = self.certificates else {
             return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
         }
-        guard let stream = unsafe opendir(folder) else {
-            throw CommandFailure(
-                .noInput,
-                "cannot read --certificates \(folder): \(Errno(rawValue: errno)); check the path"
-            )
-        }
-        defer { unsafe closedir(stream) }
-        var names: Set<String> = []
-        while let entry = unsafe readdir(stream) {
-            let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
-                unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-            }
-            if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.insert(name) }
+        let names: Set<String>
+        do {
+            names = Set(try Folder.names(in: folder).filter { $0.hasSuffix(".pem") || $0.hasSuffix(".p12") })
+        } catch {
+            throw CommandFailure(.noInput, "cannot read --certificates \(folder): \(error); check the path")
         }
         guard !names.isEmpty else { throw CommandFailure(.noInput, "no .pem or .p12 file in --certificates \(folder)") }
         return Self.paired(names).map { (folder + "/" + $0, $1.map { folder + "/" + $0 }) }

@@ -4,7 +4,7 @@ import APNSServer
 import APNSTransport
 import APNSWire
 import ArgumentParser
-import FoundationEssentials
+import FileSupport
 import GatewayService
 import Glibc
 import NIOCore
@@ -231,7 +231,7 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     private var folderPath: String {
         var path = self.folder ?? Self.defaultFolder
-        if self.folder == nil, geteuid() == 0, FileManager.default.fileExists(atPath: GatewaySetup.systemFolder) {
+        if self.folder == nil, geteuid() == 0, FileIdentity(path: GatewaySetup.systemFolder) != nil {
             path = GatewaySetup.systemFolder
         }
         while path.count > 1, path.hasSuffix("/") { path.removeLast() }
@@ -281,10 +281,8 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     /// Checks that a file given as an answer can be read.
     private static func readable(_ path: String) throws(CommandFailure) -> String {
-        var isFolder = false
-        let isThere = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
-        guard isThere else { throw CommandFailure(.usage, "\(path): no such file") }
-        guard !isFolder, FileManager.default.isReadableFile(atPath: path) else {
+        guard let file = FileIdentity(path: path) else { throw CommandFailure(.usage, "\(path): no such file") }
+        guard unsafe !file.isFolder && access(path, R_OK) == 0 else {
             throw CommandFailure(.usage, "\(path): cannot be read")
         }
         return path

@@ -4,10 +4,10 @@ import APNSFeedback
 import APNSPayload
 import APNSTransport
 import APNSWire
-import FoundationEssentials
+import Certificates
+import FileSupport
 import Glibc
 import OpenSSLTLS
-import Certificates
 
 /// The files of a new gateway for one provider, and the steps to take on both machines.
 struct GatewaySetup {
@@ -79,9 +79,7 @@ struct GatewaySetup {
     /// Writes these files into the folder, as ``write(to:now:)`` does.
     func write(_ files: [(file: AtomicFolder.KeptFile, content: [UInt8])], to folder: AtomicFolder) throws {
         // A dangling symbolic link counts as present.
-        let present = files.map(\.file.name).filter { name in
-            (try? FileManager.default.attributesOfItem(atPath: "\(self.folder)/\(name)")) != nil
-        }
+        let present = files.map(\.file.name).filter { FileIdentity(linkAt: "\(self.folder)/\($0)") != nil }
         guard present.isEmpty else {
             throw CommandFailure(
                 .cannotCreate,
@@ -92,7 +90,7 @@ struct GatewaySetup {
         }
         if self.isOfSystem { try Self.makeStateFolder() }
         for (file, content) in files { folder.add(file, content) }
-        _ = try folder.commit()
+        try folder.commit()
     }
 
     /// Each file with its content.
@@ -186,20 +184,16 @@ struct GatewaySetup {
 
     /// Creates the folder of the feedback database, as the unit does when it starts.
     private static func makeStateFolder() throws {
-        guard !FileManager.default.fileExists(atPath: Self.systemStateFolder) else { return }
+        guard FileIdentity(path: Self.systemStateFolder) == nil else { return }
         // Other services have folders in the one above, which the umask must not close to them.
         let parent = Self.systemStateFolder.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" }
-        let hasParent = FileManager.default.fileExists(atPath: parent)
-        do {
-            try FileManager.default.createDirectory(
-                atPath: Self.systemStateFolder,
-                withIntermediateDirectories: true
-            )
-        } catch {
-            throw CommandFailure(.cannotCreate, "cannot create \(Self.systemStateFolder) for the feedback database")
+        for (folder, mode) in [(parent, mode_t(0o755)), (Self.systemStateFolder, 0o700)] {
+            if unsafe mkdir(folder, mode) == 0 {
+                unsafe chmod(folder, mode)
+            } else if errno != EEXIST {
+                throw CommandFailure(.cannotCreate, "cannot create \(folder) for the feedback database")
+            }
         }
-        if !hasParent { unsafe chmod(parent, 0o755) }
-        unsafe chmod(Self.systemStateFolder, 0o700)
         guard let user = unsafe getpwnam(Self.systemAccount) else { return }
         unsafe chown(Self.systemStateFolder, user.pointee.pw_uid, user.pointee.pw_gid)
     }

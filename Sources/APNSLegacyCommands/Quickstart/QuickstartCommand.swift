@@ -7,11 +7,11 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import Batch
+import Certificates
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import SimulatorService
-import Certificates
 import TokenStore
 
 /// `apns-legacy quickstart`: sends a sample batch to an embedded simulator; needs no configuration and no network.

@@ -41,12 +41,11 @@ final class Announcement: Sendable {
     deinit { self.withdraw() }
 
     /// Replaces the content with a line, atomically.
-    func write(_ line: String) throws {
-        // A renamed file never appears incomplete.
-        let draft = self.path + ".new"
-        try OutputFile(path: draft).append(line + "\n")
-        guard unsafe rename(draft, self.path) == 0 else {
-            throw CommandFailure(.cannotCreate, "cannot write \(self.path): \(Errno(rawValue: errno))")
+    func write(_ line: String) throws(CommandFailure) {
+        do {
+            try AtomicFile.write(Array((line + "\n").utf8), to: self.path, mode: FileMode.secret, replaces: true)
+        } catch {
+            throw CommandFailure(.cannotCreate, "cannot write \(self.path): \(error)")
         }
     }
 

@@ -126,18 +126,13 @@ final class NotificationLog: Sendable {
     /// - Returns: the error code; `nil` on success.
     private func write(_ text: String) -> CInt? {
         let start = lseek(self.descriptor, 0, SEEK_END)
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(self.descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                let code = errno
-                // A device cannot be truncated.
-                if start >= 0 { _ = ftruncate(self.descriptor, start) }
-                return code
-            }
-            rest = rest.dropFirst(count)
+        do {
+            try FileDescriptor(rawValue: self.descriptor).write(all: Array(text.utf8).span)
+            return nil
+        } catch {
+            // A device cannot be truncated.
+            if start >= 0 { _ = ftruncate(self.descriptor, start) }
+            return error.rawValue
         }
-        return nil
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import OpenSSLTLS
 import Certificates
+import OpenSSLTLS
 
 /// The certificates that the simulator presents and accepts.
 struct SimulatorCertificateOptions: ParsableArguments, Sendable {

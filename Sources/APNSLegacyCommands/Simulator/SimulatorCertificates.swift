@@ -5,9 +5,10 @@ import APNSProviderHTTP2
 import APNSSimulator
 import APNSTransport
 import APNSWire
+import Certificates
+import FileSupport
 import Glibc
 import OpenSSLTLS
-import Certificates
 
 /// The certificates and keys in the simulator's folder.
 ///

@@ -5,11 +5,12 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import CLinux
+import Certificates
+import FileSupport
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import SimulatorService
-import Certificates
 
 /// `apns-legacy simulator`: runs a local APNs.
 public struct SimulatorCommand: ConsoleCommand, Sendable {
@@ -246,7 +247,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         }
         let folder = try await AtomicFolder.open(path)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
-        for line in try folder.commit() { environment.console.say(line) }
+        for creation in try folder.commit() { environment.console.say(creation.line(path)) }
         return set
     }
 

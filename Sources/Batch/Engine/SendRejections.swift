@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
+import FileSupport
 import SystemPackage
 package import TokenStore
 

@@ -2,6 +2,7 @@
 
 import FileSupport
 package import Glibc
+import SystemPackage
 
 /// The system calls for output files, which tests can record, delay or make fail.
 package struct FileOperations: Sendable {
@@ -36,10 +37,12 @@ package struct FileOperations: Sendable {
     private static func synchronizeFolder(of path: String) -> CInt {
         let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let folder = slash.map { $0 == path.utf8.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return errno }
-        defer { close(descriptor) }
-        // Some file systems do not support this.
-        return fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno
+        do {
+            try Folder.synchronize(folder)
+            return 0
+        } catch {
+            // Some file systems do not support this.
+            return error == .invalidArgument ? 0 : error.rawValue
+        }
     }
 }

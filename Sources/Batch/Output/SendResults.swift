@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
+import FileSupport
 import Glibc
 import JSON
 import SystemPackage

@@ -2,8 +2,8 @@
 
 import APNSServer
 import APNSTransport
-import OpenSSLTLS
 import Certificates
+import OpenSSLTLS
 import Testing
 
 @testable import APNSGateway

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import Foundation
 import Certificates
+import FileSupport
+import Foundation
 import TestSupport
 import Testing
 
@@ -89,10 +90,8 @@ import Testing
             }
             #expect(throws: Killed.self) { try setup.write(files, to: folder) }
         }
-        let error = await #expect(throws: CommandFailure.self) {
-            try await AtomicFolder.open(setup.folder, replaces: false)
-        }
-        #expect(error.map { "\($0)".contains("\(own) already exists and was kept") } == true)
+        let error = AtomicFolderError.occupied(path: own, new: "\(setup.folder)/.ready/gateway.yaml")
+        await #expect(throws: error) { try await AtomicFolder.open(setup.folder, replaces: false) }
         #expect(try String(contentsOfFile: own, encoding: .utf8) == "mine")
         #expect(Self.names(setup.folder).count == 9)
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Certificates
+import FileSupport
 import Foundation
 import OpenSSLTLS
-import Certificates
 import TestSupport
 
 @testable import APNSLegacyCommands
@@ -37,9 +38,13 @@ struct KeptFolder {
     ) async throws -> (certificates: SimulatorCertificates, lines: [String]) {
         var options = SimulatorCertificates.Options(topic: topic, keyKind: keyKind)
         change(&options)
-        let folder = try await AtomicFolder.open(self.path, willChange: willChange)
-        let certificates = try SimulatorCertificates(in: folder, options, now: now)
-        return (certificates, try folder.commit())
+        do {
+            let folder = try await AtomicFolder.open(self.path, willChange: willChange)
+            let certificates = try SimulatorCertificates(in: folder, options, now: now)
+            return (certificates, try folder.commit().map { $0.line(self.path) })
+        } catch let error as AtomicFolderError {
+            throw CommandFailure(error)
+        }
     }
 
     /// The files and their contents, without the lock.

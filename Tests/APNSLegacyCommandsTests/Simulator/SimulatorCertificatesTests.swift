@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Certificates
 import Foundation
 import OpenSSLTLS
-import Certificates
 import Testing
 
 @testable import APNSLegacyCommands
