@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSTransport
-package import APNSWire
+import APNSWire
 package import Logging
-import NIOConcurrencyHelpers
 
-/// Logs once that the connections of a client fail, and once that they work again.
-package final class OutageLog: Sendable {
+/// Logs that the connections of a client fail, and that they work again.
+package struct OutageLog: Sendable {
     private let endpoint: Endpoint
     private let logger: Logger
-    private let isOutage = NIOLockedValueBox(false)
 
     /// - Parameters:
     ///   - endpoint: where the client sends to.
@@ -22,12 +20,7 @@ package final class OutageLog: Sendable {
     /// Logs a change.
     ///
     /// - Parameter failure: why connections fail; `nil` if they work.
-    package func changed(_ failure: ConnectionFailure?) {
-        let wasOutage = self.isOutage.withLockedValue { isOutage in
-            defer { isOutage = failure != nil }
-            return isOutage
-        }
-        guard wasOutage != (failure != nil) else { return }
+    func changed(_ failure: ConnectionFailure?) {
         var metadata: Logger.Metadata = [LogKey.endpoint: "\(self.endpoint)"]
         if let failure {
             metadata[LogKey.failure] = "\(failure)"

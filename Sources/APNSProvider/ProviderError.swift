@@ -63,6 +63,15 @@ extension ProviderError {
     /// A value of the configuration is out of range; the text names the value and its range.
     package static func configuration(_ detail: String) -> Self { Self(.configuration, detail) }
 
+    /// Checks that values of the configuration are in their ranges.
+    ///
+    /// - Parameter values: the name of each, its value, and its range.
+    package static func check(_ values: [(String, Int, ClosedRange<Int>)]) throws(ProviderError) {
+        for (name, value, range) in values where !range.contains(value) {
+            throw .configuration("invalid \(name) \(value), expected \(range.lowerBound) to \(range.upperBound)")
+        }
+    }
+
     /// The TLS configuration, a certificate or a key cannot be used.
     package static func tls(_ error: TLSError, _ names: TLSErrorNames = TLSErrorNames()) -> Self {
         Self(.tls(error), error.text(names))

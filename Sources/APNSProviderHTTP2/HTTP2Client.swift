@@ -66,16 +66,7 @@ extension PushClientConfiguration {
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
             let outages = OutageLog(configuration.endpoint, logger)
-            var told = configuration
-            told.onConnectFailure = { failure in
-                outages.changed(failure)
-                configuration.onConnectFailure?(failure)
-            }
-            told.onFirstAnswer = {
-                outages.changed(nil)
-                configuration.onFirstAnswer?()
-            }
-            let client = try RequestClient(told, eventLoopGroup: group, logger: logger)
+            let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger, outages: outages)
             return HTTP2Client(client, configuration, requests)
         }
     }
@@ -85,13 +76,12 @@ extension PushClientConfiguration {
 struct HTTP2Client: ClientTransport {
     private let client: RequestClient
     private let requests: RequestRules
-    private let suppressionDuration: TimeAmount?
-    private let rejected = NIOLockedValueBox(RejectedTokens())
+    private let rejected: NIOLockedValueBox<RejectedTokens>
 
     init(_ client: RequestClient, _ configuration: PushConfiguration, _ requests: RequestRules) {
         self.client = client
         self.requests = requests
-        self.suppressionDuration = configuration.suppressionDuration.map { TimeAmount($0) }
+        self.rejected = NIOLockedValueBox(RejectedTokens(suppressedFor: configuration.suppressionDuration))
     }
 
     func submit(
@@ -100,10 +90,13 @@ struct HTTP2Client: ClientTransport {
         key: UInt64
     ) -> SubmissionReceipt {
         let token = notification.token
-        let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
-        if isSuppressed { return self.settleLocally(.suppressed, receiver, key: key) }
+        if self.rejected.withLockedValue({ $0.isSuppressed(token) }) {
+            return self.settleLocally(.suppressed, receiver, key: key)
+        }
         return self.client.submit(self.request(notification)) { report in
-            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
+            if case .rejected(let rejection) = report.outcome {
+                self.rejected.withLockedValue { $0.insert(token, after: rejection) }
+            }
             receiver.settle(key..<(key + 1), report)
         }
     }
@@ -130,11 +123,6 @@ struct HTTP2Client: ClientTransport {
         key: UInt64
     ) -> SubmissionReceipt {
         self.client.settleLocally(outcome) { receiver.settle(key..<(key + 1), $0) }
-    }
-
-    private func suppress(_ token: DeviceToken, _ rejection: Rejection) {
-        guard let duration = self.suppressionDuration, rejection.tokenFault(now: .max) != nil else { return }
-        self.rejected.withLockedValue { $0.insert(token, until: .now() + duration) }
     }
 
     var observer: DeliveryObserver { self.client.observer }

@@ -26,12 +26,14 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         ///   - configuration: the service and the options.
         ///   - opener: opens the connections.
         ///   - source: makes the requests of a batch; `nil` for a client.
+        ///   - outages: logs outages of a client; `nil` if nothing does.
         ///   - observer: the metrics.
         ///   - logger: receives debug messages.
         init(
             _ configuration: PushConfiguration,
             _ opener: ConnectionOpener,
             _ source: RequestSource? = nil,
+            outages: OutageLog? = nil,
             observer: DeliveryObserver,
             logger: Logger
         ) {
@@ -44,6 +46,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,
                 source: source,
+                outages: outages,
                 observer: observer
             )
         }

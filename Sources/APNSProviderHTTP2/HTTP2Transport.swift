@@ -81,8 +81,7 @@ extension BatchSender {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        let transport = try HTTP2Transport(configuration, options, monitor: nil, logger: logger)
-        self.init(over: transport, eventLoopGroup: eventLoopGroup)
+        try self.init(http2: configuration, options, eventLoopGroup, monitor: nil, logger: logger)
     }
 
     /// Prepares to send over the HTTP/2 provider API, with connections that are followed.
@@ -90,16 +89,18 @@ extension BatchSender {
     /// - Parameters:
     ///   - configuration: where and how.
     ///   - options: additional options for a batch.
-    ///   - monitor: follows the connections.
+    ///   - group: the event loops.
+    ///   - monitor: follows the connections; `nil` if nothing does.
     ///   - logger: gets debug messages.
     /// - Throws: as without a monitor.
     package init(
         http2 configuration: PushConfiguration,
         _ options: HTTP2BatchOptions,
-        monitor: ConnectionMonitor,
+        _ group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        monitor: ConnectionMonitor?,
         logger: Logger
     ) throws(ProviderError) {
         let transport = try HTTP2Transport(configuration, options, monitor: monitor, logger: logger)
-        self.init(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+        self.init(over: transport, eventLoopGroup: group)
     }
 }

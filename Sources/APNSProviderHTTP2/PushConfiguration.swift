@@ -144,7 +144,7 @@ public struct PushConfiguration: Sendable {
 
     /// Validates the values, and makes an opener for connections.
     func makeOpener() throws(ProviderError) -> ConnectionOpener {
-        let counts: [(String, Int, ClosedRange<Int>)] = [
+        try ProviderError.check([
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),
             ("requestCountMax", self.requestCountMax, 1...10_000_000),
@@ -152,10 +152,7 @@ public struct PushConfiguration: Sendable {
             ("voipPayloadByteCountMax", self.voipPayloadByteCountMax, 1...Self.payloadLimit),
             ("attemptCountMax", self.attemptCountMax, 1...1000),
             ("endpoint.port", self.endpoint.port, 1...65535),
-        ]
-        for (name, count, range) in counts where !range.contains(count) {
-            throw .configuration("invalid \(name) \(count), expected \(range.lowerBound) to \(range.upperBound)")
-        }
+        ])
         var tls = self.tls
         if tls.applicationProtocols.isEmpty { tls.applicationProtocols = [Self.applicationProtocol] }
         do {

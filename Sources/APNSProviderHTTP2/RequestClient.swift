@@ -46,17 +46,24 @@ public final class RequestClient: Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        try self.init(configuration, eventLoopGroup: eventLoopGroup, logger: logger, observer: .init(.requests))
+        try self.init(configuration, eventLoopGroup: eventLoopGroup, logger: logger, outages: nil)
     }
 
     init(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
-        observer: DeliveryObserver
+        observer: DeliveryObserver = DeliveryObserver(.requests),
+        outages: OutageLog? = nil
     ) throws(ProviderError) {
         self.group = eventLoopGroup
-        self.shared = .init(configuration, try configuration.makeOpener(), observer: observer, logger: logger)
+        self.shared = .init(
+            configuration,
+            try configuration.makeOpener(),
+            outages: outages,
+            observer: observer,
+            logger: logger
+        )
     }
 
     /// The metrics of this client.

@@ -28,28 +28,28 @@ public struct BatchSender: Sendable {
         logger: Logger = .current,
         onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
     ) throws(ProviderError) {
-        let observer = DeliveryObserver(.notifications, onFailure: onFailure)
-        let transport = try BinaryTransport(configuration, observer: observer, logger: logger)
-        self.init(over: transport, eventLoopGroup: eventLoopGroup)
+        try self.init(configuration, eventLoopGroup, monitor: nil, logger: logger, onFailure: onFailure)
     }
 
     /// Prepares to send over the binary protocol, with connections that are followed.
     ///
     /// - Parameters:
     ///   - configuration: where and how.
-    ///   - monitor: follows the connections.
+    ///   - group: the event loops.
+    ///   - monitor: follows the connections; `nil` if nothing does.
     ///   - logger: gets debug messages.
     ///   - onFailure: is called for every connection that fails, on its event loop.
     /// - Throws: as without a monitor.
     package init(
         _ configuration: ProviderConfiguration,
-        monitor: ConnectionMonitor,
+        _ group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        monitor: ConnectionMonitor?,
         logger: Logger,
         onFailure: @escaping @Sendable (ConnectionFailure) -> Void
     ) throws(ProviderError) {
         let observer = DeliveryObserver(.notifications, monitor: monitor, onFailure: onFailure)
         let transport = try BinaryTransport(configuration, observer: observer, logger: logger)
-        self.init(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+        self.init(over: transport, eventLoopGroup: group)
     }
 
     /// Creates a sender.

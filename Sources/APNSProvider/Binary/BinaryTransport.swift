@@ -14,7 +14,12 @@ struct BinaryTransport: ProviderTransport {
     let logger: Logger
 
     init(_ configuration: ProviderConfiguration, observer: DeliveryObserver, logger: Logger) throws(ProviderError) {
-        try BinaryTransport.check(configuration)
+        try ProviderError.check([
+            ("connection count", configuration.connectionCount, 1...ProviderConfiguration.connectionCountMax),
+            ("port", configuration.endpoint.port, 1...65535),
+            ("window", Int(clamping: configuration.limits.windowCount), 1...(1 << 31)),
+            ("payload limit", configuration.payloadByteCountMax, 1...NotificationBatch.payloadByteCountMax),
+        ])
         self.configuration = configuration
         do {
             self.opener = try ConnectionOpener(
@@ -57,24 +62,5 @@ struct BinaryTransport: ProviderTransport {
         let answers = endings.compactMap(\.isAnswered)
         guard self.configuration.limits.life == .batch, !answers.isEmpty, !answers.contains(true) else { return nil }
         return ProviderError(.refused, lastFailure: nil, self.opener.names)
-    }
-
-    private static func check(_ configuration: ProviderConfiguration) throws(ProviderError) {
-        guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
-            let limit = ProviderConfiguration.connectionCountMax
-            throw .configuration(
-                "invalid connection count \(configuration.connectionCount), expected 1 to \(limit)"
-            )
-        }
-        guard (1...65535).contains(configuration.endpoint.port) else {
-            throw .configuration("invalid port \(configuration.endpoint.port), expected 1 to 65535")
-        }
-        guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
-            throw .configuration("invalid window \(configuration.limits.windowCount), expected 1 to 2147483648")
-        }
-        guard (1...NotificationBatch.payloadByteCountMax).contains(configuration.payloadByteCountMax) else {
-            let (count, limit) = (configuration.payloadByteCountMax, NotificationBatch.payloadByteCountMax)
-            throw .configuration("invalid payload limit of \(count) bytes, expected 1 to \(limit)")
-        }
     }
 }

@@ -9,11 +9,6 @@ package protocol ClientTransport: Sendable {
     /// The metrics of the client.
     var observer: DeliveryObserver { get }
 
-    /// The outcome of a notification that must not be sent; `nil` if it may be sent.
-    ///
-    /// It depends only on the notification, so it is computed once, even if there is repeatedly no room.
-    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome?
-
     /// Submits a notification without waiting.
     ///
     /// - Parameters:
@@ -70,9 +65,6 @@ package protocol ClientTransport: Sendable {
 }
 
 extension ClientTransport {
-    /// Permits sending all notifications.
-    package func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? { nil }
-
     /// Whether a metrics system measures the time to outcomes.
     @usableFromInline
     package var measuresTime: Bool { self.observer.startTime != nil }

@@ -87,11 +87,13 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     @usableFromInline let rows: Rows
     @usableFromInline let filter: DeliveryFilter
     @usableFromInline let transport: any ClientTransport
+    @usableFromInline let check: PayloadCheck?
 
-    init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport) {
+    init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadCheck?) {
         self.rows = rows
         self.filter = filter
         self.transport = transport
+        self.check = check
     }
 
     /// Starts the iteration; nothing is read from the sequence yet.
@@ -131,7 +133,7 @@ final class RecordsFeed<ID: Sendable>: Sendable {
     init<Rows: AsyncSequence & Sendable>(_ records: DeliveryRecords<Rows, ID>)
     where Rows.Element == (id: ID, notification: PushNotification) {
         let countMax = DeliveryRecords<Rows, ID>.openCountMax
-        let batch = OpenBatch<ID>(records.filter, records.transport, openCountMax: countMax)
+        let batch = OpenBatch<ID>(records.filter, records.transport, records.check, openCountMax: countMax)
         self.batch = batch
         self.task = Task { await batch.feed(records.rows) }
     }
@@ -189,14 +191,16 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline let filter: DeliveryFilter
     @usableFromInline let openCountMax: Int
     @usableFromInline let transport: any ClientTransport
+    @usableFromInline let check: PayloadCheck?
     @usableFromInline let measuresTime: Bool
     @usableFromInline let state = NIOLockedValueBox(State())
 
     @inlinable
-    init(_ filter: DeliveryFilter, _ transport: any ClientTransport, openCountMax: Int) {
+    init(_ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadCheck?, openCountMax: Int) {
         self.filter = filter
         self.openCountMax = openCountMax
         self.transport = transport
+        self.check = check
         self.measuresTime = transport.measuresTime
     }
 
@@ -293,7 +297,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     /// - Returns: whether it was submitted.
     @inlinable
     func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
-        guard case nil = self.transport.localOutcome(of: notification),
+        guard case nil = self.check?.outcome(of: notification),
             case .taken = self.transport.submit(notification, receiver, key: key)
         else { return false }
         return true
@@ -305,7 +309,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     ///   outcome: a caller that requests only exceptions must not take it for sent.
     @usableFromInline
     func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
-        let local = self.transport.localOutcome(of: notification)
+        let local = self.check?.outcome(of: notification)
         while true {
             let receipt =
                 local.map { self.transport.settleLocally($0, receiver, key: key) }

@@ -24,6 +24,8 @@ extension PushClient: Service {}
 /// for that is unsent, and its outcome contains the reason.
 public final class PushClient: Sendable {
     private let transport: any ClientTransport
+    /// `nil` if payloads are not checked.
+    private let check: PayloadCheck?
     private let name: String
 
     /// Creates a client; it connects only in ``run()``.
@@ -39,8 +41,8 @@ public final class PushClient: Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        let transport = try configuration.makeTransport(eventLoopGroup, logger)
-        self.transport = configuration.checksPayloads ? CheckingClient(transport) : transport
+        self.transport = try configuration.makeTransport(eventLoopGroup, logger)
+        self.check = configuration.checksPayloads ? PayloadCheck() : nil
         self.name = configuration.description
     }
 
@@ -90,7 +92,7 @@ public final class PushClient: Sendable {
     }
 
     private func outcome(of notification: PushNotification) async -> DeliveryReport {
-        let local = self.transport.localOutcome(of: notification)
+        let local = self.check?.outcome(of: notification)
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 let receiver = AwaitedOutcome(continuation)
@@ -123,7 +125,7 @@ public final class PushClient: Sendable {
         _ rows: Rows,
         only filter: DeliveryFilter = .all
     ) -> DeliveryRecords<Rows, ID> where Rows.Element == (id: ID, notification: PushNotification) {
-        DeliveryRecords(rows, filter, self.transport)
+        DeliveryRecords(rows, filter, self.transport, self.check)
     }
 
     /// Verifies now what was sent before, without waiting for the delay of the configuration.

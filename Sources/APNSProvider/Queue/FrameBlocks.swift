@@ -16,10 +16,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     var submissions = OpenSubmissions()
 
     /// The tokens that are suppressed for now.
-    var rejected = RejectedTokens()
-
-    /// Why connections fail; `nil` if they work.
-    var outage: ConnectionFailure?
+    var rejected: RejectedTokens
 
     /// The next number at each of the last clock checks, oldest first; `nil` if waiting notifications have no deadline.
     var clockMarks: Deque<UInt64>?
@@ -32,6 +29,9 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// At this number of waiting blocks, callers that wait for room are woken: waking one for each block would cost
     /// more than the block.
     private static let sealedCountLow = 4
+
+    /// - Parameter suppressionDuration: how long a rejected token is suppressed; `nil` to not suppress any.
+    init(suppressionDuration: Duration?) { self.rejected = RejectedTokens(suppressedFor: suppressionDuration) }
 
     var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
 

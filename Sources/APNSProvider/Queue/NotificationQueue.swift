@@ -25,20 +25,25 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     package struct State: ~Copyable {
         /// The decisions.
         package var machine: QueueStateMachine
+        /// Why connections fail; `nil` if they work.
+        package fileprivate(set) var outage: ConnectionFailure?
         /// The waiting notifications.
         package var storage: Storage
     }
 
     let lock = NIOLock()
     var state: State
+    private let outages: OutageLog?
 
     /// Creates a queue.
     ///
     /// - Parameters:
     ///   - machine: the decisions.
     ///   - storage: the storage for the notifications.
-    package init(_ machine: QueueStateMachine, _ storage: consuming Storage) {
+    ///   - outages: logs when connections begin to fail, and when they work again; `nil` if nothing does.
+    package init(_ machine: QueueStateMachine, _ storage: consuming Storage, _ outages: OutageLog?) {
         self.state = State(machine: machine, storage: storage)
+        self.outages = outages
     }
 
     /// Calls a closure with the state.
@@ -117,6 +122,17 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
 
     /// Ends submissions; the workers end when everything is settled.
     package func finish() { self.callOut { $0.machine.finish() } }
+
+    /// Records that connections fail, or work.
+    ///
+    /// - Parameter failure: why they fail; `nil` if they work.
+    package func connectionsChanged(_ failure: ConnectionFailure?) {
+        let wasOutage = self.withState { state in
+            defer { state.outage = failure }
+            return state.outage != nil
+        }
+        if wasOutage != (failure != nil) { self.outages?.changed(failure) }
+    }
 
     /// Records outcomes.
     package func settled(_ count: Int) {

@@ -10,13 +10,27 @@ package struct RejectedTokens: Sendable {
     /// The maximum number of tokens: what fits into a hash table of 65,536 entries, about 8 MiB.
     package static let countMax = 49_152
 
+    private let duration: Duration?
     private var deadlines: [DeviceToken: NIODeadline] = [:]
 
     /// No token expires before this time.
     private var firstDeadline = NIODeadline.distantFuture
 
     /// Creates an empty set.
-    package init() {}
+    ///
+    /// - Parameter duration: how long a client suppresses a token after its rejection; `nil` if it does not.
+    package init(suppressedFor duration: Duration? = nil) { self.duration = duration }
+
+    /// Adds a token that was rejected, unless it is not at fault or tokens are not suppressed.
+    package mutating func insert(_ token: DeviceToken, after rejection: Rejection) {
+        guard let duration = self.duration, rejection.tokenFault(now: .max) != nil else { return }
+        self.insert(token, until: .now() + TimeAmount(duration))
+    }
+
+    /// Whether a token is suppressed now; the clock is only read if any may be.
+    package func isSuppressed(_ token: DeviceToken) -> Bool {
+        !self.isEmpty && self.contains(token, at: .now())
+    }
 
     /// Whether it is empty, so that no lookup is needed.
     package var isEmpty: Bool { self.deadlines.isEmpty }

@@ -15,7 +15,6 @@ final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
     private let configuration: ProviderConfiguration
     private let observer: DeliveryObserver
-    private let outages: OutageLog
     private let eventLoop: any EventLoop
 
     /// All connections count as one worker of the queue: they are woken together.
@@ -41,10 +40,14 @@ final class SubmissionQueue: NotificationSource {
         logger: Logger,
         eventLoop: any EventLoop
     ) {
-        self.queue = NotificationQueue(QueueStateMachine(workerCount: 1), FrameBlocks())
+        let outages = OutageLog(configuration.endpoint, logger)
+        self.queue = NotificationQueue(
+            QueueStateMachine(workerCount: 1),
+            FrameBlocks(suppressionDuration: configuration.suppressionDuration),
+            outages
+        )
         self.configuration = configuration
         self.observer = observer
-        self.outages = OutageLog(configuration.endpoint, logger)
         self.eventLoop = eventLoop
     }
 
@@ -64,7 +67,7 @@ final class SubmissionQueue: NotificationSource {
         var startsClock = false
         var endsRest = false
         let receipt = self.queue.put { blocks, number in
-            if !blocks.rejected.isEmpty, blocks.rejected.contains(notification.token, at: .now()) {
+            if blocks.rejected.isSuppressed(notification.token) {
                 isSuppressed = true
                 return false
             }
@@ -133,7 +136,7 @@ final class SubmissionQueue: NotificationSource {
             }
             looksAgain = state.storage.hasWaiting
             state.storage.clockMarks = looksAgain ? marks : nil
-            if let failure = state.storage.outage { reason = .unavailable(failure) }
+            if let failure = state.outage { reason = .unavailable(failure) }
             return state.storage.isLow && !overdue.isEmpty ? state.machine.takeRoomCallbacks() : []
         }
         for numbers in overdue { self.unsent(numbers, reason) }
@@ -200,12 +203,10 @@ final class SubmissionQueue: NotificationSource {
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
-        if let duration = self.configuration.suppressionDuration,
-            case .rejected(let rejection) = settled.report.outcome, rejection.tokenFault(now: .max) != nil
-        {
-            let deadline = NIODeadline.now() + TimeAmount(duration)
+        if case .rejected(let rejection) = settled.report.outcome {
             unsafe settled.forEach { _, token, _ in
-                self.queue.withState { unsafe $0.storage.rejected.insert(token, until: deadline) }
+                guard let token = try? unsafe DeviceToken(bytes: token) else { return }
+                self.queue.withState { $0.storage.rejected.insert(token, after: rejection) }
             }
         }
         let report = settled.report
@@ -213,10 +214,7 @@ final class SubmissionQueue: NotificationSource {
         self.queue.settled(settled.count)
     }
 
-    func connectionsChanged(_ failure: ConnectionFailure?) {
-        self.queue.withState { $0.storage.outage = failure }
-        self.outages.changed(failure)
-    }
+    func connectionsChanged(_ failure: ConnectionFailure?) { self.queue.connectionsChanged(failure) }
 
     /// Settles as unsent what no connection has taken.
     func stop() { self.stop(.stopped) }

@@ -10,8 +10,6 @@ struct PendingPushes: QueueStorage {
     private var waiting = Deque<PendingPush>()
     private var postponed: [(due: NIODeadline, push: PendingPush)] = []
 
-    /// Why connections fail; `nil` if they work.
-    var outage: ConnectionFailure?
     /// Why sending cannot succeed.
     var failure: ProviderError?
     /// Whether the time for the rest of the batch is limited.

@@ -19,12 +19,19 @@ struct PushQueue: Sendable {
     /// The maximum number to take from the source at a time.
     private static let portionCountMax = 256
 
-    init(countMax: Int, workerCount: Int, source: RequestSource? = nil, observer: DeliveryObserver) {
+    init(
+        countMax: Int,
+        workerCount: Int,
+        source: RequestSource? = nil,
+        outages: OutageLog? = nil,
+        observer: DeliveryObserver
+    ) {
         self.source = source
         self.observer = observer
         self.queue = NotificationQueue(
             QueueStateMachine(countMax: countMax, workerCount: workerCount, hasSource: source != nil),
-            PendingPushes()
+            PendingPushes(),
+            outages
         )
     }
 
@@ -94,8 +101,8 @@ struct PushQueue: Sendable {
 
     /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure? {
-        get { self.queue.withState { $0.storage.outage } }
-        nonmutating set { self.queue.withState { $0.storage.outage = newValue } }
+        get { self.queue.withState { $0.outage } }
+        nonmutating set { self.queue.connectionsChanged(newValue) }
     }
 
     /// Registers a worker.
