@@ -2,6 +2,8 @@
 
 import APNSWire
 import BatchFiles
+import GatewayService
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// The summary of a run over a token table, as text and as JSON.
@@ -102,9 +104,9 @@ struct PurgeApplySummary {
         }.joined(separator: ", ")
     }
 
-    /// One JSON object.
-    var json: String {
-        let report = self.report
+    /// Records the counts for the summary for programs and the metrics file.
+    func record(in environment: CommandEnvironment) {
+        let (report, summary) = (self.report, environment.summary)
         let counts = [
             ("rows", report.rowCount), ("candidates", report.candidateCount), ("withoutToken", report.emptyCount),
             ("unreadableTokens", report.unreadableTokenCount), ("matched", report.matchedCount),
@@ -125,14 +127,20 @@ struct PurgeApplySummary {
         let kinds = RegistrationTimeKind.allCases.compactMap { kind in
             report.timeKinds[kind].map { "\"\(kind.name)\":\($0)" }
         }
-        let fields =
-            ["\"ending\":\"\(self.ending)\""] + counts.map { "\"\($0.0)\":\($0.1)" }
-            + lists.map { "\"\($0.0)\":[\($0.1.map(String.init).joined(separator: ","))]" }
-            + [
-                "\"spellings\":{\(spellings.joined(separator: ","))}", "\"times\":{\(kinds.joined(separator: ","))}",
-                "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)",
+        summary.set("ending", self.ending)
+        for (name, count) in counts { summary.set(name, count) }
+        for (name, rows) in lists { summary.set(name, json: "[\(rows.map(String.init).joined(separator: ","))]") }
+        summary.set("spellings", json: "{\(spellings.joined(separator: ","))}")
+        summary.set("times", json: "{\(kinds.joined(separator: ","))}")
+        summary.set("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
+        let isLimitExceeded = report.ending == .limitExceeded
+        environment.samples.withLockedValue {
+            $0 = [
+                GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
+                GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
+                GatewayMetrics.Sample(name: "apns_legacy_purge_limit_exceeded", value: isLimitExceeded ? 1 : 0),
             ]
-        return "{" + fields.joined(separator: ",") + "}"
+        }
     }
 
     private var ending: String {
@@ -148,26 +156,3 @@ struct PurgeApplySummary {
 }
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }
-
-/// The summary for another database.
-struct OtherDatabaseSummary {
-    var tokenCount: Int
-    var batchCount: Int
-    var skippedCount: Int
-    var verb: String
-
-    /// The summary as one or two lines of text.
-    var text: String {
-        var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
-        text += self.batchCount.counted("batch", "batches")
-        if self.skippedCount > 0 {
-            text += "; \(self.skippedCount.grouped) skipped: the topic is not a valid bundle identifier"
-        }
-        return text
-    }
-
-    /// One JSON object.
-    var json: String {
-        "{\"tokens\":\(self.tokenCount),\"batches\":\(self.batchCount),\"skipped\":\(self.skippedCount)}"
-    }
-}

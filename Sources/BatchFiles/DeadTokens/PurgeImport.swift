@@ -116,7 +116,8 @@ package struct PurgeImport {
         if let proposal = self.headerProposal {
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): \(BatchProblem.Kind.missingHeader(proposal: proposal))"
+                in: name,
+                BatchProblem(.missingHeader(proposal: proposal), lineNumber: lineNumber)
             )
         }
         guard !self.lacksTokens else {
@@ -124,14 +125,16 @@ package struct PurgeImport {
             let found = self.names.mappedName(of: .token) ?? PurgeColumn.token.rawValue
             throw BatchFileError(
                 .badData,
-                "\(name), line \(lineNumber): no column \"\(found)\" in the header; for the column with the tokens, "
-                    + "add \(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
+                in: name,
+                line: lineNumber,
+                "no column \"\(found)\" in the header; for the column with the tokens, add "
+                    + "\(ColumnName.argument("token", near ?? "NAME")); the header has \(self.headerNames.list)"
             )
         }
         guard !self.lacksTimes else {
             let tellsFailure = self.columns.contains { $0.map(Self.tellsFailure) ?? false }
             guard tellsFailure || !self.columns.contains(.payload) else {
-                throw BatchFileError(.badData, "\(name), line \(lineNumber): \(BatchProblem.Kind.notification)")
+                throw BatchFileError(.badData, in: name, BatchProblem(.notification, lineNumber: lineNumber))
             }
             throw BatchFileError(
                 .unsuitable,
