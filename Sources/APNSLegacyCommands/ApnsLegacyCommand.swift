@@ -50,11 +50,14 @@ public struct ApnsLegacyCommand: ParsableCommand {
                 CommandFailure(.systemError, "The command line cannot be read from /proc/self/cmdline: \(cause).")
             )
         }
-        if let failure = RawArguments.failure { Self.exit(failure) }
+        // Swift puts this character in place of what is not UTF-8, so such a name would lead to no file or another one.
+        if let index = CommandLine.arguments.firstIndex(where: { $0.contains("\u{FFFD}") }) {
+            Self.exit(CommandFailure(.usage, "argument \(index) is not UTF-8; rename the file, or use another value"))
+        }
     }
 
     private static func exit(_ failure: CommandFailure) {
-        Console().say("apns-legacy: \(failure)")
+        Console().say(failure.diagnostic)
         Glibc.exit(failure.status.rawValue)
     }
 }

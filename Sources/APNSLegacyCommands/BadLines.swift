@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 /// Reports the first invalid lines of an input, and counts all of them.
 final class BadLines: Sendable {
     private let name: String
-    private let say: @Sendable (String) -> Void
+    private let say: @Sendable (Diagnostic) -> Void
     private let advice: String
     private let counter = NIOLockedValueBox<UInt64>(0)
 
@@ -17,7 +17,7 @@ final class BadLines: Sendable {
     ///   - name: the name of the input.
     ///   - advice: where the other invalid lines are, or how to see them.
     ///   - say: prints a message.
-    init(of name: String, advice: String, _ say: @escaping @Sendable (String) -> Void) {
+    init(of name: String, advice: String, _ say: @escaping @Sendable (Diagnostic) -> Void) {
         self.name = name
         self.advice = advice
         self.say = say
@@ -32,7 +32,8 @@ final class BadLines: Sendable {
             count += 1
             return count
         }
-        if count <= Self.reportedCountMax { self.say("\(self.name), \(problem)") }
+        guard count <= Self.reportedCountMax else { return }
+        self.say(Diagnostic(.warning, at: .init(problem, in: self.name), "\(problem.kind)"))
     }
 
     /// Reports how many lines were not reported individually; call it after the input was read.
@@ -40,6 +41,7 @@ final class BadLines: Sendable {
         let count = self.count
         guard count > Self.reportedCountMax else { return }
         let rest = (count - Self.reportedCountMax).grouped
-        self.say("and \(rest) more invalid \(rest == "1" ? "line" : "lines"); \(self.advice)")
+        let sentence = "and \(rest) more invalid \(rest == "1" ? "line" : "lines")"
+        self.say(Diagnostic(.warning, sentence, advice: self.advice))
     }
 }

@@ -6,6 +6,7 @@ import FoundationEssentials
 package import GatewayService
 import Glibc
 package import Logging
+import NIOConcurrencyHelpers
 
 /// Everything that a command gets from its process, so that tests can run commands in their own process.
 package struct CommandEnvironment: Sendable {
@@ -29,6 +30,8 @@ package struct CommandEnvironment: Sendable {
     package var requireConnections: @Sendable (Int) throws -> Void = { _ in }
     /// The result of the command, for `--summary json`.
     package var summary = CommandSummary()
+    /// What the command adds to its metrics file.
+    let samples = NIOLockedValueBox<[GatewayMetrics.Sample]>([])
     /// The format of the summary.
     package var summaryForm = ReportForm.text
     /// The commit that the program was built from.
@@ -150,70 +153,47 @@ extension ApnsLegacyCommand {
     ///   - environment: the input and output of the command.
     /// - Returns: the exit code.
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
+        let isHelp = words.first == "help"
+        let options = words.prefix { $0 != "--" }
+        let topics = isHelp ? words.filter { $0 != "help" && !NamedCommand.isHelp($0) } : words
+        let command = NamedCommand(topics)
+        var environment = environment
+        environment.console.command = isHelp ? "help" : command.words.joined(separator: " ")
+        environment.console.messageForm = ReportForm.ofMessages(in: words)
+        if isHelp, topics == [NamedCommand.exitCodes] { return environment.end(printing: ExitStatus.table) }
+        let others = command.words.isEmpty ? [isHelp ? NamedCommand.exitCodes : "help"] : []
+        if let problem = command.problem(others) ?? NamedCommand.emptyValue(in: words) {
+            return environment.end(misusedBy: problem)
+        }
+        if isHelp || options.contains(where: NamedCommand.isHelp) { return environment.end(printing: command.help) }
         do {
-            if words.first == "help" { return try Self.help(Array(words.dropFirst()), in: environment) }
-            if let problem = try CommandLineScan.emptyValue(in: words) { throw problem }
-            var command = try Self.parseAsRoot(words)
-            if let command = command as? any ConsoleCommand {
-                var environment = environment
-                environment.commandLine = Array(environment.commandLine.prefix(1)) + words
-                return await command.status(in: environment).rawValue
+            guard let parsed = try Self.parseAsRoot(words) as? any ConsoleCommand else {
+                return environment.end(printing: command.help)
             }
-            // A command with subcommands, which prints its help.
-            try command.run()
-            return ExitStatus.success.rawValue
+            environment.commandLine = Array(environment.commandLine.prefix(1)) + words
+            return await parsed.status(in: environment).rawValue
         } catch {
-            return Self.end(error, words, environment)
+            let message = Self.message(for: error)
+            guard Self.exitCode(for: error).isSuccess else {
+                return environment.end(misusedBy: NamedCommand.line(message, words))
+            }
+            let isVersion = options.contains("--version")
+            return environment.end(printing: isVersion ? VersionText(commit: environment.commit).text : message)
         }
     }
+}
 
-    /// Prints the requested help, or reports what is wrong with the command line.
-    private static func end(_ error: any Error, _ words: [String], _ environment: CommandEnvironment) -> Int32 {
-        let (code, message) = (Self.exitCode(for: error), Self.message(for: error))
-        do {
-            if code.isSuccess {
-                let text = try Self.text(message, words, environment)
-                environment.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
-                return environment.console.withPrintFailure(.success).rawValue
-            }
-            let problem = try error as? UsageError ?? UsageError(words, message: message, CommandDescription.program())
-            var console = environment.console
-            console.command = problem.command
-            console.messageForm = ReportForm.ofMessages(in: words)
-            let name = problem.command.isEmpty ? "apns-legacy" : "apns-legacy \(problem.command)"
-            console.say("\(name): \(problem.text)")
-        } catch {
-            environment.console.say("apns-legacy: \(message)")
-        }
+extension CommandEnvironment {
+    /// Prints a text instead of running a command.
+    fileprivate func end(printing text: String) -> Int32 {
+        self.console.print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
+        return self.console.withPrintFailure(.success).rawValue
+    }
+
+    /// Reports what is wrong with a command line.
+    fileprivate func end(misusedBy problem: String) -> Int32 {
+        self.console.say(.error(problem))
         return ExitStatus.usage.rawValue
-    }
-
-    /// The output of `--help`, `--version` and completion scripts.
-    private static func text(_ text: String, _ words: [String], _ environment: CommandEnvironment) throws -> String {
-        if text == Self.configuration.version { return VersionText(commit: environment.commit).text }
-        if words.contains(where: { $0.hasPrefix("--generate-completion-script") }) {
-            return CompletionScript(text, try CommandDescription.program()).text
-        }
-        guard text.hasPrefix("OVERVIEW: ") else { return text }
-        var scan = CommandLineScan(try CommandDescription.program())
-        _ = scan.problem(in: words.filter { !$0.hasPrefix("-") })
-        return HelpText(scan.command, words: scan.path).text
-    }
-
-    /// `apns-legacy help COMMAND`.
-    private static func help(_ words: [String], in environment: CommandEnvironment) throws -> Int32 {
-        let words = words.filter { $0 != "-h" && $0 != "--help" && $0 != "help" }
-        if words == CommandLineScan.helpTopics {
-            environment.console.print(String(ExitStatus.table.dropLast()))
-            return environment.console.withPrintFailure(.success).rawValue
-        }
-        var scan = CommandLineScan(try CommandDescription.program(), topics: CommandLineScan.helpTopics)
-        if let problem = scan.problem(in: words) { throw UsageError(command: "help", text: problem) }
-        if let extra = words.dropFirst(scan.path.count).first {
-            throw UsageError(command: "help", text: "unexpected argument \(UsageError.quoted(extra))")
-        }
-        environment.console.print(String(HelpText(scan.command, words: scan.path).text.dropLast()))
-        return environment.console.withPrintFailure(.success).rawValue
     }
 }
 
@@ -229,7 +209,7 @@ extension ConsoleCommand {
         } catch {
             let failure = CommandFailure(error)
             environment.endSignals(failure.status)
-            environment.console.say("apns-legacy \(Self.words): \(failure)")
+            environment.console.say(failure.diagnostic)
             status = failure.status
         }
         return environment.writeSummary(status)
@@ -238,10 +218,9 @@ extension ConsoleCommand {
     /// Ends the process at a signal that comes before the command listens.
     private func beginSignals(in environment: CommandEnvironment) {
         guard let stop = self.earlyStop else { return environment.resetSignals() }
-        let words = Self.words
         environment.receiveSignals([]) { _ in
             environment.console.briefly { console in
-                console.say("apns-legacy \(words): \(stop.text)")
+                console.say(.error(stop.text))
                 _ = environment.writeSummary(stop.status)
             }
             environment.exit(stop.status.rawValue)
@@ -271,7 +250,7 @@ extension Console {
     fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
         guard let error = self.takePrintFailure() else { return status }
         let failure = CommandFailure(error)
-        self.say("apns-legacy\(self.command.isEmpty ? "" : " \(self.command)"): \(failure)")
+        self.say(failure.diagnostic)
         return status.worse(failure.status)
     }
 }

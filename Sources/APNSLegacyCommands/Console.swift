@@ -112,7 +112,7 @@ package struct Console: Sendable {
     /// - Returns: the answer without white space around it; `nil` at the end of the input.
     func ask(_ question: String) -> String? {
         self.put(question + " ")
-        guard let line = self.readLine(willRead: {}) else { return nil }
+        guard let line = self.readLine() else { return nil }
         let isSpace = { (byte: UInt8) in
             byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
         }
@@ -126,19 +126,20 @@ package struct Console: Sendable {
     /// - Returns: the unchanged line of the answer; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
         self.put(question + " ")
-        guard let terminal = HiddenInput(self.input) else { return self.readLine {} }
+        guard TerminalSignals.hideInput(self.input, question: "\n\(question) ", on: self.error) else {
+            return self.readLine()
+        }
         defer {
-            terminal.end()
+            TerminalSignals.showInput()
             self.put("\n")
         }
-        return self.readLine { terminal.wait { self.put("\n" + question + " ") } }
+        return self.readLine()
     }
 
-    private func readLine(willRead: () -> Void) -> [UInt8]? {
+    private func readLine() -> [UInt8]? {
         var bytes: [UInt8] = []
         while bytes.count < Self.answerByteCountMax {
             var byte: UInt8 = 0
-            willRead()
             let count = unsafe Glibc.read(self.input, &byte, 1)
             if count < 0, errno == EINTR { continue }
             guard count == 1 else { return bytes.isEmpty ? nil : bytes }
@@ -153,27 +154,23 @@ package struct Console: Sendable {
     /// Whether messages go to a terminal.
     var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
+    /// Writes information.
+    package func say(_ sentence: String) { self.say(Diagnostic(.info, sentence)) }
+
     /// Writes a message on its own line.
     ///
     /// Names of files may contain control characters, which are shown as numbers.
-    package func say(_ line: String) {
-        guard self.messageForm == .text else {
-            return self.say(ConsoleMessage(line: line, command: self.command))
-        }
-        if let text = ConsoleMessage.errorText(of: line, command: self.command) { self.record(text) }
-        self.put(self.colored(line.printable(lineBreak: "\n")) + "\n")
-    }
-
-    /// Writes a message with its level and place.
-    package func say(_ message: ConsoleMessage) {
-        if message.level == .error { self.record(message.text) }
+    package func say(_ diagnostic: Diagnostic) {
+        if diagnostic.level == .error { self.record.withLockedValue { $0.lastError = diagnostic.text } }
         switch self.messageForm {
-        case .text: self.say(message.level == .warning ? "Warning: \(message.text)" : message.text)
-        case .json: self.put(message.json(command: self.command) + "\n")
+        case .json: self.put(diagnostic.json(command: self.command) + "\n")
+        case .text:
+            let text = diagnostic.text.printable(lineBreak: "\n")
+            guard let label = diagnostic.label(command: self.command) else { return self.put(text + "\n") }
+            let isColored = self.hasColors && self.isTerminal && diagnostic.level == .error
+            self.put((isColored ? "\u{1B}[1;31m\(label)\u{1B}[0m " : "\(label) ") + text + "\n")
         }
     }
-
-    private func record(_ error: String) { self.record.withLockedValue { $0.lastError = error } }
 
     /// Writes messages, and waits only briefly if nothing reads them.
     ///
@@ -194,13 +191,6 @@ package struct Console: Sendable {
     var isUnread: Bool {
         var descriptor = pollfd(fd: self.error, events: Int16(POLLOUT), revents: 0)
         return unsafe poll(&descriptor, 1, 0) == 0
-    }
-
-    /// Makes the program name red in an error line on a terminal.
-    private func colored(_ line: String) -> String {
-        let name = "apns-legacy" + (self.command.isEmpty ? "" : " \(self.command)") + ":"
-        guard self.hasColors, self.isTerminal, line.hasPrefix(name) else { return line }
-        return "\u{1B}[1;31m\(name)\u{1B}[0m" + line.dropFirst(name.count)
     }
 
     /// Writes a message unchanged, in one piece.
@@ -235,7 +225,7 @@ package struct Console: Sendable {
     /// Allows a progress bar, which is cleared if a signal ends the process.
     func beginBar() {
         self.bar.withLockedValue { $0.isBegun = true }
-        ProgressBarSignals.begin(self.error)
+        TerminalSignals.beginBar(self.error)
     }
 
     /// Shows a progress bar in place of the last one.
@@ -259,6 +249,6 @@ package struct Console: Sendable {
                 return bar.isBegun
             })
         else { return }
-        ProgressBarSignals.end()
+        TerminalSignals.endBar()
     }
 }

@@ -86,13 +86,23 @@ extension ExitStatus {
 /// An error that ends a command: its exit code, and one line with what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
-    var description: String
+    /// The line, with the place and the address that it is about.
+    var diagnostic: Diagnostic
     /// The connection that failed, if that is the reason.
     private(set) var connection: ConnectionFailure?
 
-    init(_ status: ExitStatus, _ description: String) {
+    var description: String { self.diagnostic.text }
+
+    init(_ status: ExitStatus, _ sentence: String) { self.init(status, .error(sentence)) }
+
+    init(_ status: ExitStatus, _ diagnostic: Diagnostic) {
         self.status = status
-        self.description = description
+        self.diagnostic = diagnostic
+    }
+
+    /// An error at a place in a file.
+    init(_ status: ExitStatus, at place: Diagnostic.Place, _ sentence: String) {
+        self.init(status, Diagnostic(.error, at: place, sentence))
     }
 
     /// Converts an error of a lower layer.
@@ -103,8 +113,11 @@ struct CommandFailure: Error, CustomStringConvertible {
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
         case let error as any CommandError:
-            self.init(error.status, Self.text(error))
-            if case .unavailable(let failure)? = (error as? ProviderError)?.kind { self.connection = failure }
+            self.init(error.status, error.diagnostic)
+            switch (error as? ProviderError)?.kind {
+            case .notPermitted(let failure), .unavailable(let failure): self.connection = failure
+            default: break
+            }
         default: self.init(.software, "internal error: \(error)")
         }
     }
@@ -120,40 +133,15 @@ struct CommandFailure: Error, CustomStringConvertible {
         case .notPermitted(let endpoint, let error as TLSError), .unavailable(let endpoint, let error as TLSError):
             let remote = RemoteRole.feedbackService.name(endpoint)
             let names = tls.map { TLSErrorNames(remote: remote, $0) } ?? TLSErrorNames(remote: remote)
-            self.description = Self.text(ConnectionFailure(error, names))
+            self.diagnostic = Diagnostic(.error, ConnectionFailure(error, names), to: endpoint)
         default: break
         }
     }
+}
 
-    /// The line for an error, with the option to use if it is known.
-    private static func text(_ error: any Error) -> String {
-        switch error {
-        case let error as ProviderError:
-            switch error.kind {
-            case .notPermitted(let failure), .unavailable(let failure): return Self.text(failure)
-            case .senderRefused(let answer):
-                return Self.advice(answer.reason).map { "\(error); \($0)" } ?? "\(error)"
-            default: return "\(error)"
-            }
-        default: return "\(error)"
-        }
-    }
-
-    /// What to do about a reason with which the HTTP/2 service rejects a sender.
-    private static func advice(_ reason: PushReason) -> String? {
-        switch reason {
-        case .invalidProviderToken, .missingProviderToken: "check --p8-key, --key-id and --team-id"
-        case .expiredProviderToken: "check the clock of this machine"
-        case .badCertificate: "the certificate may be revoked; check it: apns-legacy certificate check FILE"
-        case .badCertificateEnvironment: "check --environment"
-        case .topicDisallowed, .badTopic: "the certificate or key is not for this app; check --topic"
-        case .missingTopic: "add --topic BUNDLE-ID"
-        default: nil
-        }
-    }
-
-    /// The line for a failed connection, with the option to use.
-    static func text(_ failure: ConnectionFailure) -> String {
+extension Diagnostic {
+    /// A failed connection, with the option to use.
+    init(_ level: Level, _ failure: ConnectionFailure, to endpoint: Endpoint?) {
         let advice =
             switch failure.kind {
             case .unknownAuthority: "if it is the right one, add --trust FILE with the certificate of its authority"
@@ -164,13 +152,31 @@ struct CommandFailure: Error, CustomStringConvertible {
             case .proxyAuthentication: "give them as --proxy http://user:password@host:port"
             default: failure.advice
             }
-        return advice.map { "\(failure.detail); \($0)" } ?? failure.detail
+        self.init(level, failure.detail, advice: advice, endpoint: endpoint)
+    }
+}
+
+/// What to do about a reason with which the HTTP/2 service rejects a sender.
+private func advice(_ reason: PushReason) -> String? {
+    switch reason {
+    case .invalidProviderToken, .missingProviderToken: "check --p8-key, --key-id and --team-id"
+    case .expiredProviderToken: "check the clock of this machine"
+    case .badCertificate: "the certificate may be revoked; check it: apns-legacy certificate check FILE"
+    case .badCertificateEnvironment: "check --environment"
+    case .topicDisallowed, .badTopic: "the certificate or key is not for this app; check --topic"
+    case .missingTopic: "add --topic BUNDLE-ID"
+    default: nil
     }
 }
 
 /// An error of a lower layer that has an exit code.
 private protocol CommandError: Error {
     var status: ExitStatus { get }
+    var diagnostic: Diagnostic { get }
+}
+
+extension CommandError {
+    fileprivate var diagnostic: Diagnostic { .error("\(self)") }
 }
 
 extension BatchFileError: CommandError {
@@ -183,6 +189,11 @@ extension BatchFileError: CommandError {
         case .inUse: .tryAgain
         case .unsuitable: .usage
         }
+    }
+
+    fileprivate var diagnostic: Diagnostic {
+        let place = self.place.map { Diagnostic.Place(file: $0.file, line: $0.lineNumber, column: $0.column) }
+        return Diagnostic(.error, self.description, place: place)
     }
 }
 
@@ -203,6 +214,14 @@ extension ProviderError: CommandError {
         case .alreadyRan: .software
         }
     }
+
+    fileprivate var diagnostic: Diagnostic {
+        switch self.kind {
+        case .notPermitted(let failure), .unavailable(let failure): Diagnostic(.error, failure, to: nil)
+        case .senderRefused(let answer): Diagnostic(.error, "\(self)", advice: advice(answer.reason))
+        default: .error("\(self)")
+        }
+    }
 }
 
 // MARK: Servers
@@ -211,10 +230,14 @@ extension GatewayFailure: CommandError {
     fileprivate var status: ExitStatus {
         switch self {
         case .unreadable: .noInput
-        case .configuration: .configuration
-        case .unavailable: .unavailable
+        case .configuration, .line: .configuration
         case .databaseInUse: .tryAgain
         }
+    }
+
+    fileprivate var diagnostic: Diagnostic {
+        guard case .line(let path, let line, _) = self else { return .error("\(self)") }
+        return Diagnostic(.error, "\(self)", place: .init(file: path, line: line))
     }
 }
 
@@ -229,6 +252,11 @@ extension ServerError: CommandError {
         case .listen: .unavailable
         case .ranAlready, .notListening: .software
         }
+    }
+
+    fileprivate var diagnostic: Diagnostic {
+        guard case .listen(let host, let port, _) = self else { return .error("\(self)") }
+        return Diagnostic(.error, "\(self)", endpoint: Endpoint(host: host, port: port))
     }
 }
 
@@ -246,6 +274,17 @@ extension FeedbackError: CommandError {
         case .topicMissing, .topicForeign, .topicUnusable: .configuration
         case .held, .stopped: .tryAgain
         }
+    }
+
+    fileprivate var diagnostic: Diagnostic {
+        let endpoint: Endpoint? =
+            switch self {
+            case .unavailable(let endpoint, _), .notPermitted(let endpoint, _), .refused(let endpoint),
+                .held(let endpoint, _):
+                endpoint
+            default: nil
+            }
+        return Diagnostic(.error, "\(self)", endpoint: endpoint)
     }
 }
 

@@ -1,11 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Batch
 import FileSupport
 import GatewayService
 import Glibc
+import NIOConcurrencyHelpers
 import OpenSSLTLS
 import SystemPackage
+
+/// The option of a command that can write metrics.
+struct MetricsFileOptions: ParsableArguments, Sendable {
+    @Option(
+        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
+        completion: .file(extensions: ["prom"])
+    )
+    var metricsFile: String?
+
+    /// Runs a command, and writes the file if there is one.
+    ///
+    /// - Parameters:
+    ///   - words: the words of the command.
+    ///   - environment: provides the time, and has the samples of the command.
+    ///   - isDryRun: whether nothing is written.
+    ///   - successes: the exit codes of a complete run.
+    ///   - body: the command.
+    /// - Returns: the exit code.
+    func record(
+        _ words: String,
+        in environment: CommandEnvironment,
+        isDryRun: Bool = false,
+        successes: Set<ExitStatus> = [.success],
+        _ body: () async throws -> ExitStatus
+    ) async throws -> ExitStatus {
+        guard let metricsFile, !isDryRun else { return try await body() }
+        return try await MetricsFile(metricsFile, command: words).record(in: environment, successes: successes, body)
+    }
+}
 
 /// The metrics of a command run, for the textfile collector of node_exporter, which serves all files in a folder whose
 /// names end with ".prom".
@@ -41,15 +72,13 @@ struct MetricsFile: Sendable {
     /// - Parameters:
     ///   - environment: provides the time.
     ///   - successes: the exit codes of a complete run.
-    ///   - body: the command.
-    ///   - samples: additional metrics; called when the command has ended.
+    ///   - body: the command; it sets the samples of the environment.
     /// - Returns: the exit code of the command, or, if it succeeded, that of writing the file.
     /// - Throws: what the command throws.
     func record(
         in environment: CommandEnvironment,
         successes: Set<ExitStatus> = [.success],
-        _ body: () async throws -> ExitStatus,
-        samples: () -> [GatewayMetrics.Sample]
+        _ body: () async throws -> ExitStatus
     ) async throws -> ExitStatus {
         let (start, startedAt) = (ContinuousClock.now, environment.now())
         let result: Result<ExitStatus, any Error>
@@ -66,9 +95,9 @@ struct MetricsFile: Sendable {
             sample("exit_code", Double(status.rawValue)), sample("last_success_timestamp_seconds", lastSuccess),
         ]
         do {
-            try self.write(all + samples())
+            try self.write(all + environment.samples.withLockedValue { $0 })
         } catch {
-            environment.console.say("apns-legacy \(self.labels[0].1): \(error)")
+            environment.console.say(error.diagnostic)
             if case .success(let status) = result, successes.contains(status) { return error.status }
         }
         return try result.get()

@@ -20,13 +20,36 @@ package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertibl
         case lost
     }
 
+    /// A line of an input that is at fault.
+    package struct Place: Hashable, Sendable {
+        package var file: String
+        /// From 1.
+        package var lineNumber: Int
+        /// From 1, in code points.
+        package var column: Int?
+    }
+
     /// The category of the failure.
     package var kind: Kind
-    /// A sentence for people.
+    /// A sentence for people, with the place.
     package var description: String
+    /// The line at fault, if there is one.
+    package private(set) var place: Place?
 
     init(_ kind: Kind, _ description: String) {
         self.kind = kind
         self.description = description
+    }
+
+    /// A line of an input at fault.
+    init(_ kind: Kind, in file: String, _ problem: BatchProblem) {
+        self.init(kind, "\(file), \(problem)")
+        self.place = Place(file: file, lineNumber: problem.lineNumber, column: problem.column)
+    }
+
+    /// A line of an input at fault.
+    init(_ kind: Kind, in file: String, line lineNumber: Int, _ sentence: String) {
+        self.init(kind, "\(file), line \(lineNumber): \(sentence)")
+        self.place = Place(file: file, lineNumber: lineNumber)
     }
 }

@@ -235,7 +235,7 @@ package final class Gateway: Sendable {
     ///   - onChange: receives changes of state, from any thread.
     /// - Returns: the number of notifications whose outcome is unknown, or that were not accepted without their
     ///   provider being told.
-    /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` if an address cannot be listened on.
+    /// - Throws: `ServerError` if an address cannot be listened on.
     package func run(
         requests: some AsyncSequence<Request, Never> & Sendable,
         onChange: @escaping @Sendable (Change) -> Void
@@ -553,9 +553,7 @@ package final class Gateway: Sendable {
         do {
             return try await bound.futureResult.get()
         } catch {
-            let reason = ListenError(error)
-            let address = Endpoint(host: admin.host, port: admin.port)
-            throw GatewayFailure.unavailable("cannot listen on \(address): \(reason)")
+            throw ServerError.listen(host: admin.host, port: admin.port, detail: "\(ListenError(error))")
         }
     }
 

@@ -2,6 +2,7 @@
 
 import Foundation
 import GatewayService
+import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
@@ -31,10 +32,11 @@ import Testing
         let labels = "{command=\"send\",name=\"nightly\"}"
         func run(at time: Int64, _ body: () throws -> Status) async throws -> Status {
             let file = try MetricsFile(path, command: "send")
-            return try await file.record(in: Self.environment(at: time), successes: [.success, .someRefused]) {
-                try body()
-            } samples: {
-                [GatewayMetrics.Sample(name: "apns_legacy_send_possible_duplicates", value: 2)]
+            let environment = Self.environment(at: time)
+            return try await file.record(in: environment, successes: [.success, .someRefused]) {
+                let sample = GatewayMetrics.Sample(name: "apns_legacy_send_possible_duplicates", value: 2)
+                environment.samples.withLockedValue { $0 = [sample] }
+                return try body()
             }
         }
         let last = "apns_legacy_job_last_success_timestamp_seconds\(labels)"
@@ -62,13 +64,7 @@ import Testing
             try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
         }
         let file = try MetricsFile(path, command: "send")
-        #expect(
-            try await file.record(in: Self.environment(at: 0)) {
-                .success
-            } samples: {
-                []
-            } == .success
-        )
+        #expect(try await file.record(in: Self.environment(at: 0)) { .success } == .success)
         #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
         #expect(try Self.lines(path).count > 3)
     }
@@ -86,8 +82,6 @@ import Testing
             let found = try await file.record(in: Self.environment(at: 0)) {
                 try FileManager.default.removeItem(atPath: folder.path)
                 return status
-            } samples: {
-                []
             }
             #expect(found == expected)
         }

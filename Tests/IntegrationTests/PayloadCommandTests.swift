@@ -168,6 +168,6 @@ import Testing
             #expect(try await CommandRun(["payload", "build"] + words).code == 64, "\(words)")
         }
         let empty = try await CommandRun(["payload", "build"])
-        #expect(empty.code == 0 && empty.error.hasPrefix("warning: the payload has no effect"), "\(empty)")
+        #expect(empty.code == 0 && empty.error.hasPrefix("Warning: the payload has no effect"), "\(empty)")
     }
 }

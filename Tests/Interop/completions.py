@@ -162,19 +162,4 @@ expect("apns-legacy purge apply --sql ", "ansi", "mysql", "postgresql")
 expect("apns-legacy payload check --transport ", "binary", "http2", "voip")
 expect("apns-legacy certificate new authority --key-type ", "rsa", "ec")
 expect("apns-legacy send --host ", without=files)
-expect("apns-legacy gateway --con", "--config")
-expect("apns-legacy gateway --config ", "gateway.yaml", "folder", without=["push.pem"])
-expect("apns-legacy help ", "send", "gateway", "exit-codes", without=files)
-expect("apns-legacy help gateway ", "run", "check", without=["send"])
-expect("apns-legacy help gateway ch", "check", without=["run"])
-expect("apns-legacy help certificate new ", "authority", without=["show"])
-expect("apns-legacy help send ", without=["send", *files])
-if SHELL == "zsh":
-    expect("apns-legacy send --transport=h", "http2")
-if SHELL != "bash":
-    # Each shell quotes it differently.
-    expect("apns-legacy send --certificate=pu")
-else:
-    expect("apns-legacy send --certificate=pu", "push.pem")
-    expect("apns-legacy send --transport=h", "http2")
 print("\n".join(problems) if problems else f"{count} completions")

@@ -181,7 +181,7 @@ def line(number):
 # MARK: Usage errors
 
 def usage_errors():
-    """For an unknown option, each command reports one error and prints nothing."""
+    """For an unknown option, each command reports one error, which may be a missing one, and prints nothing."""
     tool = json.loads(subprocess.run([PROGRAM, "--experimental-dump-help"], capture_output=True, text=True).stdout)
 
     def walk(command, words):
@@ -201,8 +201,8 @@ def usage_errors():
                 value = validate("log-line", ended.stderr, name)
                 if value and value["level"] != "error":
                     problem(f"{name}: a usage error has the level {value['level']}")
-            elif "--no-such-option" not in ended.stderr:
-                problem(f"{name}: the error does not name the option: {ended.stderr!r}")
+            elif not ended.stderr.startswith(name):
+                problem(f"{name}: the error does not name the command: {ended.stderr!r}")
 
 
 def colors():
@@ -214,13 +214,13 @@ def colors():
         terminal, inner = pty.openpty()
         variables = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
         ended = subprocess.run(
-            [PROGRAM, "send", "--no-such-option"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [PROGRAM, "send", "a", "--no-such-option"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=inner if is_terminal else subprocess.PIPE, env={**variables, **values},
         )
         os.close(inner)
         text = os.read(terminal, 65536) if is_terminal else ended.stderr
         os.close(terminal)
-        if (b"\x1b[1;31m" in text) != is_colored or b"unknown option" not in text:
+        if (b"\x1b[1;31m" in text) != is_colored or b"Unknown option" not in text:
             problem(f"colors with {values}, terminal {is_terminal}: {text!r}")
 
 

@@ -57,7 +57,7 @@ struct CertificateShowCommand: CertificateSubcommand {
                 try environment.report((index > 0 ? "\n" : "") + lines.map { $0 + "\n" }.joined())
             } catch let error as TLSError {
                 let failure = Self.failure(error, path)
-                environment.console.say("apns-legacy \(Self.words): \(failure)")
+                environment.console.say(failure.diagnostic)
                 status = status.worse(failure.status)
                 environment.summary.set("error", failure.description)
             }

@@ -254,7 +254,7 @@ extension ConnectionProbe {
             let text = "\(failure), or issue one with --name \(expected)"
             return self.finding(.critical, .wrongName, text)
         }
-        return self.finding(.critical, Self.code(error), CommandFailure.text(failure))
+        return self.finding(.critical, Self.code(error), Diagnostic(.critical, failure, to: nil).text)
     }
 
     private static func code(_ error: TLSError) -> CertificateFinding.Code {

@@ -5,22 +5,36 @@ import NIOConcurrencyHelpers
 
 /// The result of a command, for the JSON object at the end of its output.
 package final class CommandSummary: Sendable {
-    private let members = NIOLockedValueBox<[(name: String, json: String)]>([])
+    /// The value of a member.
+    private enum Value: Sendable {
+        case count(Int64)
+        /// A JSON value; for a member without a name, the members of an object.
+        case json(String)
+
+        var json: String {
+            switch self {
+            case .count(let count): "\(count)"
+            case .json(let text): text
+            }
+        }
+    }
+
+    private let members = NIOLockedValueBox<[(name: String, value: Value)]>([])
 
     /// Creates a summary without counts.
     package init() {}
 
-    /// Sets a member to a JSON value.
-    func set(_ name: String, json: String) {
+    private func set(_ name: String, _ value: Value) {
         self.members.withLockedValue { members in
             members.removeAll { $0.name == name }
-            members.append((name, json))
+            members.append((name, value))
         }
     }
 
-    func set(_ name: String, _ count: some BinaryInteger) { self.set(name, json: "\(count)") }
+    /// Sets a member to a JSON value.
+    func set(_ name: String, json: String) { self.set(name, .json(json)) }
 
-    func set(_ name: String, _ isTrue: Bool) { self.set(name, json: "\(isTrue)") }
+    func set(_ name: String, _ count: some BinaryInteger) { self.set(name, .count(Int64(clamping: count))) }
 
     func set(_ name: String, _ text: String) { self.set(name, json: JSONWriter.quoted(text)) }
 
@@ -35,11 +49,17 @@ package final class CommandSummary: Sendable {
     }
 
     /// Adds a number to a member.
-    func add(_ name: String, _ count: some BinaryInteger) {
+    ///
+    /// - Returns: the sum.
+    @discardableResult
+    func add(_ name: String, _ count: some BinaryInteger) -> Int64 {
         self.members.withLockedValue { members in
-            let sum = (members.first { $0.name == name }.flatMap { Int64($0.json) } ?? 0) + Int64(count)
-            members.removeAll { $0.name == name }
-            members.append((name, "\(sum)"))
+            let index = members.firstIndex { $0.name == name } ?? members.endIndex
+            if index == members.endIndex { members.append((name, .count(0))) }
+            guard case .count(let old) = members[index].value else { return 0 }
+            let sum = old.addingReportingOverflow(Int64(clamping: count))
+            members[index].value = .count(sum.overflow ? .max : sum.partialValue)
+            return sum.overflow ? .max : sum.partialValue
         }
     }
 
@@ -49,8 +69,8 @@ package final class CommandSummary: Sendable {
     /// The whole object as one line.
     func json(command: String, _ status: ExitStatus) -> String {
         let fixed = "\"command\":\(JSONWriter.quoted(command)),\"exitCode\":\(status.rawValue)"
-        let rest = self.members.withLockedValue { $0 }.map { member in
-            member.name.isEmpty ? member.json : "\(JSONWriter.quoted(member.name)):\(member.json)"
+        let rest = self.members.withLockedValue { $0 }.map { name, value in
+            name.isEmpty ? value.json : "\(JSONWriter.quoted(name)):\(value.json)"
         }
         return "{\(([fixed] + rest.filter { !$0.isEmpty }).joined(separator: ","))}"
     }

@@ -16,7 +16,7 @@ struct ConsoleLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
-        var message = ConsoleMessage("\(event.message)", .init(rawValue: event.level.rawValue) ?? .info)
+        var message = Diagnostic(.init(rawValue: event.level.rawValue) ?? .info, "\(event.message)")
         let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
         message.fields = all.sorted { $0.key < $1.key }.map { key, value in
             // The message's own fields never contain a period.

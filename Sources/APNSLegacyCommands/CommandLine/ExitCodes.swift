@@ -33,21 +33,27 @@ extension ExitStatus {
     /// The exit codes that every command has.
     private static let common: [ExitStatus] = [.usage, .software, .systemError, .ioError]
 
-    /// The paragraph with the exit codes in the description of a command.
+    /// The exit codes of a command, for its help; `Scripts/manual` also reads them.
     ///
     /// - Parameters:
     ///   - own: the meaning of exit codes for this command in particular.
     ///   - others: other exit codes of this command, with their general meaning.
-    /// - Returns: the paragraph, which `Scripts/manual` also reads.
+    /// - Returns: a title, and a line for each code.
     static func list(_ own: KeyValuePairs<ExitStatus, String>, _ others: ExitStatus...) -> String {
         var meanings: [ExitStatus: String] = [:]
         for status in Self.common + others { meanings[status] = status.meaning }
         for (status, meaning) in own { meanings[status] = meaning }
-        let parts = meanings.sorted { $0.key.rawValue < $1.key.rawValue }.map { status, meaning in
-            "\(status.rawValue) \(meaning)"
+        let rows = meanings.sorted { $0.key.rawValue < $1.key.rawValue }.map { status, meaning in
+            let code = "  \(status.rawValue)"
+            return (code + String(repeating: " ", count: Self.column - code.count) + meaning).wrapped(
+                indent: Self.column
+            )
         }
-        return "Exit codes: " + parts.joined(separator: "; ") + "."
+        return (["Exit codes:"] + rows).joined(separator: "\n")
     }
+
+    /// The column where the meanings start.
+    private static let column = 6
 
     /// The exit codes of all commands, as `apns-legacy help exit-codes` prints them.
     package static var table: String {

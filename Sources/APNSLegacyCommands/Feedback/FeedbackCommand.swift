@@ -2,8 +2,6 @@
 
 import APNSFeedback
 public import ArgumentParser
-import GatewayService
-import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
@@ -76,11 +74,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     )
     var spool: String?
 
-    @Option(
-        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
-        completion: .file(extensions: ["prom"])
-    )
-    var metricsFile: String?
+    @OptionGroup var metrics: MetricsFileOptions
 
     @OptionGroup(title: "Output")
     private var verbosity: VerbosityOptions
@@ -113,7 +107,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
         if let output = self.output, output != .jsonl, self.reporting.summary == .json {
             throw ValidationError("--summary json excludes --output \(output.rawValue); use --output jsonl")
         }
-        guard self.every == nil || self.metricsFile == nil else {
+        guard self.every == nil || self.metrics.metricsFile == nil else {
             throw ValidationError("--metrics-file and --every exclude each other: metrics are written when a run ends")
         }
         if let every = self.every, every.duration < .seconds(1) {
@@ -123,35 +117,8 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        let summary = environment.summary
-        for name in ["lists", "tokens", "added", "updated", "known"] { summary.set(name, 0) }
-        guard let path = self.metricsFile else {
-            return try await FeedbackRun(self, environment) { Self.count($0, $1, in: summary) }.run()
+        return try await self.metrics.record(Self.words, in: environment) {
+            try await FeedbackRun(self, environment).run()
         }
-        let counts = NIOLockedValueBox((read: UInt64(0), new: UInt64(0)))
-        return try await MetricsFile(path, command: Self.words).record(in: environment) {
-            try await FeedbackRun(self, environment) { outcome, change in
-                Self.count(outcome, change, in: summary)
-                counts.withLockedValue { counts in
-                    counts.read += outcome.tupleCount + outcome.replayedTupleCount
-                    counts.new += UInt64(change.addedCount)
-                }
-            }.run()
-        } samples: {
-            let (read, new) = counts.withLockedValue { $0 }
-            return [
-                GatewayMetrics.Sample(name: "apns_legacy_feedback_read_tokens", value: Double(read)),
-                GatewayMetrics.Sample(name: "apns_legacy_feedback_new_tokens", value: Double(new)),
-            ]
-        }
-    }
-
-    /// Adds the result of one list.
-    private static func count(_ outcome: FeedbackOutcome, _ change: PurgeChange, in summary: CommandSummary) {
-        summary.add("lists", 1)
-        summary.add("tokens", outcome.tupleCount + outcome.replayedTupleCount)
-        summary.add("added", change.addedCount)
-        summary.add("updated", change.updatedCount)
-        summary.add("known", change.unchangedCount)
     }
 }

@@ -3,6 +3,7 @@
 import ArgumentParser
 import Batch
 import NIOConcurrencyHelpers
+import Synchronization
 import TokenStore
 
 /// Prints dead tokens to standard output.
@@ -22,32 +23,19 @@ final class FeedbackPrinter: Sendable {
         }
     }
 
-    /// The number of bytes that are written at a time.
-    private static let blockByteCount = 65_536
+    private let output: Mutex<PurgeOutput>
 
-    private let export: NIOLockedValueBox<PurgeExport>
-    private let console: Console
-
-    init(_ format: Format, _ console: Console) {
-        self.export = NIOLockedValueBox(PurgeExport(format.export))
-        self.console = console
+    init(_ format: Format, _ console: Console) throws {
+        self.output = Mutex(PurgeOutput(try console.create("-"), PurgeExport(format.export)))
     }
 
+    /// Prints entries; if that fails, the spool delivers them again.
     func print(_ entries: some Sequence<PurgeEntry>) throws {
-        try self.export.withLockedValue { export in
-            for entry in entries {
-                export.append(entry)
-                if export.bytes.count >= FeedbackPrinter.blockByteCount { try self.write(&export) }
-            }
-            try self.write(&export)
+        try self.output.withLock { output in
+            for entry in entries { try output.append(entry) }
+            try output.flush()
         }
     }
 
-    func flush() throws { try self.export.withLockedValue { try self.write(&$0) } }
-
-    private func write(_ export: inout PurgeExport) throws {
-        // If writing fails, the spool delivers these tokens again.
-        defer { export.removeAll() }
-        try self.console.create("-").append(export.bytes.span)
-    }
+    func flush() throws { try self.output.withLock { try $0.flush() } }
 }

@@ -4,6 +4,7 @@ import APNSFeedback
 import APNSWire
 import Batch
 import Dispatch
+import GatewayService
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
@@ -13,26 +14,20 @@ struct FeedbackRun {
     private let command: FeedbackCommand
     private let environment: CommandEnvironment
     private let logger: Logger
-    private let onOutcome: @Sendable (FeedbackOutcome, PurgeChange) -> Void
     private let readByteCount = NIOLockedValueBox<UInt64>(0)
     private var console: Console { self.environment.console }
 
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onOutcome: called with the outcome of each drain.
-    init(
-        _ command: FeedbackCommand,
-        _ environment: CommandEnvironment,
-        onOutcome: @escaping @Sendable (FeedbackOutcome, PurgeChange) -> Void = { _, _ in }
-    ) {
-        self.onOutcome = onOutcome
+    init(_ command: FeedbackCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
         self.logger = environment.logger(isVerbose: command.verbose)
     }
 
     func run() async throws -> ExitStatus {
+        self.count(nil, PurgeChange())
         let files = try self.command.endpoint.files()
         var worst = ExitStatus.success
         var configurations: [FeedbackConfiguration] = []
@@ -55,8 +50,8 @@ struct FeedbackRun {
             } catch {
                 let failure = CommandFailure(error)
                 // The error of an unreadable file already contains its name.
-                let name = failure.description.contains(certificate) ? "" : "\(certificate): "
-                self.console.say("apns-legacy feedback: \(name)\(failure)")
+                let isNamed = failure.description.contains(certificate)
+                self.console.say(isNamed ? failure.diagnostic : failure.diagnostic.about(certificate))
                 worst = worst.worse(failure.status)
             }
         }
@@ -67,7 +62,7 @@ struct FeedbackRun {
         defer { list.close() }
         let spool = self.command.spool ?? self.command.purgeList + ".spool"
         let clients = try configurations.map { try FeedbackClient($0, spool: spool, logger: self.logger) }
-        let printer = self.command.output.map { FeedbackPrinter($0, self.console) }
+        let printer = try self.command.output.map { try FeedbackPrinter($0, self.console) }
         var onPage: (@Sendable (PurgeListSink.Entries) throws -> Void)?
         if let printer { onPage = { try printer.print($0) } }
         let sink = PurgeListSink(list, onPage: onPage)
@@ -75,10 +70,7 @@ struct FeedbackRun {
             self.command.quiet || self.command.every != nil
             ? nil
             : ProgressDisplay(self.environment, isPlain: self.command.verbose) { [readByteCount] in
-                var snapshot = ProgressSnapshot()
-                snapshot.count = readByteCount.withLockedValue { $0 }
-                snapshot.unit = "bytes read"
-                return snapshot
+                ProgressSnapshot(readByteCount.withLockedValue { $0 }, "bytes read")
             }
         defer { display?.end() }
         let status = try await self.poll(clients, sink)
@@ -99,7 +91,7 @@ struct FeedbackRun {
             }
             // Drains run one at a time, so the whole change is from this one.
             let change = sink.takeChange()
-            self.onOutcome(outcome, change)
+            self.count(outcome, change)
             self.report(outcome, change, clients.first { $0.scope == outcome.scope }?.configuration.tls)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
             // A daemon that is stopped has no drain whose exit code it could report.
@@ -111,11 +103,13 @@ struct FeedbackRun {
             last: "stopped at once; what was read is in the spool; run the same command again",
             endDuration: Self.endDuration
         )
-        try await self.environment.stoppable("feedback", reaction) {
+        try await self.environment.stoppable(reaction) {
             // The second signal cancels it, and each list says how far it was read.
             do { try await poller.run() } catch is CancellationError {}
             if self.environment.stops.count > 1 {
-                self.console.say("Stopped at once: what was read is in the spool; the next run continues.")
+                self.console.say(
+                    Diagnostic(.warning, "Stopped at once: what was read is in the spool; the next run continues.")
+                )
             }
         }
         return worst.withLockedValue { $0 }
@@ -136,18 +130,34 @@ struct FeedbackRun {
 
     // MARK: Reporting
 
+    /// Adds the result of one list to the summary and the metrics.
+    private func count(_ outcome: FeedbackOutcome?, _ change: PurgeChange) {
+        let summary = self.environment.summary
+        summary.add("lists", outcome == nil ? 0 : 1)
+        let readCount = summary.add("tokens", outcome.map { $0.tupleCount + $0.replayedTupleCount } ?? 0)
+        let newCount = summary.add("added", change.addedCount)
+        summary.add("updated", change.updatedCount)
+        summary.add("known", change.unchangedCount)
+        self.environment.samples.withLockedValue {
+            $0 = [
+                GatewayMetrics.Sample(name: "apns_legacy_feedback_read_tokens", value: Double(readCount)),
+                GatewayMetrics.Sample(name: "apns_legacy_feedback_new_tokens", value: Double(newCount)),
+            ]
+        }
+    }
+
     private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {
         let name = "\(outcome.scope)"
-        for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
-        if let failure = outcome.failure {
-            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure, tls))")
-        }
+        for leftover in outcome.leftovers { self.console.say(.error("\(name): \(leftover)")) }
+        if let failure = outcome.failure { self.console.say(CommandFailure(failure, tls).diagnostic.about(name)) }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port
             self.console.say(
-                "apns-legacy feedback: \(name): the server on port \(port) sent nothing for "
-                    + "\(FeedbackCommand.silenceDefault) and did not close the connection; is this the feedback port "
-                    + "(usually 2196, not 2195)? If your service stays open, use --silence 5s"
+                .error(
+                    "\(name): the server on port \(port) sent nothing for \(FeedbackCommand.silenceDefault) and did "
+                        + "not close the connection; is this the feedback port (usually 2196, not 2195)? If your "
+                        + "service stays open, use --silence 5s"
+                )
             )
         }
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty

@@ -65,7 +65,7 @@ struct GatewayCheckCommand: GatewaySubcommand {
         environment.summary.set("providers", configuration.providers.map(\.file.name))
         guard problems.isEmpty else {
             for problem in problems {
-                environment.console.say("apns-legacy \(Self.words): \(self.file.config): \(problem)")
+                environment.console.say(.error("\(self.file.config): \(problem)"))
             }
             return .configuration
         }

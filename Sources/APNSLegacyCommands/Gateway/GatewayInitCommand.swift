@@ -138,7 +138,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         let setup = try self.setup(console)
         let problems = self.upstreamProblems(setup, now: environment.now())
         guard problems.isEmpty else {
-            for problem in problems { console.say("apns-legacy \(Self.words): \(problem); nothing was written") }
+            for problem in problems { console.say(.error("\(problem); nothing was written")) }
             return .configuration
         }
         let folder = try await AtomicFolder.open(setup.folder, replaces: false)
@@ -153,7 +153,7 @@ struct GatewayInitCommand: GatewaySubcommand {
             now: environment.now()
         )
         let findings = configuration.findings(now: environment.now())
-        for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding)") }
+        for finding in findings { console.say(.error("\(setup.configurationPath): \(finding)")) }
         return findings.isEmpty ? .success : .configuration
     }
 

@@ -127,9 +127,8 @@ struct GatewayTestCommand: GatewaySubcommand {
             logger: environment.logger(isVerbose: false)
         )
         let name = Endpoint.gateway(target.environment).host
-        environment.console.say(
-            "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider \(target.name)."
-        )
+        let start = "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider "
+        environment.console.say(Diagnostic(.info, start + "\(target.name).", endpoint: target.endpoint))
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
         // Another host may be a gateway other than the one whose metrics are configured.
         let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil

@@ -3,6 +3,7 @@
 import APNSTransport
 import APNSWire
 import NIOCore
+import NIOHTTP1
 import NIOPosix
 
 /// The number of notifications of a provider that a running gateway has settled, by verdict, from its metrics.
@@ -27,37 +28,45 @@ struct GatewayVerdicts: Sendable {
     ///
     /// - Returns: the counts by verdict; `nil` if the request fails.
     func read() async -> [String: Int]? {
-        let answer = await withTaskGroup(of: String?.self) { group in
+        let text = await withTaskGroup(of: String?.self) { group in
             group.addTask { try? await self.request() }
             group.addTask {
                 try? await Task.sleep(for: Self.requestDurationMax)
                 return nil
             }
-            let first = await group.next() ?? nil
-            group.cancelAll()
-            return first
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
         }
-        guard let answer, answer.hasPrefix("HTTP/1.1 200 ") else { return nil }
-        return Self.counts(answer, provider: self.provider)
+        return text.map { Self.counts($0, provider: self.provider) }
     }
 
-    private func request() async throws -> String {
+    private func request() async throws -> String? {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .connectTimeout(TimeAmount(Self.requestDurationMax))
             .connect(host: self.endpoint.host, port: self.endpoint.port) { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                    return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(
+                        wrappingChannelSynchronously: channel
+                    )
                 }
             }
         return try await channel.executeThenClose { input, output in
-            let head = "GET /metrics HTTP/1.1\r\nHost: \(self.endpoint)\r\nConnection: close\r\n\r\n"
-            try await output.write(ByteBuffer(string: head))
-            var bytes = ByteBuffer()
-            for try await var piece in input {
-                bytes.writeBuffer(&piece)
-                if bytes.readableBytes > Self.answerByteCountMax { break }
+            let headers: HTTPHeaders = ["host": "\(self.endpoint)", "connection": "close"]
+            try await output.write(
+                .head(HTTPRequestHead(version: .http1_1, method: .GET, uri: "/metrics", headers: headers))
+            )
+            try await output.write(.end(nil))
+            var text = ByteBuffer()
+            for try await part in input {
+                switch part {
+                case .head(let head) where head.status != .ok: return nil
+                case .body(var piece) where text.readableBytes < Self.answerByteCountMax: text.writeBuffer(&piece)
+                case .end: return String(buffer: text)
+                default: break
+                }
             }
-            return String(buffer: bytes)
+            return nil
         }
     }
 

@@ -8,7 +8,7 @@ import OpenSSLTLS
 /// The connection options, which are the same for every command.
 struct ConnectionOptions: ParsableArguments, Sendable {
     @Option(
-        help: .value("version", "The oldest TLS version to accept."),
+        help: .value("version", "The oldest TLS version to accept: 1.0, 1.1, 1.2 or 1.3."),
         completion: .list(["1.0", "1.1", "1.2", "1.3"])
     )
     var tlsMin = "1.2"

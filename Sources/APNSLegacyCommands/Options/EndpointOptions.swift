@@ -55,33 +55,28 @@ struct EndpointOptions: ParsableArguments, Sendable {
         guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535") }
     }
 
-    /// The gateway.
-    func endpoint() throws -> Endpoint {
-        let port = self.port ?? Endpoint.production.port
+    /// The host and port that the options name, or Apple's; `nil` if they name none.
+    func named(_ purpose: HostCheck.Purpose) -> Endpoint? {
+        guard let host = self.host ?? self.environment.map({ purpose.endpoint($0).host }) else { return nil }
+        return Endpoint(host: host, port: self.port ?? purpose.endpoint(.production).port)
+    }
+
+    /// The gateway, or the HTTP/2 service.
+    ///
+    /// - Throws: one line with the right options.
+    func endpoint(_ purpose: HostCheck.Purpose) throws -> Endpoint {
         try HostCheck.checkText(self.host)
-        let host = self.host ?? self.environment.map { Endpoint.gateway($0).host }
-        guard let host else { throw EndpointOptions.nowhere }
-        let endpoint = Endpoint(host: host, port: port)
+        guard let endpoint = self.named(purpose) else {
+            throw CommandFailure(
+                .usage,
+                "no gateway given; add --host NAME and --port NUMBER, or --transport http2 --environment "
+                    + "production|sandbox"
+            )
+        }
         // The proxy resolves the name.
-        if self.connection.proxy == nil { try HostCheck.check(endpoint, .gateway) }
+        if self.connection.proxy == nil { try HostCheck.check(endpoint, purpose) }
         return endpoint
     }
-
-    /// The HTTP/2 service.
-    func pushEndpoint() throws -> Endpoint {
-        let port = self.port ?? Endpoint.pushServicePort
-        try HostCheck.checkText(self.host)
-        let host = self.host ?? self.environment.map { Endpoint.pushService($0).host }
-        guard let host else { throw EndpointOptions.nowhere }
-        let endpoint = Endpoint(host: host, port: port)
-        if self.connection.proxy == nil { try HostCheck.check(endpoint, .http2) }
-        return endpoint
-    }
-
-    private static let nowhere = CommandFailure(
-        .usage,
-        "no gateway given; add --host NAME and --port NUMBER, or --transport http2 --environment production|sandbox"
-    )
 
     /// The passphrase of the key, if a file is given.
     func passphrase() throws -> TLSPassphrase? {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSFeedback
+import APNSProviderHTTP2
 import APNSTransport
 import APNSWire
 import NIOCore
@@ -11,6 +13,15 @@ enum HostCheck {
         case gateway
         case feedback
         case http2
+
+        /// Where Apple's service is, or was.
+        func endpoint(_ environment: Environment) -> Endpoint {
+            switch self {
+            case .gateway: Endpoint.gateway(environment)
+            case .feedback: Endpoint.feedback(environment)
+            case .http2: Endpoint.pushService(environment)
+            }
+        }
     }
 
     /// The day on which Apple shut down the binary services.

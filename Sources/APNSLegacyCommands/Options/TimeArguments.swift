@@ -4,7 +4,38 @@ package import APNSWire
 import ArgumentParser
 import Glibc
 
-extension TimeText: ExpressibleByArgument {
+/// An argument whose error says what is expected, which the parser's own errors do not.
+protocol ExplainedArgument: ExpressibleByArgument, Sendable {
+    static var form: String { get }
+}
+
+extension ExplainedArgument {
+    fileprivate static func parsed(_ text: String) throws -> Self {
+        guard let value = Self(argument: text) else { throw ValidationError("expected \(Self.form)") }
+        return value
+    }
+}
+
+extension Option {
+    init<T: ExplainedArgument>(help: ArgumentHelp) where Value == T? {
+        self.init(help: help, transform: T.parsed)
+    }
+
+    init(help: ArgumentHelp) where Value: ExplainedArgument {
+        self.init(help: help, transform: Value.parsed)
+    }
+
+    init(wrappedValue: Value, help: ArgumentHelp) where Value: ExplainedArgument {
+        var help = help
+        // The parser shows no default of a value that it does not read itself.
+        help.abstract += " (default: \(wrappedValue))"
+        self.init(wrappedValue: wrappedValue, help: help, transform: Value.parsed)
+    }
+}
+
+extension TimeText: ExplainedArgument {
+    package static let form = "a time such as 2025-01-31T12:00:00Z, an age such as 30d, or now"
+
     /// Parses a point in time, `now`, or an age such as `30d`.
     package init?(argument: String) {
         if argument == "now" {
@@ -18,7 +49,9 @@ extension TimeText: ExpressibleByArgument {
 }
 
 /// A duration on the command line: a whole number and ms, s, m, h, d or w; seconds without a unit.
-struct DurationArgument: ExpressibleByArgument, Sendable {
+struct DurationArgument: ExplainedArgument {
+    static let form = "a number and ms, s, m, h, d or w, such as 30s"
+
     let duration: Duration
 
     /// No drain or period should be longer than a month.
@@ -38,7 +71,9 @@ extension DurationArgument: CustomStringConvertible {
 }
 
 /// A duration of whole seconds on the command line with a required unit, such as `90s`, `30m`, `12h`, `400d` or `8w`.
-struct ExplicitDurationArgument: ExpressibleByArgument, Equatable {
+struct ExplicitDurationArgument: ExplainedArgument, Equatable {
+    static let form = "a number and s, m, h, d or w, such as 30d"
+
     let seconds: Int64
 
     /// The largest accepted number.

@@ -11,6 +11,8 @@ enum TopicCheck {
     /// - Throws: one line with what a topic is.
     static func check(_ topic: String?) throws {
         guard let topic, !PushServerConfiguration.isTopic(topic) else { return }
-        throw ValidationError(UsageError.invalid(topic, for: "--topic", valueName: "bundle-id", nil))
+        throw ValidationError(
+            "invalid value '\(topic)' for --topic; expected a bundle identifier such as com.example.app"
+        )
     }
 }

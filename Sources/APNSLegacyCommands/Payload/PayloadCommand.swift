@@ -129,23 +129,19 @@ struct PayloadSizeCommand: PayloadSubcommand {
     package var reporting: ReportingOptions
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        var (count, refusedCount, byteCountMax) = (0, 0, 0)
-        try self.input.forEach(environment.console) { input in
-            count += 1
+        var byteCountMax = 0
+        let status = try self.input.examine(environment) { input in
             let rules = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
             switch input.check(rules) {
             case .success(let measure):
                 byteCountMax = max(byteCountMax, measure.minifiedByteCount)
                 try environment.report(Self.text(measure, of: input))
-            case .failure(let refusal):
-                refusedCount += 1
-                environment.console.say(input.line(of: refusal))
+                return nil
+            case .failure(let refusal): return input.diagnostic(of: refusal)
             }
         }
-        environment.summary.set("payloads", count)
-        environment.summary.set("refused", refusedCount)
         environment.summary.set("largestBytes", byteCountMax)
-        return refusedCount == 0 ? .success : .someRefused
+        return status
     }
 
     private static func text(_ measure: PayloadMeasure, of input: PayloadInput) -> String {

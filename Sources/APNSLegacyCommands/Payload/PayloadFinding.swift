@@ -70,7 +70,7 @@ struct PayloadFinding {
                     + "\(self.rules.byteCountMax)"
             )
         case .success: break
-        case .failure(let refusal): lines.append(self.input.line(of: refusal))
+        case .failure(let refusal): lines.append(self.input.diagnostic(of: refusal).text)
         }
         return lines + self.warnings.map { "\(self.input.printableName): warning: \($0)" }
     }

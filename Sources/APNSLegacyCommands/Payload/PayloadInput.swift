@@ -49,6 +49,26 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
         if let failure { throw failure }
     }
 
+    /// Calls `body` with each payload, reports those that are refused, and counts both in the summary.
+    ///
+    /// - Parameter body: returns why it refuses a payload; `nil` if it does not.
+    /// - Returns: the exit code.
+    func examine(
+        _ environment: CommandEnvironment,
+        _ body: (PayloadInput) throws -> Diagnostic?
+    ) throws -> ExitStatus {
+        var (count, refusedCount) = (0, 0)
+        try self.forEach(environment.console) { input in
+            count += 1
+            guard let refusal = try body(input) else { return }
+            refusedCount += 1
+            environment.console.say(refusal)
+        }
+        environment.summary.set("payloads", count)
+        environment.summary.set("refused", refusedCount)
+        return refusedCount > 0 ? .someRefused : .success
+    }
+
     /// Prints each payload after `change`, in its line if it has one.
     ///
     /// A line whose payload cannot be changed is printed unchanged, so that it remains in the batch. Only a line that
@@ -57,23 +77,19 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
         _ environment: CommandEnvironment,
         _ change: (Payload) throws(PayloadProblem) -> Payload
     ) throws -> ExitStatus {
-        let console = environment.console
-        var (count, refusedCount) = (0, 0)
-        try self.forEach(console) { input in
-            count += 1
+        try self.examine(environment) { input in
             switch Result(catching: { () throws(PayloadRefusal) in try input.text(changedBy: change) }) {
-            case .success(let text): try console.write(text + "\n")
+            case .success(let text):
+                try environment.console.write(text + "\n")
+                return nil
             case .failure(let refusal):
-                refusedCount += 1
-                let line = input.line
-                let rest = input.lineNumber == nil ? "" : line == nil ? "; line omitted" : "; line kept unchanged"
-                console.say(input.line(of: refusal) + rest)
-                if let line { try console.write(line + "\n".utf8) }
+                var diagnostic = input.diagnostic(of: refusal)
+                if let line = input.line { try environment.console.write(line + "\n".utf8) }
+                guard input.lineNumber != nil else { return diagnostic }
+                diagnostic.sentence += input.line == nil ? "; line omitted" : "; line kept unchanged"
+                return diagnostic
             }
         }
-        environment.summary.set("payloads", count)
-        environment.summary.set("refused", refusedCount)
-        return refusedCount > 0 ? .someRefused : .success
     }
 }
 
@@ -94,8 +110,8 @@ enum PayloadRefusal: Error, CustomStringConvertible {
 
 /// A payload of an input.
 struct PayloadInput {
-    /// The input, and the line if it has several.
-    let name: String
+    /// The name of the input.
+    let file: String
     /// The number of the line, from 1; `nil` if the payload is the whole input.
     let lineNumber: Int?
     /// The line of the payload; `nil` if the payload is the whole input, or if the line cannot be read.
@@ -109,7 +125,7 @@ struct PayloadInput {
 
     /// A payload that is the whole input.
     init(alone bytes: [UInt8], name: String) {
-        self.name = name
+        self.file = name
         self.lineNumber = nil
         self.text = nil
         self.line = nil
@@ -119,7 +135,7 @@ struct PayloadInput {
 
     /// A line that cannot be read; without its bytes if it is too long.
     init(_ problem: BatchProblem, _ bytes: [UInt8], name: String) {
-        self.name = "\(name), line \(problem.lineNumber)"
+        self.file = name
         self.lineNumber = problem.lineNumber
         self.text = nil
         self.line = bytes.isEmpty ? nil : bytes
@@ -129,7 +145,7 @@ struct PayloadInput {
 
     /// A line that is a payload, or contains one as in a batch for `apns-legacy send`.
     init(line: String, lineNumber: Int, name: String) {
-        self.name = "\(name), line \(lineNumber)"
+        self.file = name
         self.lineNumber = lineNumber
         self.text = line
         let bytes = Array(line.utf8)
@@ -148,20 +164,33 @@ struct PayloadInput {
         }
     }
 
+    /// The name of the input, and the line if it has several.
+    var name: String { "\(Diagnostic.Place(file: self.file, line: self.lineNumber))" }
+
     /// The name, without control characters.
     var printableName: String { self.name.printable() }
 
-    /// Why the payload is rejected; for a payload in a line, with the column of the line.
-    func text(of refusal: PayloadRefusal) -> String {
-        guard case .problem(let problem) = refusal, let text = self.text else { return "\(refusal)" }
+    /// The place of an error in the input; for a payload in a line, with the column of the line.
+    private func place(of problem: PayloadProblem) -> Diagnostic.Place {
+        guard let text = self.text else { return Diagnostic.Place(problem, in: self.file) }
         let before = text.utf8.prefix(self.range.lowerBound).count { !(0x80...0xBF).contains($0) }
-        return "column \(before + problem.column): \(problem.kind)"
+        return Diagnostic.Place(file: self.file, line: self.lineNumber, column: before + problem.column)
     }
 
-    /// Why the payload is refused, after the name of the input.
-    func line(of refusal: PayloadRefusal) -> String {
-        guard case .problem = refusal else { return "\(self.printableName): \(refusal)" }
-        return "\(self.printableName), \(self.text(of: refusal))"
+    /// Why the payload is rejected; for a payload in a line, with the column of the line.
+    func text(of refusal: PayloadRefusal) -> String {
+        guard case .problem(let problem) = refusal, self.text != nil else { return "\(refusal)" }
+        return "column \(self.place(of: problem).column ?? 1): \(problem.kind)"
+    }
+
+    /// Why the payload is rejected, and where.
+    func diagnostic(of refusal: PayloadRefusal) -> Diagnostic {
+        guard case .problem(let problem) = refusal else {
+            let place = Diagnostic.Place(file: self.file, line: self.lineNumber)
+            return Diagnostic(.warning, "\(self.printableName): \(refusal)", place: place)
+        }
+        let sentence = "\(self.printableName), \(self.text(of: refusal))"
+        return Diagnostic(.warning, sentence, place: self.place(of: problem))
     }
 
     /// Checks the payload.

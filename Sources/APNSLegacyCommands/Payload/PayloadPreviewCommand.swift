@@ -34,22 +34,16 @@ struct PayloadPreviewCommand: PayloadSubcommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let strings = try self.strings.map { try Self.read($0, environment.console) } ?? [:]
-        var (count, refusedCount) = (0, 0)
-        try self.input.forEach(environment.console) { input in
-            count += 1
+        return try self.input.examine(environment) { input in
             switch input.payload.flatMap({ payload in
                 Result { () throws(PayloadProblem) in try Self.text(of: payload, strings) }.mapError { .problem($0) }
             }) {
             case .success(let text):
                 try environment.console.write(input.lineNumber == nil ? text : "\(input.printableName)\n\(text)\n")
-            case .failure(let refusal):
-                refusedCount += 1
-                environment.console.say(input.line(of: refusal))
+                return nil
+            case .failure(let refusal): return input.diagnostic(of: refusal)
             }
         }
-        environment.summary.set("payloads", count)
-        environment.summary.set("refused", refusedCount)
-        return refusedCount > 0 ? .someRefused : .success
     }
 
     /// The maximum size of a file of texts, in bytes.
@@ -62,7 +56,8 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         do {
             return try LocalizedStrings(parsing: bytes)
         } catch {
-            throw CommandFailure(.dataError, "\(path), \(error)")
+            let failure = Diagnostic(.error, "\(path), \(error)", place: .init(file: path, line: error.line))
+            throw CommandFailure(.dataError, failure)
         }
     }
 

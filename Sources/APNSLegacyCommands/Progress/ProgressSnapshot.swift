@@ -36,6 +36,14 @@ struct ProgressSnapshot: Sendable {
 }
 
 extension ProgressSnapshot {
+    /// A count whose total is unknown.
+    init(_ count: UInt64, _ unit: String) {
+        self.count = count
+        self.unit = unit
+    }
+}
+
+extension ProgressSnapshot {
     /// The progress of a batch.
     ///
     /// - Parameters:

@@ -2,8 +2,6 @@
 
 import APNSWire
 public import ArgumentParser
-import GatewayService
-import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy purge apply`: deletes the tokens of a purge list from a token table, or deactivates their rows, writes
@@ -99,26 +97,9 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        guard let path = self.change.metricsFile, !self.change.dryRun else {
-            return try await PurgeApplyRun(self, environment).run()
+        try await self.change.metrics.record(Self.words, in: environment, isDryRun: self.change.dryRun) {
+            try await PurgeApplyRun(self, environment).run()
         }
-        let report = NIOLockedValueBox<TokenTableReport?>(nil)
-        return try await MetricsFile(path, command: Self.words).record(in: environment) {
-            try await PurgeApplyRun(self, environment) { found in report.withLockedValue { $0 = found } }.run()
-        } samples: {
-            report.withLockedValue { $0 }.map(Self.samples) ?? []
-        }
-    }
-
-    /// The row counts of a table, for a metrics file.
-    private static func samples(_ report: TokenTableReport) -> [GatewayMetrics.Sample] {
-        var isLimitExceeded = false
-        if case .limitExceeded = report.ending { isLimitExceeded = true }
-        return [
-            GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
-            GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
-            GatewayMetrics.Sample(name: "apns_legacy_purge_limit_exceeded", value: isLimitExceeded ? 1 : 0),
-        ]
     }
 
     var registration: TokenTableRules.Registration? {

@@ -121,11 +121,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(help: .value("age", "How long to wait for a lock of the application. (default: 30s)"))
     var lockWait: ExplicitDurationArgument?
 
-    @Option(
-        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
-        completion: .file(extensions: ["prom"])
-    )
-    var metricsFile: String?
+    @OptionGroup var metrics: MetricsFileOptions
 
     @Flag(name: .shortAndLong, help: "Print nothing on success.")
     var quiet = false

@@ -10,19 +10,9 @@ import TokenStore
 struct PurgeApplyRun {
     private let command: PurgeApplyCommand
     private let environment: CommandEnvironment
-    private let onReport: @Sendable (TokenTableReport) -> Void
     private var console: Console { self.environment.console }
 
-    /// - Parameters:
-    ///   - command: the command line.
-    ///   - environment: the process that the command runs in.
-    ///   - onReport: called with the report of a table.
-    init(
-        _ command: PurgeApplyCommand,
-        _ environment: CommandEnvironment,
-        onReport: @escaping @Sendable (TokenTableReport) -> Void = { _ in }
-    ) {
-        self.onReport = onReport
+    init(_ command: PurgeApplyCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
     }
@@ -48,10 +38,9 @@ struct PurgeApplyRun {
         application.batchRowCountMax = self.command.change.batch ?? application.batchRowCountMax
         application.isDryRun = self.command.change.dryRun
         if let wait = self.command.change.lockWait { application.lockWait = .seconds(wait.seconds) }
-        self.warn()
+        self.warnOfRules()
         let start = ContinuousClock.now
         let report = try await self.run(application, list)
-        self.onReport(report)
         if report.matchedCount == 0 { try self.warnAboutScope(list) }
         let summary = PurgeApplySummary(
             report: report,
@@ -62,20 +51,20 @@ struct PurgeApplyRun {
         if !self.command.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
             self.environment.reportLine(summary.text)
         }
-        self.environment.summary.set(object: summary.json)
+        summary.record(in: self.environment)
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
-            self.console.say("apns-legacy purge apply: \(summary.refusedSentence)")
+            self.console.say(.error(summary.refusedSentence))
             return .someRefused
         case .limitExceeded:
-            self.console.say("apns-legacy purge apply: \(summary.limitSentence)")
+            self.console.say(.error(summary.limitSentence))
             return .limitExceeded
         case .grown:
-            self.console.say("apns-legacy purge apply: \(summary.incompleteSentence)")
+            self.console.say(.error(summary.incompleteSentence))
             return .tryAgain
         case .interrupted:
-            self.console.say(summary.interruptedSentence)
+            self.console.say(Diagnostic(.warning, summary.interruptedSentence))
             return .tryAgain
         case .stopped(let error): throw error
         }
@@ -90,7 +79,7 @@ struct PurgeApplyRun {
             first: "Stopping after this batch of rows; a second signal stops at once.",
             last: "stopped at once; run the same command again"
         )
-        return try await self.environment.stoppable("purge apply", reaction) { [stops = self.environment.stops] in
+        return try await self.environment.stoppable(reaction) { [stops = self.environment.stops] in
             try await self.environment.blocking {
                 try application.run(list) { report in
                     self.warnOfZones(report)
@@ -108,12 +97,7 @@ struct PurgeApplyRun {
 
     /// Shows a count whose total is unknown.
     private func display(_ unit: String, _ count: NIOLockedValueBox<UInt64>) -> ProgressDisplay? {
-        self.display {
-            var snapshot = ProgressSnapshot()
-            snapshot.count = count.withLockedValue { $0 }
-            snapshot.unit = unit
-            return snapshot
-        }
+        self.display { ProgressSnapshot(count.withLockedValue { $0 }, unit) }
     }
 
     private static func snapshot(_ progress: TokenTableProgress) -> ProgressSnapshot {
@@ -142,8 +126,8 @@ struct PurgeApplyRun {
             }
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
-        self.console.say(
-            "Warning: the purge list has no tokens for \(self.command.entries.topic.first ?? "any topic") "
+        self.warn(
+            "the purge list has no tokens for \(self.command.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
                 + "Check --topic and --environment."
         )
@@ -152,28 +136,31 @@ struct PurgeApplyRun {
     private func warnOfZones(_ report: TokenTableReport) {
         guard report.zoneDueCount > 0 else { return }
         let count = report.zoneDueCount.counted("due row")
-        self.console.say(
-            "Warning: \(count) registered less than 14 hours before the failure, at a time without a time zone, "
+        self.warn(
+            "\(count) registered less than 14 hours before the failure, at a time without a time zone, "
                 + "which is read as UTC. If your application writes local time, they may have registered after the "
                 + "failure: use --grace 14h."
         )
     }
 
-    private func warn() {
+    private func warn(_ sentence: String) { self.console.say(.warning(sentence)) }
+
+    /// Warns of options with which living tokens may be pruned.
+    private func warnOfRules() {
         if case .created(let column) = self.command.rules.registration {
-            self.console.say(
-                "Warning: \(column) is the time when a row was created. A device that registered again later looks "
-                    + "dead. If another column is set at each registration, use --registered-column."
+            self.warn(
+                "\(column) is the time when a row was created. A device that registered again later looks dead. If "
+                    + "another column is set at each registration, use --registered-column."
             )
         }
         if self.command.other.sql == .ansi, self.command.other.registeredKind == .timestamp {
-            self.console.say(
-                "Warning: the statements compare timestamps without a time zone. The column, and the session that "
-                    + "runs them, must use UTC."
+            self.warn(
+                "the statements compare timestamps without a time zone. The column, and the session that runs them, "
+                    + "must use UTC."
             )
         }
         if self.command.rules.registration == .ignored {
-            self.console.say("Warning: devices that registered after the failure are also pruned.")
+            self.warn("devices that registered after the failure are also pruned.")
         }
     }
 
@@ -190,23 +177,22 @@ struct PurgeApplyRun {
         script.clock = self.command.other.registeredKind ?? script.clock
         script.inactiveValue = self.command.other.inactiveValue
         script.batchTokenCount = self.command.change.batch ?? script.batchTokenCount
-        self.warn()
+        self.warnOfRules()
         let isDryRun = self.command.change.dryRun
         let counts = try await self.write(script, list, isDryRun: isDryRun)
         if counts.tokenCount + counts.skippedCount == 0 { try self.warnAboutScope(list) }
-        let summary = OtherDatabaseSummary(
-            tokenCount: counts.tokenCount,
-            batchCount: counts.batchCount,
-            skippedCount: counts.skippedCount,
-            verb: isDryRun ? "to write" : "written"
+        let text = self.summary(
+            counts.tokenCount,
+            counts.batchCount,
+            isDryRun ? "to write" : "written",
+            counts.skippedCount
         )
-        self.environment.summary.set(object: summary.json)
         if self.command.change.quiet { return .success }
         // Standard output contains the statements.
         if self.command.other.sqlFile == nil, !isDryRun {
-            self.console.say(summary.text)
+            self.console.say(text)
         } else {
-            self.environment.reportLine(summary.text)
+            self.environment.reportLine(text)
         }
         return .success
     }
@@ -221,7 +207,7 @@ struct PurgeApplyRun {
             first: "Stopping after this batch of statements; a second signal stops at once.",
             last: "stopped at once; the last statement may be incomplete; run the same command again"
         )
-        return try await self.environment.stoppable("purge apply", reaction) { [stops = self.environment.stops] in
+        return try await self.environment.stoppable(reaction) { [stops = self.environment.stops] in
             try await self.environment.blocking {
                 // Opening the file empties it, so the rules are checked first.
                 var file: OutputFile?
@@ -283,7 +269,7 @@ struct PurgeApplyRun {
                 tokenCount.withLockedValue { $0 = UInt64(hook.tokenCount) }
             }
         } catch let failure as PurgeHook.Failure {
-            self.console.say("apns-legacy purge apply: \(failure)")
+            self.console.say(.error("\(failure)"))
             self.report(hook, isQuiet: false)
             return .tryAgain
         }
@@ -293,16 +279,21 @@ struct PurgeApplyRun {
     }
 
     /// The signals that stop the command, besides SIGINT and SIGTERM; under `nohup`, SIGHUP is ignored.
-    private static var stopSignals: [CInt] { [SIGHUP].filter { !ProcessSignals.isIgnored($0) } }
+    private static var stopSignals: [CInt] { [SIGHUP].filter { !ProcessSignals.hasHandler($0, SIG_IGN) } }
 
     private func report(_ hook: PurgeHook, isQuiet: Bool) {
-        let summary = OtherDatabaseSummary(
-            tokenCount: hook.tokenCount,
-            batchCount: hook.batchCount,
-            skippedCount: 0,
-            verb: self.command.change.dryRun ? "to pass to the command" : "passed to the command"
-        )
-        self.environment.summary.set(object: summary.json)
-        if !isQuiet { self.environment.reportLine(summary.text) }
+        let verb = self.command.change.dryRun ? "to pass to the command" : "passed to the command"
+        let text = self.summary(hook.tokenCount, hook.batchCount, verb)
+        if !isQuiet { self.environment.reportLine(text) }
+    }
+
+    /// The summary for another database, as text, and for programs.
+    private func summary(_ tokenCount: Int, _ batchCount: Int, _ verb: String, _ skippedCount: Int = 0) -> String {
+        self.environment.summary.set("tokens", tokenCount)
+        self.environment.summary.set("batches", batchCount)
+        self.environment.summary.set("skipped", skippedCount)
+        let batches = batchCount.counted("batch", "batches")
+        let skipped = "; \(skippedCount.grouped) skipped: the topic is not a valid bundle identifier"
+        return "purge apply: \(tokenCount.counted("token")) \(verb) in \(batches)\(skippedCount > 0 ? skipped : "")"
     }
 }

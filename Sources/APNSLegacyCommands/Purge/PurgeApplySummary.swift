@@ -2,7 +2,9 @@
 
 import APNSWire
 import Batch
+import GatewayService
 import JSON
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// The summary of a run over a token table, as text and as JSON.
@@ -103,9 +105,9 @@ struct PurgeApplySummary {
         }.joined(separator: ", ")
     }
 
-    /// One JSON object.
-    var json: String {
-        let report = self.report
+    /// Records the counts for the summary for programs and the metrics file.
+    func record(in environment: CommandEnvironment) {
+        let (report, summary) = (self.report, environment.summary)
         let counts = [
             ("rows", report.rowCount), ("candidates", report.candidateCount), ("withoutToken", report.emptyCount),
             ("unreadableTokens", report.unreadableTokenCount), ("matched", report.matchedCount),
@@ -120,16 +122,22 @@ struct PurgeApplySummary {
             ("unreadableTokenRows", report.unreadableTokenRows), ("unreadableTimeRows", report.unreadableTimeRows),
             ("refusedRows", report.refusedRows),
         ]
-        return JSONObject { object in
-            object.add("ending", self.ending)
-            for (name, count) in counts { object.add(name, count) }
-            for (name, rows) in lists { object.add(name, elements: rows.map(String.init)) }
-            let spellings = DeviceTokenSpelling.allCases
-            object.add("spellings", JSONObject { for each in spellings { $0.add(each.name, report.spellings[each]) } })
-            let kinds = RegistrationTimeKind.allCases
-            object.add("times", JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } })
-            object.add("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
-        }.text
+        let spellings = DeviceTokenSpelling.allCases
+        let kinds = RegistrationTimeKind.allCases
+        summary.set("ending", self.ending)
+        for (name, count) in counts { summary.set(name, count) }
+        for (name, rows) in lists { summary.set(name, json: "[\(rows.map(String.init).joined(separator: ","))]") }
+        summary.set("spellings", json: JSONObject { for each in spellings { $0.add(each.name, report.spellings[each]) } }.text)
+        summary.set("times", json: JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } }.text)
+        summary.set("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
+        let isLimitExceeded = report.ending == .limitExceeded
+        environment.samples.withLockedValue {
+            $0 = [
+                GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
+                GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
+                GatewayMetrics.Sample(name: "apns_legacy_purge_limit_exceeded", value: isLimitExceeded ? 1 : 0),
+            ]
+        }
     }
 
     private var ending: String {
@@ -145,30 +153,3 @@ struct PurgeApplySummary {
 }
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }
-
-/// The summary for another database.
-struct OtherDatabaseSummary {
-    var tokenCount: Int
-    var batchCount: Int
-    var skippedCount: Int
-    var verb: String
-
-    /// The summary as one or two lines of text.
-    var text: String {
-        var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
-        text += self.batchCount.counted("batch", "batches")
-        if self.skippedCount > 0 {
-            text += "; \(self.skippedCount.grouped) skipped: the topic is not a valid bundle identifier"
-        }
-        return text
-    }
-
-    /// One JSON object.
-    var json: String {
-        JSONObject { object in
-            object.add("tokens", self.tokenCount)
-            object.add("batches", self.batchCount)
-            object.add("skipped", self.skippedCount)
-        }.text
-    }
-}

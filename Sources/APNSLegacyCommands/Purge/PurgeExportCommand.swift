@@ -56,20 +56,14 @@ struct PurgeExportCommand: PurgeSubcommand {
         guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
             throw CommandFailure(.usage, "\(self.output) is the purge list; name another file with --output")
         }
-        let output = try environment.console.create(self.output)
-        var export = PurgeExport(self.format, table: self.table)
-        func flush() throws {
-            try output.append(export.bytes.span)
-            export.removeAll()
-        }
+        let file = try environment.console.create(self.output)
+        var output = PurgeOutput(file, PurgeExport(self.format, table: self.table))
         var count = 0
         try list.entries(matching: self.selection.query) { entry in
             count += 1
-            export.append(entry)
-            if export.bytes.count >= PurgeOutput.blockByteCount { try flush() }
+            try output.append(entry)
         }
-        export.finish()
-        try flush()
+        try output.finish()
         environment.summary.set("entries", count)
         return .success
     }

@@ -97,8 +97,10 @@ struct PurgeForgetCommand: PurgeSubcommand {
         if result.unrememberedCount > 0 {
             let count = result.unrememberedCount.counted("registration")
             console.say(
-                "Warning: \(count) not remembered, because the list has no such topic yet; use both --topic and "
-                    + "--environment"
+                .warning(
+                    "\(count) not remembered, because the list has no such topic yet; use both --topic and "
+                        + "--environment"
+                )
             )
         }
         environment.summary.set("forgotten", result.forgottenCount)

@@ -105,8 +105,11 @@ struct PurgeImportCommand: PurgeSubcommand {
         try environment.report(self.text(report, badLines.count))
         if let line = report.stopLine {
             environment.console.say(
-                "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "
-                    + "tokens that are on the list already are not changed."
+                Diagnostic(
+                    .warning,
+                    "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "
+                        + "tokens that are on the list already are not changed."
+                )
             )
             return .tryAgain
         }
@@ -124,9 +127,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     ) async throws -> PurgeImport.Report {
         let lineCount = NIOLockedValueBox<UInt64>(0)
         let display = ProgressDisplay(environment) {
-            var snapshot = ProgressSnapshot()
-            snapshot.count = lineCount.withLockedValue { $0 }
-            snapshot.unit = "lines"
+            var snapshot = ProgressSnapshot(lineCount.withLockedValue { $0 }, "lines")
             if let total = input.byteCountTotal, total > 0 {
                 snapshot.fraction = min(1, Double(input.readByteCount) / Double(total))
             }
@@ -137,7 +138,7 @@ struct PurgeImportCommand: PurgeSubcommand {
             first: "Stopping: entries read so far are added to the list; a second signal stops at once.",
             last: "stopped at once; run the same command again"
         )
-        return try await environment.stoppable(Self.words, reaction) { [stops = environment.stops] in
+        return try await environment.stoppable(reaction) { [stops = environment.stops] in
             try await environment.blocking {
                 try importing.read(input, into: list, onProblem: badLines.add) { line in
                     // Checking at each line would cost as much as reading it.

@@ -46,19 +46,22 @@ struct PurgeListCommand: PurgeSubcommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let list = try self.file.open(environment.console)
-        var output = PurgeOutput(try environment.console.create("-"))
-        var count = 0
+        var (count, lines) = (0, "")
         do {
             try list.entries(matching: self.selection.query) { entry in
                 count += 1
                 guard !self.count else { return }
-                try output.append(PurgeListCommand.line(entry))
+                lines += PurgeListCommand.line(entry)
+                if lines.utf8.count >= PurgeOutput.blockByteCount {
+                    try environment.console.write(lines)
+                    lines = ""
+                }
                 if count == self.limit { throw Enough() }
             }
         } catch is Enough {}
-        if self.count, environment.summaryForm == .text { try output.append("\(count)\n") }
+        if self.count, environment.summaryForm == .text { lines = "\(count)\n" }
         environment.summary.set("entries", count)
-        try output.flush()
+        try environment.console.write(lines)
         return .success
     }
 
@@ -68,26 +71,5 @@ struct PurgeListCommand: PurgeSubcommand {
             Hexadecimal.text(entry.token), entry.source,
         ]
         return fields.joined(separator: "\t") + "\n"
-    }
-}
-
-/// Collects lines and writes them in blocks.
-struct PurgeOutput {
-    private let file: OutputFile
-    private var bytes: [UInt8] = []
-
-    /// The number of bytes in a block.
-    static let blockByteCount = 65_536
-
-    init(_ file: OutputFile) { self.file = file }
-
-    mutating func append(_ text: String) throws {
-        self.bytes.append(contentsOf: text.utf8)
-        if self.bytes.count >= Self.blockByteCount { try self.flush() }
-    }
-
-    mutating func flush() throws {
-        try self.file.append(self.bytes.span)
-        self.bytes.removeAll(keepingCapacity: true)
     }
 }

@@ -82,7 +82,36 @@ extension BadLines {
 
 extension Console {
     /// Says what cannot be verified in a purge list of an earlier release.
-    func warn(of list: PurgeList) throws { if let warning = try list.warning() { self.say(warning) } }
+    func warn(of list: PurgeList) throws { if let warning = try list.warning() { self.say(.warning(warning)) } }
 }
 
 extension PurgeExport.Format: ExpressibleByArgument {}
+
+/// Writes entries in blocks.
+struct PurgeOutput {
+    private let file: OutputFile
+    private var export: PurgeExport
+
+    /// The number of bytes in a block.
+    static let blockByteCount = 65_536
+
+    init(_ file: OutputFile, _ export: PurgeExport) { (self.file, self.export) = (file, export) }
+
+    mutating func append(_ entry: PurgeEntry) throws {
+        self.export.append(entry)
+        if self.export.bytes.count >= Self.blockByteCount { try self.flush() }
+    }
+
+    /// Writes what follows the last entry.
+    mutating func finish() throws {
+        self.export.finish()
+        try self.flush()
+    }
+
+    /// Writes what is not written yet, also the header of a file without entries.
+    mutating func flush() throws {
+        // What could not be written must not be written twice.
+        defer { self.export.removeAll() }
+        try self.file.append(self.export.bytes.span)
+    }
+}

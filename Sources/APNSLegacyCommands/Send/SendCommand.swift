@@ -64,41 +64,13 @@ public struct SendCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(self.delivery.connections)
-        guard let path = self.report.metricsFile, !self.delivery.dryRun else {
-            return try await SendRun(self, environment).run()
-        }
-        let summary = NIOLockedValueBox<SendSummary?>(nil)
         // A batch of which some were rejected did all it had to do.
-        return try await MetricsFile(path, command: Self.words).record(
+        return try await self.report.metrics.record(
+            Self.words,
             in: environment,
+            isDryRun: self.delivery.dryRun,
             successes: [.success, .someRefused]
-        ) {
-            try await SendRun(self, environment) { found in summary.withLockedValue { $0 = found } }.run()
-        } samples: {
-            summary.withLockedValue { $0 }.map(Self.samples) ?? []
-        }
-    }
-
-    /// The outcomes of a batch, for a metrics file.
-    private static func samples(_ summary: SendSummary) -> [GatewayMetrics.Sample] {
-        let counts = summary.outcomeCounts
-        let outcomes = DeliveryOutcome.Kind.allCases.map { outcome in
-            GatewayMetrics.Sample(
-                name: "apns_legacy_send_notifications",
-                dimensions: [("outcome", "\(outcome.name)")],
-                value: Double(counts[outcome])
-            )
-        }
-        let statuses = counts.statuses.map { status, count in
-            GatewayMetrics.Sample(
-                name: "apns_legacy_send_rejections",
-                dimensions: [("status", "\(status)")],
-                value: Double(count)
-            )
-        }
-        let duplicates = Double(counts.possibleDuplicateCount)
-        return outcomes + statuses
-            + [GatewayMetrics.Sample(name: "apns_legacy_send_possible_duplicates", value: duplicates)]
+        ) { try await SendRun(self, environment).run() }
     }
 
     private static let manual = """
@@ -184,7 +156,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     var payloadMax: Int?
 
     @Option(
-        help: .value("number", "The format of the binary protocol."),
+        help: .value("number", "The format of the binary protocol: 0, 1 or 2."),
         completion: .list(["0", "1", "2"])
     )
     var command = 1
@@ -289,11 +261,7 @@ struct SendReportOptions: ParsableArguments, Sendable {
     @Flag(help: "Leave accepted notifications out of the results.")
     var resultsOnlyExceptions = false
 
-    @Option(
-        help: .value("file.prom", "Write metrics to this file at the end, for node_exporter's textfile collector."),
-        completion: .file(extensions: ["prom"])
-    )
-    var metricsFile: String?
+    @OptionGroup var metrics: MetricsFileOptions
 
     @OptionGroup(title: "Output")
     private var verbosity: VerbosityOptions

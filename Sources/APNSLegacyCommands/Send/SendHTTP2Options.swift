@@ -64,7 +64,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
 
     /// Where to send and who one is.
     func configuration(_ endpoint: EndpointOptions, _ tls: TLSConfiguration) throws -> PushConfiguration {
-        let target = try endpoint.pushEndpoint()
+        let target = try endpoint.endpoint(.http2)
         var configuration: PushConfiguration
         if let key = try self.providerToken(endpoint) {
             configuration = PushConfiguration(endpoint: target, providerToken: ProviderTokenSource(key: key))

@@ -4,6 +4,7 @@ import APNSProvider
 import APNSSession
 import APNSWire
 import Batch
+import GatewayService
 import Glibc
 import NIOConcurrencyHelpers
 import OpenSSLTLS
@@ -27,7 +28,7 @@ extension SendRun {
         let hasOutcome = counts.total > past.total
         let isUnsent = counts.total - counts[.unsent] <= past.total && counts.possibleDuplicateCount == 0
         if let failure {
-            self.console.say("apns-legacy send: \(self.text(of: failure))")
+            self.console.say(self.diagnostic(of: failure))
             self.environment.summary.set("error", failure.description)
             // The same would happen again, and the error says what to do about it.
             let isComplete = source.progress.hasReadAll || counts.total == past.total
@@ -47,7 +48,7 @@ extension SendRun {
         {
             self.sayNothingVerified()
         }
-        if failure == nil || hasOutcome { self.say(summary.text) }
+        if failure == nil || hasOutcome { self.say("\(summary.text)") }
         if !source.isFileLost {
             self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
         }
@@ -61,15 +62,17 @@ extension SendRun {
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
     private func sayNothingToSend(_ progress: SendProgress) {
         let what = progress.hasContent ? "has no notifications" : "is empty"
-        self.say("Warning: \(self.inputName) \(what): nothing to send")
+        self.say(.warning("\(self.inputName) \(what): nothing to send"))
     }
 
     /// Explains that no outcome came, where no notification was left to find out why.
     private func sayNothingVerified() {
         let names = self.command.endpoint.certificate.map { "certificate \($0)" } ?? "the certificate"
         self.console.say(
-            "apns-legacy send: every connection ended before any outcome was known; check that the port is for "
-                + "sending, not feedback, and that \(names) is for this app and environment"
+            .error(
+                "every connection ended before any outcome was known; check that the port is for sending, not "
+                    + "feedback, and that \(names) is for this app and environment"
+            )
         )
     }
 
@@ -83,17 +86,23 @@ extension SendRun {
         guard let point = source.resumePoint else {
             return summary.outcomeCounts.total == 0 ? .success : .someRefused
         }
-        self.console.say("Stopped early, \(self.place(point)); to check all of it, run the same command again.")
+        self.console.say(
+            Diagnostic(.warning, "Stopped early, \(self.place(point)); to check all of it, run the same command again.")
+        )
         return .tryAgain
     }
 
     /// Why not everything was tried, without what was reported already.
-    private func text(of failure: CommandFailure) -> String {
+    private func diagnostic(of failure: CommandFailure) -> Diagnostic {
         let count = self.command.delivery.giveUpAfter
         guard failure.status == .unavailable, !self.command.report.quiet, count > 1,
             let last = self.lastFailure.withLockedValue({ $0 }), failure.connection == last
-        else { return failure.description }
-        return "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
+        else {
+            var diagnostic = failure.diagnostic
+            diagnostic.endpoint = failure.connection.flatMap(self.address)
+            return diagnostic
+        }
+        return .error("gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))")
     }
 
     // MARK: Stopped early
@@ -105,7 +114,7 @@ extension SendRun {
         /// The command that continues; `nil` if the input was a stream, which cannot be read again.
         var command: String?
         /// What is reported first.
-        var before: [String] = []
+        var before: String?
         /// Where the run stopped, and how to continue; `nil` if nothing is left.
         var closing: String?
         /// What the command that continues does not send again; `nil` if there is nothing.
@@ -118,8 +127,9 @@ extension SendRun {
         if let line = report.line { self.environment.summary.set("continueFromLine", line) }
         if let command = report.command { self.environment.summary.set("continueCommand", command) }
         // With --quiet, too: the batch is not done.
-        for line in report.before + [report.closing, report.skipped].compactMap({ $0 }) { self.console.say(line) }
-        for line in report.after { self.say(line) }
+        for line in [report.before, report.closing].compactMap({ $0 }) { self.console.say(Diagnostic(.warning, line)) }
+        if let skipped = report.skipped { self.console.say(skipped) }
+        for line in report.after { self.say("\(line)") }
     }
 
     private func stopReport(
@@ -133,7 +143,7 @@ extension SendRun {
         if self.environment.stops.count > 1, counts[.indeterminate] > 0 {
             let count = counts[.indeterminate].counted("notification")
             let rest = isResending ? "the next run sends them again, as possible duplicates" : self.resultsPlace
-            report.before = ["Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest)."]
+            report.before = "Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest)."
         }
         if hasJournal {
             let isLeft = counts[.unsent] > 0 || isResending && counts[.indeterminate] > 0
@@ -266,19 +276,33 @@ extension SendRun {
             try batch.forEachRejected(past, of: input, rejections.takeEarlier(since: beganAt))
         }
         let report = try purge.record(rejections, past.outcomeCounts, isBroken: false)
-        if let report { self.say(report.description) }
+        if let report { self.say("\(report)") }
         try journal.recordListed(rejections?.earlierCount ?? 0)
+    }
+
+    /// Records the outcomes for the summary and the metrics file.
+    func record(_ summary: SendSummary) {
+        self.environment.summary.set(object: summary.json)
+        let counts = summary.outcomeCounts
+        func sample(_ name: String, _ dimensions: [(String, String)], _ count: UInt64) -> GatewayMetrics.Sample {
+            GatewayMetrics.Sample(name: "apns_legacy_send_\(name)", dimensions: dimensions, value: Double(count))
+        }
+        let outcomes = DeliveryOutcome.Kind.allCases.map {
+            sample("notifications", [("outcome", "\($0.name)")], counts[$0])
+        }
+        let statuses = counts.statuses.map { sample("rejections", [("status", "\($0)")], $1) }
+        let duplicates = sample("possible_duplicates", [], counts.possibleDuplicateCount)
+        self.environment.samples.withLockedValue { $0 = outcomes + statuses + [duplicates] }
     }
 
     func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         if let results = self.command.report.results { try SendResults.check(results, past) }
         var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)
         summary.isResumed = true
-        self.onSummary(summary)
         let path = self.command.delivery.journal ?? "the journal"
         self.say("This batch is complete, so nothing was sent. To send all of it again, delete \(path).")
-        self.say(summary.text)
-        self.environment.summary.set(object: summary.json)
+        self.say("\(summary.text)")
+        self.record(summary)
         return ExitStatus(summary)
     }
 }

@@ -71,12 +71,23 @@ extension SendRun {
                 defer { last = failure }
                 return last != failure
             }
-            if isNew { self.say("Retrying: \(CommandFailure.text(failure))") }
+            if isNew { self.say(Diagnostic(.warning, failure, to: self.address(of: failure)).about("Retrying")) }
         }
     }
 
+    /// The address whose connection failed; before a tunnel is open, that of the proxy.
+    func address(of failure: ConnectionFailure) -> Endpoint? {
+        let endpoint = self.command.endpoint
+        switch failure.kind {
+        case .proxy, .proxyAuthentication, .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit:
+            if let proxy = try? endpoint.connection.proxyValue { return proxy.endpoint }
+        default: break
+        }
+        return endpoint.named(self.command.http2.transport == .binary ? .gateway : .http2)
+    }
+
     private func binarySender(_ tls: TLSConfiguration) throws -> BatchSender {
-        var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
+        var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(.gateway), tls: tls)
         configuration.command = self.frameCommand
         configuration.connectionCount = self.command.delivery.connections
         configuration.limits.policy = self.command.delivery.delivery

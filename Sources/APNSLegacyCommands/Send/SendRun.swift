@@ -16,8 +16,7 @@ struct SendRun {
     let command: SendCommand
     let environment: CommandEnvironment
     /// Writes a message, unless `--quiet` asks for errors only.
-    let say: @Sendable (String) -> Void
-    let onSummary: @Sendable (SendSummary) -> Void
+    let say: @Sendable (Diagnostic) -> Void
     var console: Console { self.environment.console }
     /// Follows the connections, for the progress bar.
     let monitor = ConnectionMonitor()
@@ -27,13 +26,7 @@ struct SendRun {
     /// - Parameters:
     ///   - command: the command line.
     ///   - environment: the process that the command runs in.
-    ///   - onSummary: is given the outcomes of the batch, if it came that far.
-    init(
-        _ command: SendCommand,
-        _ environment: CommandEnvironment,
-        onSummary: @escaping @Sendable (SendSummary) -> Void = { _ in }
-    ) {
-        self.onSummary = onSummary
+    init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
         let (isQuiet, console) = (command.report.quiet, environment.console)
@@ -76,7 +69,7 @@ struct SendRun {
             onRejectedToken: rejections?.take,
             onEarlierRejectedToken: past.beganAt.flatMap { rejections?.takeEarlier(since: $0) },
             command: self.frameCommand,
-            onDropped: self.say,
+            onDropped: self.reportDropped(from: input.name),
             onBadLine: badLines.add
         )
         let source = SendSource(input: input, batchState: batchState)
@@ -92,7 +85,7 @@ struct SendRun {
         do {
             // Of all that ends a batch early, only the circuit breaker has this status.
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: ending?.status == .dataError)
-            if let report { self.say(report.description) }
+            if let report { self.say("\(report)") }
             if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
@@ -100,12 +93,11 @@ struct SendRun {
         var summary = self.summary(source, since: start)
         summary.isResumed = journal != nil && past.settled.count > 0
         summary.hasPurgeList = purge != nil
-        self.onSummary(summary)
-        self.environment.summary.set(object: summary.json)
+        self.record(summary)
         if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
         let status = self.report(summary, source, failure ?? ending, past: past.outcomeCounts)
         guard let purge, let listFailure else { return status }
-        self.console.say("apns-legacy send: \(listFailure)")
+        self.console.say(listFailure.diagnostic)
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.outcomeCounts, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
@@ -124,6 +116,10 @@ struct SendRun {
             : isIncomplete || isStopped && progress.outcomeCounts[.indeterminate] > 0
         if isDryRun { summary.readyCount = progress.sentCount }
         return summary
+    }
+
+    private func reportDropped(from name: String) -> @Sendable (Int, String) -> Void {
+        { [say] in say(Diagnostic(.warning, at: .init(file: name, line: $0), $1)) }
     }
 
     private func sayStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
@@ -150,7 +146,7 @@ struct SendRun {
         ]
         let written = [
             ("--results", self.command.report.results), ("--journal", self.command.delivery.journal),
-            ("--metrics-file", self.command.report.metricsFile),
+            ("--metrics-file", self.command.report.metrics.metricsFile),
         ]
         let outputs = written.compactMap { option, path in path.map { (option: option, path: $0) } }
         try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 })
@@ -180,10 +176,8 @@ struct SendRun {
         do {
             return try BatchReader(format: self.format, options: options)
         } catch {
-            throw CommandFailure(
-                .dataError,
-                self.command.batch.payload.map { "\($0), \(error)" } ?? "--alert: \(error)"
-            )
+            guard let path = self.command.batch.payload else { throw CommandFailure(.dataError, "--alert: \(error)") }
+            throw CommandFailure(.dataError, at: .init(error, in: path), "\(error.kind)")
         }
     }
 
@@ -283,7 +277,7 @@ struct SendRun {
         }
         if self.command.report.quiet { reaction.first = nil }
         let sender = try tls.map { try self.sender($0) }
-        return try await self.environment.stoppable("send", reaction) {
+        return try await self.environment.stoppable(reaction) {
             var failure: CommandFailure?
             if let sender {
                 do throws(ProviderError) {

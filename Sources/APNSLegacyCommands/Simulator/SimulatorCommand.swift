@@ -127,7 +127,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 try announcement?.write(line)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 for fault in simulator.faults {
-                    if let warning = fault.warning { console.say("warning: fault \(fault.identifier): \(warning)") }
+                    if let warning = fault.warning { console.say(.warning("fault \(fault.identifier): \(warning)")) }
                 }
                 console.say("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))

@@ -124,7 +124,9 @@ struct SimulatorControlOptions: ParsableArguments {
         do {
             return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries
         } catch {
-            throw CommandFailure(.configuration, "\(path)\(error.line == nil ? ": " : ", ")\(error)")
+            var failure = CommandFailure(.configuration, "\(path)\(error.line == nil ? ": " : ", ")\(error)")
+            failure.diagnostic.place = error.line.map { .init(file: path, line: $0) }
+            throw failure
         }
     }
 

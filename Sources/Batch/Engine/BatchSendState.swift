@@ -23,7 +23,7 @@ package struct BatchSendState: ~Copyable {
     private let resendsDoubted: Bool
     private let onBadLine: @Sendable (BatchProblem) -> Void
     private let command: Command
-    private let onDropped: @Sendable (String) -> Void
+    private let onDropped: @Sendable (_ lineNumber: Int, _ sentence: String) -> Void
     private let suppressesRejectedTokens: Bool
     /// Called for each token that is rejected as invalid or dead, with the time of its death in seconds since 1970.
     private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
@@ -78,7 +78,7 @@ package struct BatchSendState: ~Copyable {
         onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)? = nil,
         onEarlierRejectedToken: (@Sendable (_ token: DeviceToken, _ status: UInt16) -> Void)? = nil,
         command: Command = .items,
-        onDropped: @escaping @Sendable (String) -> Void = { _ in },
+        onDropped: @escaping @Sendable (_ lineNumber: Int, _ sentence: String) -> Void = { _, _ in },
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
@@ -216,8 +216,8 @@ package struct BatchSendState: ~Copyable {
         guard !name.isEmpty else { return }
         self.hasReportedDropped = true
         self.onDropped(
-            "\(self.input.name), line \(entry.line): \(name) is not sent, in this and all following lines; "
-                + "use --command \(commands)"
+            Int(entry.line),
+            "\(name) is not sent, in this and all following lines; use --command \(commands)"
         )
     }
 

@@ -248,8 +248,9 @@ private struct SendParser: ~Copyable {
                     self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
                 case .needMore: return .needMore
                 case .refused:
-                    let text = self.reader.problem.map { "\(self.input.name), \($0)" } ?? ""
-                    return .end(.failure(BatchFileError(.badData, text)))
+                    let name = self.input.name
+                    let refusal = self.reader.problem.map { BatchFileError(.badData, in: name, $0) }
+                    return .end(.failure(refusal ?? BatchFileError(.badData, "")))
                 case .end: return .end(.success(()))
                 }
             }

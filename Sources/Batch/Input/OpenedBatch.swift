@@ -39,7 +39,8 @@ package struct OpenedBatch: ~Copyable {
             first = reader.next(&record)
         }
         if first == .refused {
-            throw BatchFileError(.badData, reader.problem.map { "\(input.name), \($0)" } ?? "")
+            let refusal = reader.problem.map { BatchFileError(.badData, in: input.name, $0) }
+            throw refusal ?? BatchFileError(.badData, "")
         }
         self.reader = reader
         self.record = record

@@ -94,7 +94,8 @@ package struct PurgeImport {
                 }
             case .bad: if let problem = reader.problem { onProblem(problem) }
             case .refused:
-                throw BatchFileError(.badData, reader.problem.map { "\(input.name), \($0)" } ?? "")
+                throw reader.problem.map { BatchFileError(.badData, in: input.name, $0) }
+                    ?? BatchFileError(.badData, "\(input.name) cannot be read")
             case .needMore, .end: break
             }
             if result == .end { break }
@@ -121,21 +122,23 @@ package struct PurgeImport {
 
     /// Checks whether any line can be imported.
     private func check(_ reader: borrowing BatchReader, isAtEnd: Bool, _ name: String) throws(BatchFileError) {
-        let place = "\(name), line \(reader.header.lineNumber)"
+        let lineNumber = reader.header.lineNumber
         guard !self.lacksTokens(reader) else {
             let header = reader.header.names
             let near = header.compactMap(\.name.text).first { NearestName.find($0, in: ["token"]) != nil }
             let found = self.names.mappedName(of: .token) ?? BatchColumn.token.columnName
             throw BatchFileError(
                 .badData,
-                "\(place): no column \"\(found)\" in the header; for the column with the tokens, "
+                in: name,
+                line: lineNumber,
+                "no column \"\(found)\" in the header; for the column with the tokens, "
                     + "add \(ColumnName.argument("token", near ?? "NAME")); the header has \(header.list)"
             )
         }
         guard self.lacksTimes(reader), !isAtEnd || reader.format == .csv else { return }
         let tellsFailure = reader.csvColumns.contains { $0?.tellsFailure == true }
         guard tellsFailure || !reader.csvColumns.contains(.payload) else {
-            throw BatchFileError(.badData, "\(place): \(BatchProblem.Kind.notification)")
+            throw BatchFileError(.badData, in: name, BatchProblem(.notification, lineNumber: lineNumber))
         }
         throw BatchFileError(
             .unsuitable,

@@ -11,10 +11,10 @@ struct ConfigurationFault: Error, Hashable, CustomStringConvertible {
     var key: String
     var sentence: String
 
-    var description: String {
-        let place = self.line.map { "line \($0)" }
-        return [place, self.key.isEmpty ? nil : self.key, self.sentence].compactMap(\.self).joined(separator: ": ")
-    }
+    /// The error without its line.
+    var text: String { self.key.isEmpty ? self.sentence : "\(self.key): \(self.sentence)" }
+
+    var description: String { self.line.map { "line \($0): \(self.text)" } ?? self.text }
 }
 
 /// One value of a configuration file, with its place for errors.

@@ -87,7 +87,8 @@ package struct ResolvedConfiguration: Sendable {
             let file = try GatewayFile(yaml: yaml, folder: folder, environment: environment)
             try self.init(file, replacing: running, now: now)
         } catch let fault as ConfigurationFault {
-            throw GatewayFailure.configuration("\(path)\(fault.line == nil ? ": " : ", ")\(fault)")
+            guard let line = fault.line else { throw GatewayFailure.configuration("\(path): \(fault.text)") }
+            throw GatewayFailure.line(path: path, line, fault.text)
         } catch GatewayFailure.configuration(let text) {
             throw GatewayFailure.configuration("\(path): \(text)")
         }

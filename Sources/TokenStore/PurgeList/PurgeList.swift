@@ -211,7 +211,7 @@ public final class PurgeList: Sendable {
     package func warning() throws -> String? {
         guard try !self.hasChecksums() else { return nil }
         return
-            "Warning: purge list \(self.path) is from an earlier release and has no checksums, so its entries are not "
+            "purge list \(self.path) is from an earlier release and has no checksums, so its entries are not "
             + "verified. The next change of the list adds them, for the entries as they are then: damage from before "
             + "stays unnoticed. If in doubt, compare with a backup first."
     }

@@ -13,16 +13,18 @@ import Testing
     }
 
     @Test func `host, port and environment determine the gateway`() throws {
-        let host = try Self.command(["--host", "push.example.com", "--port", "2200"]).endpoint.endpoint()
+        let host = try Self.command(["--host", "push.example.com", "--port", "2200"]).endpoint.endpoint(.gateway)
         #expect(host.host == "push.example.com" && host.port == 2200)
         for (environment, name) in [("production", "api.push.apple.com"), ("sandbox", "api.sandbox.push.apple.com")] {
-            let service = try Self.command(["--environment", environment]).endpoint.pushEndpoint()
+            let service = try Self.command(["--environment", environment]).endpoint.endpoint(.http2)
             #expect(service.host == name && service.port == 443)
             // Apple shut down the binary service with this name.
-            let failure = Self.failure { _ = try Self.command(["--environment", environment]).endpoint.endpoint() }
+            let failure = Self.failure {
+                _ = try Self.command(["--environment", environment]).endpoint.endpoint(.gateway)
+            }
             #expect(failure?.status == .unavailable)
         }
-        #expect(Self.failure { _ = try Self.command([]).endpoint.endpoint() }?.status == .usage)
+        #expect(Self.failure { _ = try Self.command([]).endpoint.endpoint(.gateway) }?.status == .usage)
     }
 
     @Test(

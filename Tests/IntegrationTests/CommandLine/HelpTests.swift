@@ -31,9 +31,9 @@ import Testing
         let lines = help.output.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         #expect(lines.filter { $0.count > 80 } == [])
         #expect(lines.filter { $0.hasSuffix(" ") } == [])
-        #expect(lines[0].count > 10 && lines[0].hasSuffix("."))
+        #expect(lines[0].hasPrefix("OVERVIEW: ") && lines[0].count > 20)
         let examples = try #require(lines.firstIndex(of: "Examples:"))
-        let options = try #require(lines.firstIndex { $0.hasPrefix("  ") && $0.contains("--help") })
+        let options = try #require(lines.firstIndex { $0.hasPrefix("  -h, --help") })
         #expect(examples < options)
         // The following lines are command lines of this command or its subcommands.
         let command = (["apns-legacy"] + words).joined(separator: " ")
@@ -49,7 +49,7 @@ import Testing
         let lines = help.split(separator: "\n").map(String.init)
         for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("  -") {
             // After a long name, the text is on the next line.
-            let text = line.count > 26 && line.dropFirst(24).hasPrefix("  ") ? line.dropFirst(26) : next.dropFirst(26)
+            let text = line.dropFirst(25).first == " " ? line.dropFirst(26) : next.dropFirst(26)
             #expect(text.first?.isUppercase == true && text.count > 5, "\(line)")
         }
         // A line that ends with a backslash continues on the next one.
@@ -64,10 +64,10 @@ import Testing
 
     @Test func `the program's help groups the commands`() async throws {
         let help = try await CommandRun(["--help"]).output
-        for title in ["Send:", "Dead tokens:", "Servers:", "Setup:"] {
+        for title in ["SEND SUBCOMMANDS:", "DEAD TOKENS SUBCOMMANDS:", "SERVERS SUBCOMMANDS:", "SETUP SUBCOMMANDS:"] {
             #expect(help.contains("\n\(title)\n"), "\(title)")
         }
-        #expect(help.contains("\n  send          Send a batch of notifications"), "\(help)")
+        #expect(help.contains("\n  send                    Send a batch of notifications"), "\(help)")
         #expect(try await CommandRun([]).output == help)
     }
 
@@ -75,12 +75,12 @@ import Testing
         let text = try await CommandRun(["send", "--help"]).output
         let help = text.split { $0.isWhitespace }.joined(separator: " ")
         for text in [
-            "(at-least-once, at-most-once; default: at-least-once)", "(default: 1)", "(0, 1, 2; default: 1)",
-            "(text, json; default: text)", "(1.0, 1.1, 1.2, 1.3; default: 1.2)",
+            "(values: at-least-once, at-most-once; default: at-least-once)", "(default: 1)", "0, 1 or 2. (default: 1)",
+            "(values: text, json; default: text)", "1.2 or 1.3. (default: 1.2)",
         ] { #expect(help.contains(text), "\(text)") }
         let titles = [
-            "Arguments:", "Input:", "Gateway:", "Results:", "Delivery:", "HTTP/2:", "Purge list:", "Output:", "Other:",
-            "Exit codes:",
+            "Exit codes:", "INPUT:", "GATEWAY:", "RESULTS:", "DELIVERY:", "HTTP/2:", "PURGE LIST:", "OUTPUT:",
+            "OPTIONS:",
         ]
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines.filter { $0.hasSuffix(":") && !$0.hasPrefix(" ") && $0 != "Examples:" } == titles)

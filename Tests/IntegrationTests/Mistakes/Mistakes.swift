@@ -15,7 +15,6 @@ extension MistakeTests {
         Mistake("A misspelled command", "sned batch.jsonl"),
         Mistake("Help for a misspelled command", "help sned"),
         Mistake("A misspelled part of a command", "purge aply"),
-        Mistake("An option by half its name", "send batch.jsonl --host localhost --cert provider.pem"),
         Mistake("The version, asked for as in other programs", "-V"),
         Mistake("A misspelled option", "send batch.jsonl --host localhost --prot 2195"),
         Mistake(

@@ -9,6 +9,9 @@ import Synchronization
 ///
 /// Those that ask it to stop are caught from its first statement on, and wait for a receiver: the command line is not
 /// parsed yet, but the command will report what a signal stopped.
+///
+/// `UnixSignals` of swift-service-lifecycle begins after the first `await`, delivers signals on threads that a blocked
+/// write may keep busy, catches signals that `nohup` ignores, and does not restore their default effect.
 enum ProcessSignals {
     private struct State: Sendable {
         /// The signals that arrived before the first receiver was set.
@@ -35,7 +38,7 @@ enum ProcessSignals {
         Self.input.store(ends[0], ordering: .sequentiallyConsistent)
         Self.output.store(ends[1], ordering: .sequentiallyConsistent)
         Self.change(SIG_BLOCK, Self.stopping)
-        for signal in Self.stopping where !Self.isIgnored(signal) { Self.handle(signal) }
+        for signal in Self.stopping where !Self.hasHandler(signal, SIG_IGN) { Self.forward(signal) }
         // A separate queue has its own thread, even if all others are blocked.
         DispatchQueue(label: "apns-legacy.signals").async {
             Self.change(SIG_UNBLOCK, Self.stopping)
@@ -52,7 +55,7 @@ enum ProcessSignals {
     ///   - body: the receiver, in place of the previous one.
     static func receive(_ kinds: [CInt], _ body: @escaping @Sendable (CInt) -> Void) {
         guard Self.output.load(ordering: .sequentiallyConsistent) >= 0 else { return }
-        for signal in kinds { Self.handle(signal) }
+        for signal in kinds { Self.forward(signal) }
         Self.state.withLockedValue { state in
             state.receiver = body
             for signal in state.waiting { body(signal) }
@@ -62,7 +65,7 @@ enum ProcessSignals {
 
     /// Stops catching signals; those that arrived have their default effect.
     static func end() {
-        for signal in Self.stopping where !Self.isIgnored(signal) { _ = Glibc.signal(signal, SIG_DFL) }
+        for signal in Self.stopping where !Self.hasHandler(signal, SIG_IGN) { _ = Glibc.signal(signal, SIG_DFL) }
         Self.change(SIG_UNBLOCK, Self.stopping)
         Self.receive([]) { signal in kill(getpid(), signal) }
     }
@@ -81,30 +84,35 @@ enum ProcessSignals {
     }
 
     /// Blocks or unblocks signals in this thread.
-    static func change(_ how: CInt, _ signals: [CInt]) {
+    private static func change(_ how: CInt, _ signals: [CInt]) {
         var set = sigset_t()
         unsafe sigemptyset(&set)
         for signal in signals { unsafe sigaddset(&set, signal) }
         unsafe pthread_sigmask(how, &set, nil)
     }
 
-    private static func handle(_ signal: CInt) {
-        var action = sigaction()
-        unsafe action.__sigaction_handler.sa_handler = { signal in
+    private static func forward(_ signal: CInt) {
+        Self.handle(signal, SA_RESTART) { signal in
             var number = UInt8(truncatingIfNeeded: signal)
             let code = errno
             _ = unsafe write(ProcessSignals.output.load(ordering: .sequentiallyConsistent), &number, 1)
             errno = code
         }
-        action.sa_flags = SA_RESTART
+    }
+
+    /// Sets the handler of a signal, which may do very little.
+    static func handle(_ signal: CInt, _ flags: CInt, _ handler: @convention(c) (CInt) -> Void) {
+        var action = sigaction()
+        unsafe action.__sigaction_handler.sa_handler = handler
+        action.sa_flags = flags
         unsafe sigaction(signal, &action, nil)
     }
 
-    /// Whether the process was started with a signal ignored, as under `nohup`.
-    static func isIgnored(_ signal: CInt) -> Bool {
+    /// Whether a signal has this handler: `SIG_IGN` if the process was started with it ignored, as under `nohup`.
+    static func hasHandler(_ signal: CInt, _ handler: __sighandler_t?) -> Bool {
         var action = sigaction()
         unsafe sigaction(signal, nil, &action)
-        let handler = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
-        return unsafe handler == unsafeBitCast(SIG_IGN, to: Int.self)
+        let current = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+        return unsafe current == unsafeBitCast(handler, to: Int.self)
     }
 }

@@ -37,13 +37,11 @@ extension CommandEnvironment {
     /// Runs work that signals can stop.
     ///
     /// - Parameters:
-    ///   - words: the command, as in `purge apply`.
     ///   - reaction: what to report and to do.
     ///   - work: is cancelled at the second request.
     /// - Returns: what the work returns.
     /// - Throws: what the work throws.
     func stoppable<Value: Sendable>(
-        _ words: String,
         _ reaction: StopReaction,
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
@@ -56,7 +54,7 @@ extension CommandEnvironment {
         Task { [first = reaction.first, last = reaction.last, endDuration = reaction.endDuration] in
             for await number in requests {
                 guard number == 1 else {
-                    self.endSoon("apns-legacy \(words): \(last)", endDuration)
+                    self.endSoon(.error(last), endDuration)
                     return _ = cancelling.yield()
                 }
                 if let first { self.console.briefly { $0.say(first) } }
@@ -86,7 +84,7 @@ extension CommandEnvironment {
     }
 
     /// Exits if the process is still running after a time.
-    private func endSoon(_ line: String, _ duration: DispatchTimeInterval) {
+    private func endSoon(_ diagnostic: Diagnostic, _ duration: DispatchTimeInterval) {
         let isUnread = self.console.isUnread
         // A separate queue has its own thread, even if all others are blocked.
         DispatchQueue(label: "apns-legacy.end").asyncAfter(
@@ -95,7 +93,7 @@ extension CommandEnvironment {
             if !isUnread {
                 self.console.briefly { console in
                     console.endBar()
-                    console.say(line)
+                    console.say(diagnostic)
                 }
             }
             self.exit(ExitStatus.tryAgain.rawValue)

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSTransport
+import APNSWire
+import BatchFiles
+import Glibc
+
+/// What a part of a command reports on standard error, as text or as one JSON object.
+package struct Diagnostic: Sendable {
+    /// The severity of a message.
+    package enum Level: String, Sendable, CaseIterable {
+        case trace
+        case debug
+        case info
+        case notice
+        case warning
+        case error
+        case critical
+    }
+
+    /// The file that a message is about, and the place in it.
+    struct Place: Sendable, Hashable, CustomStringConvertible {
+        var file: String
+        /// From 1.
+        var line: Int?
+        /// From 1, in code points.
+        var column: Int?
+
+        var description: String {
+            self.file + (self.line.map { ", line \($0)" } ?? "") + (self.column.map { ", column \($0)" } ?? "")
+        }
+    }
+
+    package var level: Level
+    /// What happened, with its place, as people read it.
+    package var sentence: String
+    /// What to do about it.
+    package var advice: String?
+    var place: Place?
+    /// The other end of the connection that the message is about, or the address to listen on.
+    var endpoint: Endpoint?
+    /// Additional fields, whose names contain a period, such as `push.connection.id`.
+    var fields: [(name: String, value: String)] = []
+    /// Whether text begins with "Warning:"; a sentence about a run that stops early does not need it.
+    private var isLabeled = false
+
+    /// Creates a message.
+    init(
+        _ level: Level,
+        _ sentence: String,
+        advice: String? = nil,
+        place: Place? = nil,
+        endpoint: Endpoint? = nil
+    ) {
+        self.level = level
+        self.sentence = sentence
+        self.advice = advice
+        self.place = place
+        self.endpoint = endpoint
+    }
+
+    /// A message about a place in a file, which its text names first.
+    init(_ level: Level, at place: Place, _ sentence: String) {
+        self.init(level, "\(place): \(sentence)", place: place)
+    }
+
+    /// A warning, labeled as such.
+    package static func warning(_ sentence: String) -> Diagnostic {
+        var diagnostic = Diagnostic(.warning, sentence)
+        diagnostic.isLabeled = true
+        return diagnostic
+    }
+
+    /// An error, which text precedes with the name of the command.
+    package static func error(_ sentence: String) -> Diagnostic { Diagnostic(.error, sentence) }
+
+    /// The sentence with its advice, without the label of the level.
+    package var text: String { self.advice.map { "\(self.sentence); \($0)" } ?? self.sentence }
+
+    /// The message with another subject before its sentence.
+    func about(_ subject: String) -> Diagnostic {
+        var diagnostic = self
+        diagnostic.sentence = "\(subject): \(self.sentence)"
+        return diagnostic
+    }
+
+    // MARK: Renderings
+
+    /// The label of the level in text, for example the name of the command before an error.
+    func label(command: String) -> String? {
+        switch self.level {
+        case .error, .critical: "apns-legacy" + (command.isEmpty ? "" : " \(command)") + ":"
+        case .warning where self.isLabeled: "Warning:"
+        default: nil
+        }
+    }
+
+    /// The longest text in a line of JSON, in characters; it may contain data from others.
+    private static let characterCountMax = 16_384
+
+    /// The message as one JSON object, without a line break.
+    func json(command: String) -> String {
+        func quoted(_ text: String) -> String { JSONWriter.quoted(String(text.prefix(Self.characterCountMax))) }
+        var members: [(name: String, value: String?)] = [
+            ("time", "\"\(Self.time())\""), ("level", "\"\(self.level.rawValue)\""), ("command", quoted(command)),
+            ("message", quoted(self.text)), ("file", self.place.map { quoted($0.file) }),
+            ("line", self.place?.line.map { "\($0)" }), ("column", self.place?.column.map { "\($0)" }),
+            ("host", self.endpoint.map { quoted($0.host) }), ("port", self.endpoint.map { "\($0.port)" }),
+        ]
+        members += self.fields.map { ($0, quoted($1)) }
+        let texts = members.compactMap { name, value in value.map { "\(JSONWriter.quoted(name)):\($0)" } }
+        return "{\(texts.joined(separator: ","))}"
+    }
+
+    /// The time to the millisecond, such as `2026-11-22T16:00:00.123Z`.
+    private static func time() -> String {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &now)
+        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
+        return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
+    }
+}
+
+extension Diagnostic: ExpressibleByStringInterpolation {
+    /// Information without a level of its own.
+    package init(stringLiteral sentence: String) { self.init(.info, sentence) }
+}
+
+extension Diagnostic.Place {
+    /// The place of an invalid line in a file.
+    init(_ problem: BatchProblem, in file: String) {
+        self.init(file: file, line: problem.lineNumber, column: problem.column)
+    }
+
+    /// The place of the error in a file with one payload.
+    init(_ problem: PayloadProblem, in file: String) {
+        self.init(file: file, line: problem.line, column: problem.column)
+    }
+}
