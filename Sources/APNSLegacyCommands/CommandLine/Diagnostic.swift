@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import JSON
 import APNSTransport
 import APNSWire
-import BatchFiles
+import Batch
 import Glibc
 
 /// What a part of a command reports on standard error, as text or as one JSON object.

@@ -3,7 +3,7 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
-import BatchFiles
+import Batch
 
 /// The command that a command line names.
 ///
