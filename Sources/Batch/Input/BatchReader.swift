@@ -256,7 +256,7 @@ import APNSWire
         at byteOffset: Int,
         in line: UnsafeRawBufferPointer
     ) -> BatchReadResult {
-        self.bad(kind, column: unsafe line.place(of: byteOffset).column)
+        self.bad(kind, column: self.isOfDeadTokens ? nil : unsafe line.place(of: byteOffset).column)
     }
 
     /// The payload in the line if it has no white space to remove, or else a copy without it.

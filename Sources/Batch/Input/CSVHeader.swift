@@ -36,17 +36,9 @@ import APNSWire
 
     private static func names(_ row: UnsafeRawBufferPointer, _ separator: UInt8) -> [UnsafeRawBufferPointer]? {
         let quote = UInt8(ascii: "\"")
-        var (start, isQuoted) = (0, false)
-        var names: [UnsafeRawBufferPointer] = unsafe []
-        for index in 0...row.count {
-            if index < row.count, unsafe row[index] == quote { isQuoted.toggle() }
-            guard unsafe index == row.count || row[index] == separator && !isQuoted else { continue }
-            let name = unsafe UnsafeRawBufferPointer(rebasing: row[start..<index]).trimmed.withoutQuotes
-            guard unsafe !name.contains(quote) else { return nil }
-            unsafe names.append(name)
-            start = index + 1
-        }
-        return isQuoted ? nil : unsafe names
+        let names = unsafe self.fields(row, separator)
+        let isBalanced = unsafe row.count { $0 == quote }.isMultiple(of: 2)
+        return unsafe isBalanced && !names.contains { unsafe $0.contains(quote) } ? names : nil
     }
 }
 

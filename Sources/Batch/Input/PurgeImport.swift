@@ -73,8 +73,21 @@ package struct PurgeImport {
         var reader = try self.reader()
         var record = BatchRecord()
         var (lineNumber, isChecked) = (0, false)
+        func pass(through last: Int) {
+            while report.stopLine == nil, lineNumber < last {
+                lineNumber += 1
+                if !onLine(lineNumber) { report.stopLine = lineNumber }
+            }
+        }
         while report.stopLine == nil {
             let result = reader.next(&record)
+            switch result {
+            case .record: pass(through: record.lineNumber - 1)
+            case .bad: pass(through: (reader.problem?.lineNumber ?? 1) - 1)
+            case .refused: break
+            case .needMore, .end: pass(through: reader.lines.lineNumber)
+            }
+            guard report.stopLine == nil else { break }
             if result == .needMore {
                 try unsafe reader.fill { try unsafe input.readNow(into: $0) }
                 continue
@@ -103,10 +116,7 @@ package struct PurgeImport {
                 report.change += try list.record(portion)
                 portion.removeAll(keepingCapacity: true)
             }
-            while lineNumber < reader.lines.lineNumber {
-                lineNumber += 1
-                if !onLine(lineNumber) { report.stopLine = reader.lines.lineNumber }
-            }
+            pass(through: reader.lines.lineNumber)
         }
         report.change += try list.record(portion)
         return report

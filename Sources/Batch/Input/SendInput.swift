@@ -44,7 +44,8 @@ package final class SendInput: Sendable {
         let isKnown = unsafe fstat(descriptor, &status) == 0
         self.isStream = status.st_mode & S_IFMT != S_IFREG
         self.decoder = unsafe InputDecoder(isStream: self.isStream) {
-            try unsafe SendInput.read(descriptor, into: $0, name)
+            let memory = unsafe $0
+            return try SendInput.read(name) { unsafe Glibc.read(descriptor, memory.baseAddress, memory.count) }
         }
         self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
         (self.modified, self.changed) = (status.st_mtim, status.st_ctim)
@@ -89,7 +90,9 @@ package final class SendInput: Sendable {
         var content = InputContent()
         var offset = 0
         func read(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
-            let count = try unsafe self.read(into: memory, at: offset)
+            let count = try SendInput.read(self.name) {
+                unsafe pread(self.descriptor, memory.baseAddress, memory.count, offset)
+            }
             offset += count
             return count
         }
@@ -183,14 +186,6 @@ package final class SendInput: Sendable {
     /// Counts the lines of a file without consuming any.
     package func lineCount() throws -> UInt64 { try self.content()?.lineCount ?? 0 }
 
-    private func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws -> Int {
-        while true {
-            let count = unsafe pread(self.descriptor, memory.baseAddress, memory.count, offset)
-            if count >= 0 { return count }
-            guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
-        }
-    }
-
     /// Copies the next bytes to memory, and waits for them if necessary.
     ///
     /// - Returns: the number of bytes; 0 at the end.
@@ -258,13 +253,10 @@ package final class SendInput: Sendable {
     /// How many bytes of the file or stream were read, before decompression.
     package var readByteCount: UInt64 { self.readCounter.withLockedValue { $0 } }
 
-    private static func read(
-        _ descriptor: CInt,
-        into memory: UnsafeMutableRawBufferPointer,
-        _ name: String
-    ) throws -> Int {
+    /// Makes a system call that reads, again if a signal interrupts it.
+    private static func read(_ name: String, _ call: () -> Int) throws -> Int {
         while true {
-            let count = unsafe Glibc.read(descriptor, memory.baseAddress, memory.count)
+            let count = call()
             if count >= 0 { return count }
             guard errno == EINTR else { throw SendInput.failure(name, errno) }
         }
