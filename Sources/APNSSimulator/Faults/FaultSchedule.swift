@@ -11,33 +11,13 @@ final class FaultSchedule: Sendable {
         var stage: FaultStage
     }
 
-    /// The faults of one stage at one listener, by their triggers.
-    private struct Table {
-        var always: [Int] = []
-        var notification: [UInt64: [Int]] = [:]
-        var notificationOverall: [UInt64: [Int]] = [:]
-        var connection: [UInt64: [Int]] = [:]
-        /// By lower-case digits.
-        var token: [String: [Int]] = [:]
-        var tokenDigitCounts: Set<Int> = []
-        var random: [(index: Int, probability: Double, seed: UInt64)] = []
-        var matching: [(index: Int, conditions: FaultConditions)] = []
-
-        mutating func add(_ index: Int, _ each: ScheduledFault, at listener: SimulatorListener) {
-            switch each.fault.trigger {
-            case .always: self.always.append(index)
-            case .notification(let number): self.notification[number, default: []].append(index)
-            case .notificationOverall(let number):
-                self.notificationOverall[number &+ each.firstNotification, default: []].append(index)
-            case .connection(let number):
-                self.connection[number &+ (each.firstConnections[listener] ?? 0), default: []].append(index)
-            case .token(let prefix):
-                self.token[prefix.lowercased(), default: []].append(index)
-                self.tokenDigitCounts.insert(prefix.utf8.count)
-            case .random(let probability, let seed): self.random.append((index, probability, seed))
-            case .matching(let conditions): self.matching.append((index, conditions))
-            }
-        }
+    /// What triggers can require of a notification.
+    private struct Notification {
+        var number: UInt64
+        /// The number over all connections.
+        var overall: UInt64
+        var token: DeviceToken
+        var content: FaultContent
     }
 
     /// The position of a notification.
@@ -63,8 +43,8 @@ final class FaultSchedule: Sendable {
 
     private struct State {
         var faults: [ScheduledFault] = []
-        /// The enabled faults, by their indices in `faults`.
-        var tables: [Key: Table] = [:]
+        /// The enabled faults of each stage at each listener: their indices in `faults`, in order.
+        var enabled: [Key: [Int]] = [:]
         var lastIdentifier = 0
         /// The newest connection at each listener.
         var lastConnections: [SimulatorListener: UInt64] = [:]
@@ -105,7 +85,7 @@ final class FaultSchedule: Sendable {
 
         /// Groups the faults by stage and listener, and finds those that never occur.
         mutating func arrange() {
-            self.tables = [:]
+            self.enabled = [:]
             /// The enabled faults that may preclude later ones.
             var unlimited: [(fault: ScheduledFault, listeners: Set<SimulatorListener>)] = []
             for (index, each) in self.faults.enumerated() {
@@ -113,8 +93,7 @@ final class FaultSchedule: Sendable {
                 self.faults[index].warning = each.fault.impossibility(at: listeners)
                 guard each.isEnabled else { continue }
                 for listener in listeners {
-                    let key = Key(listener: listener, stage: each.fault.effect.stage)
-                    self.tables[key, default: Table()].add(index, each, at: listener)
+                    self.enabled[Key(listener: listener, stage: each.fault.effect.stage), default: []].append(index)
                 }
                 let earlier = unlimited.first {
                     $0.listeners.isSuperset(of: listeners) && $0.fault.fault.precludes(each.fault)
@@ -126,16 +105,27 @@ final class FaultSchedule: Sendable {
             }
         }
 
-        /// The faults whose conditions a notification meets; counts it for each of them.
-        mutating func matching(
-            _ table: Table,
-            _ token: DeviceToken,
-            _ content: FaultContent
-        ) -> [Int] {
-            table.matching.compactMap { index, conditions in
-                guard conditions.match(token, content) else { return nil }
+        /// Whether a fault is due at a notification or, without one, at its connection; a notification that meets its
+        /// conditions is counted.
+        mutating func isDue(
+            _ index: Int,
+            at listener: SimulatorListener,
+            connection: UInt64,
+            _ notification: Notification?
+        ) -> Bool {
+            let each = self.faults[index]
+            switch each.fault.trigger {
+            case .always: return true
+            case .notification(let number): return number == notification?.number
+            case .notificationOverall(let number): return number &+ each.firstNotification == notification?.overall
+            case .connection(let number): return number &+ (each.firstConnections[listener] ?? 0) == connection
+            case .token(let prefix): return notification?.token.hexadecimal.hasPrefix(prefix.lowercased()) ?? false
+            case .random(let probability, let seed):
+                return FaultSchedule.draw(seed, connection, notification?.number ?? 0) < probability
+            case .matching(let conditions):
+                guard let notification, conditions.match(notification.token, notification.content) else { return false }
                 self.faults[index].matchCount += 1
-                return self.faults[index].matchCount == conditions.count ?? self.faults[index].matchCount ? index : nil
+                return conditions.count ?? self.faults[index].matchCount == self.faults[index].matchCount
             }
         }
     }
@@ -264,14 +254,12 @@ final class FaultSchedule: Sendable {
 
     /// Whether a stage of a listener has faults.
     func hasFaults(_ stage: FaultStage, at listener: SimulatorListener) -> Bool {
-        self.state.withLockedValue { $0.tables[Key(listener: listener, stage: stage)] != nil }
+        self.state.withLockedValue { $0.enabled[Key(listener: listener, stage: stage)] != nil }
     }
 
     /// Returns the fault of a connection, and counts its occurrence.
     func fault(_ stage: FaultStage, at listener: SimulatorListener, connection: UInt64) -> Fault? {
-        self.first(stage, at: listener, connection: connection, notification: nil) { _, table in
-            Self.due(table, connection: connection, notification: 0)
-        }
+        self.first(stage, at: listener, connection: connection, nil)
     }
 
     /// Returns the fault of a notification, and counts its occurrence.
@@ -290,22 +278,10 @@ final class FaultSchedule: Sendable {
         connection: UInt64,
         number: UInt64,
         overall: UInt64,
-        content: @autoclosure () -> FaultContent = FaultContent()
+        content: FaultContent = FaultContent()
     ) -> Fault? {
-        let token = copy token
-        return self.first(.notification, at: listener, connection: connection, notification: number) { state, table in
-            var due = Self.due(table, connection: connection, notification: number)
-            due += table.notification[number] ?? []
-            due += table.notificationOverall[overall] ?? []
-            if !table.tokenDigitCounts.isEmpty {
-                let digits = token.hexadecimal
-                for count in table.tokenDigitCounts where count <= digits.utf8.count {
-                    due += table.token[String(digits.prefix(count))] ?? []
-                }
-            }
-            if !table.matching.isEmpty { due += state.matching(table, token, content()) }
-            return due
-        }
+        let notification = Notification(number: number, overall: overall, token: copy token, content: content)
+        return self.first(.notification, at: listener, connection: connection, notification)
     }
 
     /// Returns the first due fault that is not used up, and counts and records its occurrence.
@@ -313,17 +289,18 @@ final class FaultSchedule: Sendable {
         _ stage: FaultStage,
         at listener: SimulatorListener,
         connection: UInt64,
-        notification: UInt64?,
-        due: (inout State, Table) -> [Int]
+        _ notification: Notification?
     ) -> Fault? {
         let found = self.state.withLockedValue { state -> (Fault, FaultApplication)? in
             if stage == .accept {
                 state.lastConnections[listener] = max(connection, state.lastConnections[listener] ?? 0)
             }
-            guard !state.tables.isEmpty, let table = state.tables[Key(listener: listener, stage: stage)] else {
+            guard !state.enabled.isEmpty, let enabled = state.enabled[Key(listener: listener, stage: stage)] else {
                 return nil
             }
-            for index in due(&state, table).sorted() {
+            // All are asked, since those with conditions count.
+            let due = enabled.filter { state.isDue($0, at: listener, connection: connection, notification) }
+            for index in due {
                 let fault = state.faults[index].fault
                 guard state.faults[index].occurrenceCount < fault.occurrenceCountMax ?? .max else { continue }
                 state.faults[index].occurrenceCount += 1
@@ -335,7 +312,7 @@ final class FaultSchedule: Sendable {
                     timestamp: self.now(),
                     listener: listener,
                     connectionNumber: connection,
-                    notificationNumber: notification
+                    notificationNumber: notification?.number
                 )
                 state.append(application)
                 return (fault, application)
@@ -352,16 +329,6 @@ final class FaultSchedule: Sendable {
     func recorded(_ notification: ReceivedNotification) {
         let application = self.state.withLockedValue { $0.note(notification) }
         if let application { self.onChange?(.faultApplied(application)) }
-    }
-
-    /// The faults that are due regardless of the device token.
-    private static func due(_ table: Table, connection: UInt64, notification: UInt64) -> [Int] {
-        var due = table.always
-        due += table.connection[connection] ?? []
-        for fault in table.random where Self.draw(fault.seed, connection, notification) < fault.probability {
-            due.append(fault.index)
-        }
-        return due
     }
 
     /// A deterministic pseudo-random number from 0 to less than 1, independent of timing and threads.

@@ -191,25 +191,18 @@ struct NotificationHistory {
         return Array(self.segments[start..<start + min(countMax, self.segments.count - start)])[...]
     }
 
-    /// Returns stored segments up to a number.
-    func segments(upTo number: UInt64, countMax: Int) -> ArraySlice<NotificationSegment> {
-        guard number > self.numberBeforeOldest, self.count > 0 else { return [] }
-        let end = (self.index(of: min(number, self.nextNumber - 1)) ?? -1) + 1
-        return Array(self.segments[max(0, end - countMax)..<end])[...]
-    }
-
     /// The maximum numbers of notifications that ``candidates(_:_:_:)`` searches and returns.
     static let candidateLimits = (searchedCount: UInt64(65_536), foundCount: 256)
 
-    /// Searches a part of the stored notifications for those whose token has a key.
+    /// Searches a part of the stored notifications for those whose token has a key, or returns all of it.
     ///
     /// - Parameters:
-    ///   - key: the key, which other tokens may have, too.
+    ///   - key: the key, which other tokens may have, too; `nil` for all notifications.
     ///   - numbers: the numbers of the notifications.
     ///   - order: the order of the search.
     /// - Returns: the notifications, and the numbers that remain to be searched; `nil` for none.
     func candidates(
-        _ key: UInt32,
+        _ key: UInt32?,
         _ numbers: ClosedRange<UInt64>,
         _ order: NotificationQuery.Order
     ) -> (found: [RecordedNotification], rest: ClosedRange<UInt64>?) {
@@ -222,7 +215,8 @@ struct NotificationHistory {
             if found.count == Self.candidateLimits.foundCount || offset == Self.candidateLimits.searchedCount {
                 return (found, order == .oldest ? number...upper : lower...number)
             }
-            guard self.tokenKeys[Int(number - before - 1)] == key, let index = self.index(of: number) else { continue }
+            guard key == nil || self.tokenKeys[Int(number - before - 1)] == key, let index = self.index(of: number)
+            else { continue }
             found.append(RecordedNotification(segment: self.segments[index], number: number))
         }
         return (found, nil)

@@ -53,27 +53,7 @@ final class NotificationRecorder: Sendable {
     ///   - countMax: the maximum number of notifications.
     /// - Returns: the notifications in the order of the query.
     func notifications(_ query: NotificationQuery, countMax: Int) -> [RecordedNotification] {
-        if let token = query.token { return self.notifications(for: token, query, countMax: countMax) }
-        var found: [RecordedNotification] = []
-        self.look(query) { segment in
-            guard segment.mayMatch(query) else { return true }
-            let numbers = segment.numbers
-            for offset in 0..<UInt64(segment.count) where found.count < countMax {
-                let number = query.order == .oldest ? numbers.lowerBound + offset : numbers.upperBound - offset
-                guard segment.matches(query, number) else { continue }
-                found.append(RecordedNotification(segment: segment, number: number))
-            }
-            return found.count < countMax
-        }
-        return found
-    }
-
-    private func notifications(
-        for token: DeviceToken,
-        _ query: NotificationQuery,
-        countMax: Int
-    ) -> [RecordedNotification] {
-        let key = token.recordKey
+        let key = query.token?.recordKey
         var found: [RecordedNotification] = []
         var rest: ClosedRange<UInt64>? = query.numbers
         while let numbers = rest, found.count < countMax {
@@ -88,35 +68,17 @@ final class NotificationRecorder: Sendable {
 
     /// Visits the origins of stored notifications, the oldest first.
     func origins(_ body: (NotificationOrigin) -> Void) {
-        self.look(NotificationQuery()) { segment in
-            body(segment.origin)
-            return true
+        var number: UInt64 = 0
+        while true {
+            let part = self.state.withLockedValue { $0.history.segments(from: number, countMax: Self.portionCount) }
+            guard let last = part.last else { return }
+            for segment in part { body(segment.origin) }
+            number = last.numbers.upperBound + 1
         }
     }
 
-    /// Visits stored segments in portions, so that recording never waits long for the lock.
-    ///
-    /// - Parameters:
-    ///   - query: the order and the range of numbers.
-    ///   - body: receives a segment, and returns whether to continue.
-    private func look(_ query: NotificationQuery, _ body: (NotificationSegment) -> Bool) {
-        var (first, last) = (query.numbers.lowerBound, query.numbers.upperBound)
-        while first <= last {
-            switch query.order {
-            case .oldest:
-                let part = self.state.withLockedValue { $0.history.segments(from: first, countMax: Self.lookCount) }
-                guard let end = part.last, part.first(where: { !body($0) }) == nil else { return }
-                first = end.numbers.upperBound + 1
-            case .newest:
-                let part = self.state.withLockedValue { $0.history.segments(upTo: last, countMax: Self.lookCount) }
-                guard let end = part.first, part.last(where: { !body($0) }) == nil else { return }
-                last = end.numbers.lowerBound - 1
-            }
-        }
-    }
-
-    /// The number of segments copied under one lock.
-    private static let lookCount = 64
+    /// The number of segments that are copied at a time, so that recording never waits long for the lock.
+    private static let portionCount = 64
 
     /// Records a notification.
     ///

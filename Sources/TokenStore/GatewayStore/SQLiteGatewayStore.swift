@@ -16,7 +16,7 @@ import NIOConcurrencyHelpers
 /// changes per transaction. A change counts as stored when its transaction is on the disk.
 ///
 /// If the file cannot be written, ``problem`` is set, nothing counts as stored, and writing is retried after a pause.
-/// Then all tokens in memory are written; if the file was removed or replaced, also all expected resends of the old
+/// Then all tokens in memory are written. If the file was removed or replaced, so are all expected resends of the old
 /// one. If only a part of it was removed, nothing is written until a restart.
 public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable {
     /// The default limit of tokens.

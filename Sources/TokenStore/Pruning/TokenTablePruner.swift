@@ -33,7 +33,7 @@ struct TokenTablePruner {
     /// Adds a due row.
     func append(_ row: SQLiteRow) { self.rows.append(row, self.valueCount) }
 
-    /// Prunes the pending rows, and counts what became of them.
+    /// Prunes the pending rows, and counts the results.
     mutating func prune(_ report: inout TokenTableReport) throws {
         defer { report.longestLock = self.lock.longestHold }
         var first = 0
