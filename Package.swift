@@ -125,7 +125,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "APNSTestKit", "OpenSSLTLS",
+                "APNSProviderHTTP2", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
@@ -256,7 +257,6 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -323,13 +323,15 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
+                "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),

@@ -9,9 +9,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// The connection of one event loop and the outcomes of its requests.
-///
-/// A connection that the service closes gracefully continues until its last answer, in parallel with its replacement.
+/// Carries out ``PushWorkerStateMachine`` on one event loop, and reports the outcomes of its requests.
 final class HTTP2ConnectionWorker: ConnectionWorker {
     /// State shared by all workers of a client or a batch.
     struct Shared: Sendable {
@@ -41,7 +39,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.opener = opener
             self.observer = observer
             self.logger = logger
-            self.retries = RetryRules(configuration)
+            self.retries = RetryRules(configuration, tryCountMax: source?.tryCountMax ?? 1)
             self.queue = PushQueue(
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,
@@ -55,11 +53,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     private let index: Int
     private let shared: Shared
     private let eventLoop: any EventLoop
-    private var current: PushConnection?
-    private var leaving: [PushConnection] = []
-    private var failures: ConnectFailureCounter
-    private var isPausing = false
-    private var isOver = false
+    private var machine: PushWorkerStateMachine<PushConnection>
     private var timer: Scheduled<Void>?
     private let finished: EventLoopPromise<WorkerEnding>
     /// Gives up the rest of a batch whose source was stopped.
@@ -83,9 +77,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.eventLoop = eventLoop
         self.finished = finished
         let configuration = shared.configuration
-        self.failures = ConnectFailureCounter(
-            backoff: configuration.backoff,
-            countMax: configuration.connectFailureCountMax
+        self.machine = PushWorkerStateMachine(
+            ConnectFailureCounter(backoff: configuration.backoff, countMax: configuration.connectFailureCountMax),
+            endsWhenRefused: configuration.endsWhenRefused,
+            names: shared.opener.names
         )
     }
 
@@ -112,15 +107,15 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// Checks deadlines periodically until the end.
     private func watch() {
         self.timer = self.eventLoop.assumeIsolated().scheduleTask(in: Self.checkInterval) { [weak self] in
-            guard let self, !self.isOver else { return }
+            guard let self, !self.machine.isOver else { return }
             self.check()
-            if !self.isOver { self.watch() }
+            if !self.machine.isOver { self.watch() }
         }
     }
 
     /// Checks the source of a batch for notifications.
     func wake() {
-        guard let source = self.shared.queue.source, !self.isOver else { return }
+        guard let source = self.shared.queue.source, !self.machine.isOver else { return }
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // The end must be detected even if no connection can be opened.
@@ -131,13 +126,13 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// Asks the source while nothing can be sent, and repeats this, after other events, if all its notifications were
     /// invalid.
     private func lookForEnd() {
-        guard self.isPausing, !self.isOver, self.shared.queue.lookForEnd(at: .now()) else { return }
+        guard self.machine.isPausing, !self.machine.isOver, self.shared.queue.lookForEnd(at: .now()) else { return }
         self.eventLoop.assumeIsolated().execute { [weak self] in self?.lookForEnd() }
     }
 
     /// Checks whether there is something to send, or everything has ended.
     private func look() {
-        guard !self.isOver else { return }
+        guard !self.machine.isOver else { return }
         guard !self.shared.queue.isOver else { return self.end() }
         self.now = .now()
         self.fill()
@@ -166,16 +161,15 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     ///
     /// The deadlines of their channels guarantee that this ends.
     private func end() {
-        self.isOver = true
+        let actions = self.machine.end()
         self.timer?.cancel()
         self.drainTimer?.cancel()
         self.shared.queue.leave(self.index)
-        for connection in self.leaving + [self.current].compactMap(\.self) { connection.close() }
-        self.finish()
+        for connection in self.machine.connections { connection.close() }
+        self.perform(actions)
     }
 
     private func finish() {
-        guard self.isOver, self.current == nil, self.leaving.isEmpty else { return }
         let failure = self.shared.queue.failure
         // The queue contains the reason for the other workers.
         self.finished.succeed(
@@ -188,8 +182,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     private func fill() {
-        guard !self.isPausing, !self.isOver else { return }
-        guard let current = self.current else {
+        guard self.machine.mayFill else { return }
+        guard let current = self.machine.current else {
             if self.shared.queue.hasWork(self.index, at: self.now) { self.connect() }
             return
         }
@@ -233,7 +227,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             worker: self,
             observer: self.shared.observer
         )
-        self.current = connection
+        self.machine.connecting(connection)
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
         self.shared.opener.open(on: self.eventLoop, adopt: { _ in }) { channel, tls in
             bound.value.tls = tls
@@ -257,43 +251,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             metadata: [LogKey.answerReason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
-        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) {
-            self.refused(
-                ConnectionFailure(.closed(reason), "\(self.names.remote) refused the connection: \(reason.text)")
-            )
-        }
-        self.release(connection)
-    }
-
-    /// The service rejects this client, or is not the expected one.
-    private func refused(_ failure: ConnectionFailure) {
-        if self.shared.configuration.endsWhenRefused {
-            self.shared.queue.fail(.notPermitted(failure))
-        } else {
-            self.shared.queue.reject(.notPermitted(failure))
-        }
-    }
-
-    private static func isAboutIdentity(_ reason: PushReason) -> Bool {
-        switch reason {
-        case .badCertificate, .badCertificateEnvironment: true
-        default: false
-        }
+        self.perform(self.machine.goingAway(connection, jitter: .random(in: 0...1)))
     }
 
     /// Lets a connection finish, and replaces it by another one.
     private func release(_ connection: PushConnection) {
-        guard connection === self.current else { return }
-        self.leaving.append(connection)
-        self.current = nil
-        connection.retire()
-        if connection.hasAccepted {
-            self.fill()
-        } else {
-            let reason = connection.goAwayReason
-            let text = "\(self.names.remote) closed the connection: \(reason?.text ?? "it had accepted nothing")"
-            self.pause(ConnectionFailure(.closed(reason), text), hasAnswered: connection.hasAnswered)
-        }
+        self.perform(self.machine.release(connection, jitter: .random(in: 0...1)))
     }
 
     /// A connection has ended.
@@ -312,55 +275,55 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let failure =
             error.map { ConnectionFailure($0, self.names) }
             ?? ConnectionFailure(.closed(nil), "\(self.names.remote) closed the connection")
-        let wasCurrent = connection === self.current
-        if wasCurrent { self.current = nil }
-        self.leaving.removeAll { $0 === connection }
         self.unprocessed(unprocessed)
         if let error, ConnectionFailure.provesNothingProcessed(error, connection.tls) {
             self.unprocessed(unknown)
         } else {
-            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(failure))
+            self.unknown(unknown, self.machine.isOver ? .stopped : .connectionLost(failure))
         }
         self.tellQueue()
-        guard !self.isOver else { return self.finish() }
-        self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(failure)"])
-        if failure.isPermanent {
-            self.refused(failure)
-            if self.shared.configuration.endsWhenRefused { return }
+        if !self.machine.isOver {
+            self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(failure)"])
         }
-        if wasCurrent {
-            // A connection that was given up has failed, even if all its requests have their outcome by now.
-            let wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
-            self.replace(connection, wasIdle: wasIdle && failure.kind != .stalled, failure)
+        let actions = self.machine.ended(
+            connection,
+            failure,
+            hadRequests: !unknown.isEmpty || !unprocessed.isEmpty,
+            hasWaiting: !self.shared.queue.isEmpty,
+            jitter: .random(in: 0...1)
+        )
+        self.perform(actions)
+    }
+
+    private func perform(_ actions: [PushWorkerStateMachine<PushConnection>.Action]) {
+        for action in actions {
+            switch action {
+            case .fill: self.fill()
+            case .retire(let connection): connection.retire()
+            case .refuse(let failure) where self.shared.configuration.endsWhenRefused:
+                self.shared.queue.fail(.notPermitted(failure))
+            case .refuse(let failure): self.shared.queue.reject(.notPermitted(failure))
+            case .count(let failure): self.shared.observer.failed(failure)
+            case .reportOutage(let failure): self.hasLostConnection(failure)
+            case .pause(let pause, let failure, let attempt): self.pause(pause, failure, attempt)
+            case .giveUp(let failure): self.shared.queue.fail(.unavailable(failure))
+            case .finish: self.finish()
+            }
         }
     }
 
-    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: ConnectionFailure) {
-        if connection.hasAccepted || connection.isGreeted && wasIdle {
-            self.fill()
-        } else {
-            if !connection.hasAnswered { self.shared.observer.failed(failure) }
-            self.pause(failure, hasAnswered: connection.hasAnswered)
-        }
-    }
-
-    private func pause(_ failure: ConnectionFailure, hasAnswered: Bool) {
-        if !hasAnswered { self.hasLostConnection(failure) }
-        guard let pause = self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) else {
-            return self.shared.queue.fail(.unavailable(failure))
-        }
-        self.isPausing = true
+    private func pause(_ pause: Duration, _ failure: ConnectionFailure, _ attempt: Int) {
         self.shared.queue.pause(self.index)
-        if self.failures.silentCount > 0 {
+        if attempt > 0 {
             let countMax = self.shared.configuration.connectFailureCountMax
-            self.shared.observer.retries(self.failures.silentCount, failureCountMax: countMax, after: pause)
+            self.shared.observer.retries(attempt, failureCountMax: countMax, after: pause)
         }
         self.shared.logger.debug(
             "reconnecting after a delay",
             metadata: [LogKey.failure: "\(failure)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
-            self?.isPausing = false
+            self?.machine.resume()
             self?.fill()
         }
     }
@@ -386,37 +349,54 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if self.isBeforeAnswers, self.shared.queue.outage != nil { self.answersBegin() }
         self.isBeforeAnswers = false
         switch outcome {
-        case .accepted: self.failures.succeeded()
-        case .rejected(let rejection):
-            // The time of removal does not matter here.
-            let meaning = ResponseMeaning(rejection, now: .max)
-            // The service is about to close the connection.
-            if meaning == .transient(.unprocessed) { self.release(connection) }
-            var renewed = push
-            if self.isRetryable(&renewed, meaning, connection) {
-                self.shared.observer.repeated(1)
-                return self.shared.queue.putBack([renewed])
-            }
+        case .accepted:
+            self.machine.succeeded()
+            self.shared.queue.source?.classifier.accepted()
+        case .rejected(let rejection): return self.rejected(push, rejection, on: connection)
         default: break
         }
         self.settle(push, outcome, isAnswer: true)
     }
 
+    private func rejected(_ push: PendingPush, _ rejection: Rejection, on connection: PushConnection) {
+        // The time of removal does not matter here.
+        let meaning = ResponseMeaning(rejection, now: .max)
+        // The service is about to close the connection.
+        if meaning == .transient(.unprocessed) { self.release(connection) }
+        var push = push
+        let issuedAt = push.tokenIssuedAt
+        let classifier = self.shared.queue.source?.classifier
+        let decision = push.receive(rejection, meaning, self.shared.retries, classifier) { cause in
+            self.canRenew(cause, issuedAt)
+        }
+        switch decision {
+        case .settle(let outcome): self.settle(push, outcome, isAnswer: true)
+        case .sendAgain(.zero):
+            if meaning == .transient(.connection) { self.release(connection) }
+            self.shared.observer.repeated(1)
+            self.shared.queue.putBack([push])
+        case .sendAgain(let pause):
+            self.log("request postponed", push, .rejected(rejection))
+            self.postpone(push, TimeAmount(pause))
+        }
+        // Waiting requests would fail, too.
+        if classifier?.failure != nil { self.shared.queue.stop(.stopped) }
+    }
+
     /// Whether another attempt with another provider token, or on another connection, may succeed.
-    private func isRetryable(_ push: inout PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection)
-        -> Bool
-    {
-        guard let issuedAt = push.tokenIssuedAt, let tokens = self.shared.configuration.providerToken,
-            push.retries.renewToken()
-        else { return false }
-        switch meaning {
-        case .transient(.providerToken): return tokens.expired(issuedAt: issuedAt)
-        case .transient(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
-        case .transient(.connection):
-            self.release(connection)
-            return true
+    private func canRenew(_ cause: ResponseMeaning.TransientCause, _ issuedAt: Int64?) -> Bool {
+        guard let issuedAt, let tokens = self.shared.configuration.providerToken else { return false }
+        switch cause {
+        case .providerToken: return tokens.expired(issuedAt: issuedAt)
+        case .providerTokenRate: return tokens.renewalRefused(issuedAt: issuedAt)
+        case .connection: return true
         default: return false
         }
+    }
+
+    private func postpone(_ push: PendingPush, _ pause: TimeAmount) {
+        guard self.shared.queue.postpone(push, until: .now() + pause) else { return }
+        self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.look() }
     }
 
     /// Handles requests that were verified as not processed.
@@ -427,7 +407,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Handles requests that may have been processed.
     func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
-        guard self.isOver || trouble == .acceptanceIncomplete else {
+        guard self.machine.isOver || trouble == .acceptanceIncomplete else {
             return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble))
         }
         for push in pushes { self.settle(push, .indeterminate(trouble)) }
@@ -453,31 +433,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         // An earlier attempt may have arrived, so sending it again is not safe.
         if case .unsent(let reason) = outcome { outcome = push.unprocessed(reason) }
         self.shared.observer.settled(outcome)
-        self.log(push, outcome)
-        guard let classifier = self.shared.queue.source?.classifier else {
-            self.settledCount += 1
-            return push.settle(outcome, at: isAnswer ? self.now : nil)
-        }
-        self.settle(push, outcome, classifier)
+        self.log("request settled", push, outcome)
+        self.settledCount += 1
+        push.settle(outcome, at: isAnswer ? self.now : nil)
     }
 
-    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, _ classifier: ResponseClassifier) {
-        var push = push
-        switch classifier.classify(outcome, of: &push) {
-        case .settle(let outcome):
-            self.settledCount += 1
-            push.settle(outcome)
-        case .sendAgain(let pause):
-            let pause = TimeAmount(pause)
-            if self.shared.queue.postpone(push, until: .now() + pause) {
-                self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.look() }
-            }
-        }
-        // Waiting requests would fail, too.
-        if classifier.failure != nil { self.shared.queue.stop(.stopped) }
-    }
-
-    private func log(_ push: PendingPush, _ outcome: DeliveryOutcome) {
+    private func log(_ message: Logger.Message, _ push: PendingPush, _ outcome: DeliveryOutcome) {
         let level: Logger.Level = if case .accepted = outcome { .trace } else { .debug }
         guard level >= self.shared.logger.logLevel else { return }
         var metadata: Logger.Metadata = [
@@ -487,7 +448,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             metadata[LogKey.answerStatus] = "\(rejection.status)"
             metadata[LogKey.answerReason] = "\(rejection.reason.text)"
         }
-        self.shared.logger.log(level: level, "request settled", metadata: metadata)
+        self.shared.logger.log(level: level, message, metadata: metadata)
     }
 
     private func tellQueue() {
@@ -505,11 +466,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// Input of one read was processed, or there is room again.
     func readComplete(_ connection: PushConnection) {
         self.tellQueue()
-        if connection === self.current, connection.isRetired {
-            self.release(connection)
-        } else if connection === self.current {
-            self.fill()
-        }
+        guard connection === self.machine.current else { return }
+        if connection.isRetired { self.release(connection) } else { self.fill() }
     }
 
     private func check() {
@@ -518,11 +476,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(reason)) }
         let limit = self.shared.configuration.answerDurationMax
         let isWanted = self.shared.queue.isWaiting
-        for connection in self.leaving + [self.current].compactMap(\.self) {
+        for connection in self.machine.connections {
             let overdue = connection.check(
                 at: self.now,
                 answerDurationMax: limit,
-                isWanted: isWanted && connection === self.current
+                isWanted: isWanted && connection === self.machine.current
             )
             self.unknown(overdue.unknown, .deadline)
             self.unknown(overdue.accepting, .acceptanceIncomplete)

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSProvider
-public import APNSSession
-import APNSTransport
-public import APNSWire
-public import Logging
+package import APNSProvider
+package import APNSSession
+import APNSWire
+package import Logging
 import NIOConcurrencyHelpers
-public import NIOCore
-public import NIOPosix
+package import NIOCore
+import NIOPosix
 
-#if ServiceLifecycleSupport
-public import ServiceLifecycle
-
-extension RequestClient: Service {}
-#endif
-
-/// Sends notifications over the HTTP/2 provider API, and reports the outcome of each.
+/// Sends requests over the HTTP/2 provider API, and reports the outcome of each: the part that a client and a gateway
+/// share.
 ///
-/// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` accepts many
-/// requests without waiting. Let ``withClient(_:eventLoopGroup:logger:_:)`` run the client, or run it as a service of
-/// swift-service-lifecycle; a graceful shutdown waits for all outcomes.
-public final class RequestClient: Sendable {
+/// ``run()`` does the work.
+package final class RequestClient: Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
     private let phase = NIOLockedValueBox(Phase.new)
@@ -36,23 +28,17 @@ public final class RequestClient: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: the service and the options.
-    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - eventLoopGroup: the event loops.
     ///   - logger: receives connections and requests that are not accepted at debug level, and other requests at trace
     ///     level, with the identifiers of the requests.
+    ///   - observer: the metrics.
+    ///   - outages: logs outages; `nil` if the caller reports them otherwise.
     /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
     ///   keys that cannot be used.
-    public convenience init(
+    package init(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = .current
-    ) throws(ProviderError) {
-        try self.init(configuration, eventLoopGroup: eventLoopGroup, logger: logger, outages: nil)
-    }
-
-    init(
-        _ configuration: PushConfiguration,
-        eventLoopGroup: any EventLoopGroup,
-        logger: Logger,
+        logger: Logger = .current,
         observer: DeliveryObserver = DeliveryObserver(.requests),
         outages: OutageLog? = nil
     ) throws(ProviderError) {
@@ -74,12 +60,11 @@ public final class RequestClient: Sendable {
 
     /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
     ///
-    /// When the task is cancelled, sending stops immediately: what was written is indeterminate, the rest unsent. A
-    /// graceful shutdown has the effect of ``finish()``.
+    /// When the task is cancelled, sending stops immediately: what was written is indeterminate, the rest unsent.
     ///
     /// - Throws: an error if it was called before, or if sending cannot succeed. Every request has its report then,
     ///   too.
-    public func run() async throws(ProviderError) {
+    package func run() async throws(ProviderError) {
         let isFirst = self.phase.withLockedValue { phase in
             defer { phase = .started }
             if case .started = phase { return false }
@@ -91,17 +76,13 @@ public final class RequestClient: Sendable {
             on: self.group,
             HTTP2ConnectionWorker.factory(self.shared)
         )
-        _ = await withShutdownHandler {
-            await pool.endings()
-        } onGracefulShutdown: {
-            self.finish()
-        }
+        _ = await pool.endings()
         self.queue.stop(self.queue.failure?.reason ?? .stopped)
         if let failure = self.queue.failure { throw failure }
     }
 
     /// Whether a request would be accepted now.
-    public var hasRoom: Bool { self.queue.hasRoom }
+    package var hasRoom: Bool { self.queue.hasRoom }
 
     /// Calls back once when there is room, or submissions have ended; immediately if that is so now.
     ///
@@ -109,7 +90,7 @@ public final class RequestClient: Sendable {
     /// settled.
     ///
     /// - Parameter callback: called on any thread; it must not block.
-    public func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
+    package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
     /// Submits a request without waiting.
     ///
@@ -118,7 +99,7 @@ public final class RequestClient: Sendable {
     ///   - onReport: is called once with the outcome, if the request was accepted: on an event loop of the client, or
     ///     immediately on the caller's thread if the request is invalid. It must not block.
     /// - Returns: whether it was accepted.
-    public func submit(
+    package func submit(
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
@@ -171,97 +152,23 @@ public final class RequestClient: Sendable {
     private func settleOverdue(every interval: TimeAmount) {
         self.group.next().scheduleTask(in: interval) { [weak self] in
             guard let self, self.phase.withLockedValue({ if case .waited = $0 { true } else { false } }) else { return }
-            let overdue = self.queue.takeOverdue(at: .now())
-            for push in overdue {
-                self.shared.observer.settled(.unsent(.deadline))
-                push.settle(.unsent(.deadline))
-            }
-            self.queue.settled(overdue.count)
+            self.queue.give(up: self.queue.takeOverdue(at: .now()), .deadline)
             self.settleOverdue(every: interval)
         }
     }
 
-    /// Sends a request, and waits for its outcome; if there is no room, waits for room first.
-    ///
-    /// - Parameter request: the request.
-    /// - Returns: the outcome. If the task is cancelled while there is no room, it is unsent; after it was accepted,
-    ///   cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
-    ///   ``PushConfiguration/answerDurationMax`` limit.
-    public func send(_ request: PushRequest) async -> DeliveryOutcome { await self.report(of: request).outcome }
-
-    /// Sends a request in the same way as ``send(_:)``.
-    ///
-    /// - Parameter request: the request.
-    /// - Returns: the outcome, with details.
-    public func report(of request: PushRequest) async -> DeliveryReport {
-        let start = self.observer.startTime
-        let report = await self.outcome(of: request)
-        self.observer.took(report.outcome, since: start)
-        return report
-    }
-
-    private func outcome(of request: PushRequest) async -> DeliveryReport {
-        while !Task.isCancelled {
-            let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
-                switch self.submit(request, onReport: { continuation.resume(returning: $0) }) {
-                case .taken: break
-                case .full: continuation.resume(returning: nil)
-                case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
-                }
-            }
-            if let report { return report }
-            await self.waitForRoom()
-        }
-        return DeliveryReport(.unsent(.stopped))
-    }
-
     /// Waits until there is room, submissions have ended, or the task is cancelled.
-    public func waitForRoom() async { await self.queue.waitForRoom() }
+    func waitForRoom() async { await self.queue.waitForRoom() }
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
 
     /// Ends submissions: what was submitted gets its outcome, then ``run()`` returns.
-    public func finish() { self.queue.finish() }
+    package func finish() { self.queue.finish() }
 
     /// Stops sending: waiting requests are unsent, written ones get their outcome, then ``run()`` returns.
-    public func abandon() { self.queue.stop(.stopped) }
+    package func abandon() { self.queue.stop(.stopped) }
 
     /// Ends ``run()`` immediately, as cancelling its task does: what was written is indeterminate, the rest unsent.
-    public func stop() { self.queue.stop(.stopped, isAtOnce: true) }
-}
-
-extension RequestClient {
-    /// Runs a client for the duration of a closure, and afterwards waits for all outcomes, unless the task is
-    /// cancelled.
-    ///
-    /// - Parameters:
-    ///   - configuration: the service and the options.
-    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
-    ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
-    ///   - body: receives the running client.
-    /// - Returns: the result of `body`.
-    /// - Throws: the errors of `body` and of ``run()``.
-    public static func withClient<Value: Sendable>(
-        _ configuration: PushConfiguration,
-        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = .current,
-        _ body: @Sendable (RequestClient) async throws -> Value
-    ) async throws -> Value {
-        let client = try RequestClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
-        async let running: Void = client.run()
-        let result: Result<Value, any Error>
-        do { result = .success(try await body(client)) } catch { result = .failure(error) }
-        client.finish()
-        try await running
-        return try result.get()
-    }
-}
-
-extension RequestClient: CustomStringConvertible, CustomReflectable {
-    /// The address of the service, in one line.
-    public var description: String { "request client for \(self.configuration.endpoint)" }
-
-    /// Empty, so that `dump` prints only the ``description``.
-    public var customMirror: Mirror { Mirror(self, children: [:]) }
+    package func stop() { self.queue.stop(.stopped, isAtOnce: true) }
 }

@@ -58,7 +58,7 @@ package final class Gateway: Sendable {
     private struct Upstreams: Sendable {
         var configuration: ResolvedConfiguration
         var reloadable: [String: ReloadableUpstream] = [:]
-        var clients: [RequestClient] = []
+        var clients: [HTTP2Upstream] = []
         var isEnding = false
         var unreportedCountBeforeEnd: UInt64 = 0
         /// Whether the last reload failed before any part was read.
@@ -364,12 +364,12 @@ package final class Gateway: Sendable {
 
     // MARK: Certificates
 
-    private var clients: [RequestClient] { self.upstreams.withLockedValue(\.clients) }
+    private var clients: [HTTP2Upstream] { self.upstreams.withLockedValue(\.clients) }
 
     /// Starts the clients of the service, and switches to them.
     private func start(
         _ configuration: ResolvedConfiguration,
-        _ clients: [RequestClient],
+        _ clients: [HTTP2Upstream],
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
     ) {
@@ -496,7 +496,7 @@ package final class Gateway: Sendable {
         )
     }
 
-    private var namedClients: [(name: String, client: RequestClient)] {
+    private var namedClients: [(name: String, client: HTTP2Upstream)] {
         self.upstreams.withLockedValue { Array(zip($0.configuration.providers.map(\.file.name), $0.clients)) }
     }
 
@@ -506,7 +506,7 @@ package final class Gateway: Sendable {
     /// It returns when connections of removed providers accept nothing more, so that the message "configuration
     /// reloaded" comes after that.
     private func finish(
-        _ old: [(name: String, client: RequestClient)],
+        _ old: [(name: String, client: HTTP2Upstream)],
         behind configuration: ResolvedConfiguration
     ) async {
         let names = Set(configuration.providers.map(\.file.name))

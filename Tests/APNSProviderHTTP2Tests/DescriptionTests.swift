@@ -22,7 +22,7 @@ import Testing
         let clientConfiguration = PushClientConfiguration.http2(http2, RequestRules(topic: PushFixture.topic))
         return [
             binary, PushClientConfiguration.binary(binary), try PushClient(.binary(binary)), try BatchSender(binary),
-            http2, clientConfiguration, try PushClient(clientConfiguration), try RequestClient(http2),
+            http2, clientConfiguration, try PushClient(clientConfiguration),
             try BatchSender(http2: http2, HTTP2BatchOptions(requests: RequestRules(topic: PushFixture.topic))),
             try PushFixture.key(), ProviderTokenSource(key: try PushFixture.key()),
             BinaryListenerConfiguration(identity: server, clientTrust: trust),
@@ -51,8 +51,7 @@ import Testing
     @Test func `a group of services shows no secrets`() throws {
         let identity = try PushFixture.provider.get().identity
         let client = try PushClient(.binary(host: "localhost", identity: identity, trust: try PushFixture.trust()))
-        let requests = try RequestClient(PushFixture.tokenConfiguration(port: 443))
-        let services: [any Service] = [client, requests]
+        let services: [any Service] = [client]
         let configuration = ServiceGroupConfiguration(services: services, logger: PushFixture.quiet)
         let group = ServiceGroup(configuration: configuration)
         for printed in PrintedText.all(of: configuration) + PrintedText.all(of: group) {

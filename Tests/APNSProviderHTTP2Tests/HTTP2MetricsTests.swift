@@ -7,6 +7,7 @@ import APNSWire
 import MetricsTestKit
 import NIOCore
 import NIOPosix
+import TestSupport
 import Testing
 
 @testable import APNSProviderHTTP2

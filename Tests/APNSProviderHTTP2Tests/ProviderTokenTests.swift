@@ -7,6 +7,7 @@ import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @testable import APNSProviderHTTP2

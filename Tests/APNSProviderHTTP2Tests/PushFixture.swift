@@ -10,6 +10,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 
 /// The certificates, keys and requests of these tests.
 enum PushFixture {

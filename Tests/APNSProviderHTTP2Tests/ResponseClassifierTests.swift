@@ -21,21 +21,27 @@ import Testing
         return RetryRules(configuration, tryCountMax: tries)
     }
 
-    private static func classifier(breaker: Int = 2, tries: Int = 3) throws -> ResponseClassifier {
-        ResponseClassifier(invalidTokenRunCountMax: breaker, rules: try Self.rules(tries: tries))
+    private static func rejection(_ reason: PushReason, timestamp: UInt64? = nil) -> Rejection {
+        .http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp))
     }
 
-    private static func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
-        .rejected(.http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp)))
+    /// Handles an answer to a request.
+    private static func receive(
+        _ rejection: Rejection,
+        _ classifier: ResponseClassifier,
+        _ push: inout PendingPush,
+        tries: Int
+    ) throws -> PendingPush.Decision {
+        push.receive(rejection, ResponseMeaning(rejection, now: .max), try Self.rules(tries: tries), classifier)
     }
 
     /// The outcome of another request; `nil` if it is to be sent again.
     private static func final(
         _ classifier: ResponseClassifier,
-        _ outcome: DeliveryOutcome
+        _ rejection: Rejection
     ) throws -> DeliveryOutcome? {
         var push = try self.push()
-        guard case .settle(let outcome) = classifier.classify(outcome, of: &push) else { return nil }
+        guard case .settle(let outcome) = try Self.receive(rejection, classifier, &push, tries: 3) else { return nil }
         return outcome
     }
 
@@ -52,9 +58,9 @@ import Testing
             ]
         )
         for reason in PushReason.allDocumented {
-            let classifier = try Self.classifier()
+            let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
             let answer = PushRejection(status: reason.status ?? 400, reason: reason)
-            let outcome = try Self.final(classifier, Self.rejected(reason))
+            let outcome = try Self.final(classifier, Self.rejection(reason))
             if passing.contains(reason) {
                 #expect(outcome == nil && classifier.failure == nil, "\(reason)")
             } else if ending.contains(reason) {
@@ -72,36 +78,35 @@ import Testing
             (.unregistered, .dead(since: 1_700_000_000)), (.payloadTooLarge, nil),
         ]
         for (reason, fault) in faults {
-            guard case .rejected(let rejection) = Self.rejected(reason, timestamp: 1_700_000_000_999) else { continue }
+            let rejection = Self.rejection(reason, timestamp: 1_700_000_000_999)
             #expect(rejection.tokenFault(now: 1_800_000_000) == fault)
         }
         #expect(Rejection.binary(.invalidToken).tokenFault(now: 0) == .invalid)
         #expect(Rejection.binary(.invalidTokenSize).tokenFault(now: 0) == nil)
-        let classifier = try Self.classifier(breaker: 0)
-        for _ in 0..<10 { _ = try Self.final(classifier, Self.rejected(.badDeviceToken)) }
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 0)
+        for _ in 0..<10 { _ = try Self.final(classifier, Self.rejection(.badDeviceToken)) }
         #expect(classifier.failure == nil)
     }
 
     @Test func `the limit counts only consecutive invalid tokens`() throws {
-        let classifier = try Self.classifier(breaker: 2)
-        for outcome in [
-            Self.rejected(.badDeviceToken), .accepted, Self.rejected(.deviceTokenNotForTopic),
-            Self.rejected(.unregistered),
-        ] {
-            _ = try Self.final(classifier, outcome)
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
+        _ = try Self.final(classifier, Self.rejection(.badDeviceToken))
+        classifier.accepted()
+        for reason: PushReason in [.deviceTokenNotForTopic, .unregistered] {
+            _ = try Self.final(classifier, Self.rejection(reason))
             #expect(classifier.failure == nil)
         }
-        _ = try Self.final(classifier, Self.rejected(.badDeviceToken))
+        _ = try Self.final(classifier, Self.rejection(.badDeviceToken))
         #expect(classifier.failure == .tooManyInvalidTokens(count: 2))
     }
 
     @Test func `5xx answers are retried up to the limit, with increasing delays`() throws {
-        let classifier = try Self.classifier(tries: 4)
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
         var push = try Self.push()
         var longest = Duration.zero
-        let trouble = Self.rejected(.serviceUnavailable)
+        let trouble = Self.rejection(.serviceUnavailable)
         for _ in 0..<3 {
-            guard case .sendAgain(let pause) = classifier.classify(trouble, of: &push) else {
+            guard case .sendAgain(let pause) = try Self.receive(trouble, classifier, &push, tries: 4) else {
                 Issue.record("it is to be sent again")
                 return
             }
@@ -111,34 +116,35 @@ import Testing
             push.retries.begin()
         }
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
-        #expect(classifier.classify(trouble, of: &push) == .settle(.unsent(.serviceAnswer(answer))))
+        let last = try Self.receive(trouble, classifier, &push, tries: 4)
+        #expect(last == .settle(.unsent(.serviceAnswer(answer))))
         #expect("\(DeliveryOutcome.Reason.serviceAnswer(answer))" == "503 ServiceUnavailable")
         #expect(push.retries.totalAttemptCount == 4)
         #expect(classifier.failure == .serviceTrouble(answer))
     }
 
     @Test func `a service that answers other requests is not given up`() throws {
-        let classifier = try Self.classifier(tries: 2)
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
         var push = try Self.push()
-        _ = classifier.classify(Self.rejected(.internalServerError), of: &push)
-        _ = try Self.final(classifier, .accepted)
+        let trouble = Self.rejection(.internalServerError)
+        _ = try Self.receive(trouble, classifier, &push, tries: 2)
+        classifier.accepted()
         let answer = PushRejection(status: 500, reason: .internalServerError)
-        #expect(
-            classifier.classify(Self.rejected(.internalServerError), of: &push)
-                == .settle(.unsent(.serviceAnswer(answer)))
-        )
+        let last = try Self.receive(trouble, classifier, &push, tries: 2)
+        #expect(last == .settle(.unsent(.serviceAnswer(answer))))
         #expect(classifier.failure == nil)
     }
 
     @Test func `a request that may have arrived is never safe to send again`() throws {
-        let classifier = try Self.classifier(tries: 2)
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
         var push = try Self.push(isDuplicate: true)
-        let trouble = Self.rejected(.serviceUnavailable)
-        _ = classifier.classify(trouble, of: &push)
+        let trouble = Self.rejection(.serviceUnavailable)
+        _ = try Self.receive(trouble, classifier, &push, tries: 2)
         push.retries.begin()
         #expect(push.retries.isUnknown && push.retries.totalAttemptCount == 2)
         #expect(push.unprocessed(.stopped) == .indeterminate(.stopped))
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
-        #expect(classifier.classify(trouble, of: &push) == .settle(.indeterminate(.serviceAnswer(answer))))
+        let last = try Self.receive(trouble, classifier, &push, tries: 2)
+        #expect(last == .settle(.indeterminate(.serviceAnswer(answer))))
     }
 }

@@ -158,11 +158,36 @@ import Testing
         #expect([scene.unanswered(), scene.retries.isUnknown] == [true, resends])
     }
 
-    @Test func `a worker uses another token once between two delays`() {
-        var retries = RetryState()
-        let tries = [retries.renewToken(), retries.renewToken()]
-        retries.postpone()
-        #expect(tries + [retries.renewToken()] == [true, false, true])
+    @Test(arguments: [ResponseMeaning.TransientCause.providerToken, .providerTokenRate, .connection])
+    func `a worker uses another token or connection once between two delays`(
+        _ cause: ResponseMeaning.TransientCause
+    ) throws {
+        var scene = try Scene.batch(tries: 1)
+        var askedCount = 0
+        func receive(renews: Bool) -> RetryState.OnAnswer {
+            scene.retries.receive(.transient(cause), scene.rules, jitter: 1) { _ in
+                askedCount += 1
+                return renews
+            }
+        }
+        let ending = RetryState.OnAnswer.end(cause == .providerTokenRate ? .transient(cause) : .credentialFault)
+        // One that has none may have one later.
+        #expect([receive(renews: false), receive(renews: true)] == [ending, .sendAgain(after: .zero)])
+        #expect(receive(renews: true) == ending && askedCount == 2)
+        scene.retries.postpone()
+        #expect(receive(renews: true) == .sendAgain(after: .zero))
+    }
+
+    @Test func `a client settles every answer for which it has no other token or connection`() throws {
+        for cause: ResponseMeaning.TransientCause in [
+            .trouble, .unprocessed, .throttled, .header(.priority), .providerToken, .providerTokenRate, .connection,
+        ] {
+            var scene = try Scene.batch(tries: 1)
+            guard case .end = scene.receive(cause) else {
+                Issue.record("\(cause)")
+                return
+            }
+        }
     }
 
     @Test func `no random number is generated without a delay`() {

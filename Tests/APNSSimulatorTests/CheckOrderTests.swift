@@ -8,6 +8,7 @@ import APNSTestKit
 import APNSWire
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// The order of the simulator's checks, on both listeners.

@@ -8,6 +8,7 @@ import APNSTestKit
 import APNSWire
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// The same faults at each listener that supports them.

@@ -7,11 +7,10 @@ import APNSWire
 import ArgumentParser
 import Dispatch
 import Glibc
-import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Sends the same request many times to an HTTP/2 service, and prints the duration.
+/// Sends the same notification many times to an HTTP/2 service, and prints the duration.
 @main
 struct BenchPush: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "bench-push")
@@ -38,29 +37,15 @@ struct BenchPush: AsyncParsableCommand {
         let token = try DeviceToken(self.token)
         let text = String(repeating: "x", count: max(0, self.payload - 20))
         let body = ByteBuffer(string: #"{"aps":{"alert":"\#(text)"}}"#)
-        let count = self.count
-        let counts = NIOLockedValueBox((accepted: 0, others: [String: Int]()))
+        let notification = PushNotification(token: token, payload: body)
+        var client = PushClientConfiguration.http2(configuration, RequestRules(topic: "com.example.app"))
+        client.checksPayloads = false
         let start = DispatchTime.now().uptimeNanoseconds
-        try await RequestClient.withClient(configuration) { client in
-            var submitted = 0
-            while submitted < count {
-                let request = PushRequest(token: token, payload: body, topic: "com.example.app")
-                let receipt = client.submit(request) { report in
-                    counts.withLockedValue { counts in
-                        if case .accepted = report.outcome {
-                            counts.accepted += 1
-                        } else {
-                            counts.others[report.outcome.name, default: 0] += 1
-                        }
-                    }
-                }
-                switch receipt {
-                case .taken: submitted += 1
-                case .full:
-                    await withCheckedContinuation { continuation in client.whenRoom { continuation.resume() } }
-                case .ended: return
-                }
-            }
+        let rows = Rows(count: self.count, notification: notification)
+        let counts = try await PushClient.withClient(client) { client in
+            var counts: [String: Int] = [:]
+            for try await record in client.send(rows) { counts[record.outcome.name, default: 0] += 1 }
+            return counts
         }
         let seconds = Double(DispatchTime.now().uptimeNanoseconds - start) / 1e9
         var usage = rusage()
@@ -68,12 +53,31 @@ struct BenchPush: AsyncParsableCommand {
         let cpu =
             Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
             + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
-        let outcomes = counts.withLockedValue { $0.others.merging(["accepted": $0.accepted]) { $1 } }
-            .sorted { $0.key < $1.key }
+        let outcomes = counts.sorted { $0.key < $1.key }
             .map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",")
         print(
-            "{\"count\":\(count),\"wall_seconds\":\(seconds),\"cpu_seconds\":\(cpu),"
+            "{\"count\":\(self.count),\"wall_seconds\":\(seconds),\"cpu_seconds\":\(cpu),"
                 + "\"max_rss_kib\":\(usage.ru_maxrss),\"outcomes\":{\(outcomes)}}"
         )
+    }
+}
+
+/// The same notification many times.
+private struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
+    let count: Int
+    let notification: PushNotification
+    private var index = 0
+
+    init(count: Int, notification: PushNotification) {
+        self.count = count
+        self.notification = notification
+    }
+
+    func makeAsyncIterator() -> Rows { self }
+
+    mutating func next() async -> (id: Int, notification: PushNotification)? {
+        guard self.index < self.count else { return nil }
+        defer { self.index += 1 }
+        return (self.index, self.notification)
     }
 }

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSProvider
 public import APNSProviderHTTP2
 import APNSSession
+import APNSTransport
 public import APNSWire
+public import Logging
+public import NIOCore
+public import NIOPosix
+
+#if ServiceLifecycleSupport
+public import ServiceLifecycle
+
+extension HTTP2Upstream: Service {}
+#endif
 
 /// The destination of a bridge's requests: a client of the HTTP/2 provider API.
 ///
@@ -20,21 +31,69 @@ public protocol Upstream: Sendable {
     func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
 }
 
-extension RequestClient: Upstream {
-    /// Sends a request as soon as there is room.
+/// The HTTP/2 provider API as the destination of a bridge.
+///
+/// ``run()`` does the work; a graceful shutdown waits for all outcomes.
+public final class HTTP2Upstream: Upstream {
+    private let client: RequestClient
+
+    /// Creates a destination; it connects only for the first request.
     ///
     /// - Parameters:
-    ///   - request: the request.
-    ///   - onAnswer: called once.
+    ///   - configuration: the service and the options.
+    ///   - eventLoopGroup: the event loops; NIO's singleton by default.
+    ///   - logger: receives connections and requests that are not accepted at debug level, and other requests at trace
+    ///     level, with the identifiers of the requests.
+    /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
+    ///   keys that cannot be used.
+    public init(
+        _ configuration: PushConfiguration,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) throws(ProviderError) {
+        self.client = try RequestClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        self.description = "HTTP/2 upstream at \(configuration.endpoint)"
+    }
+
+    /// The address of the service, in one line.
+    public let description: String
+
+    /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
+    ///
+    /// When the task is cancelled, sending stops immediately: what was written is indeterminate, the rest unsent.
+    ///
+    /// - Throws: `ProviderError` if it was called before, or if sending cannot succeed. Every request has its outcome
+    ///   then, too.
+    public func run() async throws {
+        try await withShutdownHandler {
+            try await self.client.run()
+        } onGracefulShutdown: {
+            self.finish()
+        }
+    }
+
+    public var hasRoom: Bool { self.client.hasRoom }
+
     public func send(
         _ request: PushRequest,
         onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        switch self.submitMeasured(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
+        switch self.client.submitMeasured(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
         case .taken: break
         // Rare, since providers are not read while there is no room.
-        case .full: self.whenRoom { self.send(request, onAnswer: onAnswer) }
+        case .full: self.client.whenRoom { self.send(request, onAnswer: onAnswer) }
         case .ended(let reason): onAnswer(.unsent(reason), nil)
         }
     }
+
+    /// Ends submissions: what was submitted gets its outcome, then ``run()`` returns.
+    public func finish() { self.client.finish() }
+
+    /// Stops sending: waiting requests are unsent, written ones get their outcome, then ``run()`` returns.
+    public func abandon() { self.client.abandon() }
+}
+
+extension HTTP2Upstream: CustomStringConvertible, CustomReflectable {
+    /// Empty, so that `dump` prints only the ``description``.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -10,7 +10,7 @@ import OpenSSLTLS
 /// deadlines, and reports the outcomes of its requests to the worker.
 ///
 /// It is the last handler of its channel.
-final class PushConnection: ChannelInboundHandler {
+final class PushConnection: ChannelInboundHandler, WorkerConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -32,9 +32,7 @@ final class PushConnection: ChannelInboundHandler {
     /// The names that the texts of failures contain.
     private var names: TLSErrorNames { self.worker?.names ?? TLSErrorNames() }
 
-    /// Whether any request was answered on this connection.
     private(set) var hasAnswered = false
-    /// Whether any request was accepted on this connection.
     private(set) var hasAccepted = false
 
     /// The TLS handler, once the channel has it.
@@ -61,10 +59,8 @@ final class PushConnection: ChannelInboundHandler {
     /// The number of bytes to write at a time, so that a service that does not read is detected.
     private static let outputByteCountMax = 65_536
 
-    /// Whether the service has sent its settings, after which requests may be sent.
     var isGreeted: Bool { self.machine.isOpen }
 
-    /// Why the service closes the connection, if it gave a reason.
     var goAwayReason: PushReason? { self.machine.goAwayReason }
 
     /// Whether no more requests can be written to this connection.

@@ -39,6 +39,46 @@ struct PendingPush: Sendable {
 
     init(_ submission: Submission) { self.submission = submission }
 
+    /// What to do about an answer.
+    enum Decision: Equatable {
+        /// Settle it with this outcome.
+        case settle(DeliveryOutcome)
+        /// Send it again, after a delay or immediately.
+        case sendAgain(after: Duration)
+    }
+
+    /// Decides how to handle a rejection; if it is to be sent again, it is ready for the next attempt.
+    ///
+    /// - Parameters:
+    ///   - rejection: the answer.
+    ///   - meaning: what it means.
+    ///   - rules: the limits and delays of attempts.
+    ///   - classifier: decides about the batch; `nil` for a client.
+    ///   - renews: see ``RetryState/receive(_:_:isKept:elapsed:jitter:renews:)``.
+    /// - Returns: what to do.
+    mutating func receive(
+        _ rejection: Rejection,
+        _ meaning: ResponseMeaning,
+        _ rules: RetryRules,
+        _ classifier: ResponseClassifier?,
+        renews: (ResponseMeaning.TransientCause) -> Bool = { _ in false }
+    ) -> Decision {
+        let answeredCount = classifier?.rejectionArrived() ?? 0
+        let answeredCountThen = self.answeredCountThen ?? answeredCount
+        switch self.retries.receive(meaning, rules, jitter: .random(in: 0...1), renews: renews) {
+        case .sendAgain(.zero, _): return .sendAgain(after: .zero)
+        case .sendAgain(let pause, _):
+            self.retries.postpone()
+            self.answeredCountThen = answeredCountThen
+            return .sendAgain(after: pause)
+        case .end(let meaning):
+            guard let classifier, case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
+            let isOnlyTrouble = answeredCount == answeredCountThen
+            let isAtFault = classifier.rejected(answer, meaning, isOnlyTrouble: isOnlyTrouble)
+            return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceAnswer(answer)))
+        }
+    }
+
     /// The outcome if the last attempt was verified as not processed: an earlier attempt may have been processed, so
     /// that sending it again is not safe.
     func unprocessed(_ reason: DeliveryOutcome.Reason?) -> DeliveryOutcome {

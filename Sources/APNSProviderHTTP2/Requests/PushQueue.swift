@@ -256,7 +256,8 @@ struct PushQueue: Sendable {
         if let reason { self.give(up: pushes, reason) } else { self.observer.queued(pushes.count) }
     }
 
-    private func give(up pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
+    /// Settles requests that are not sent.
+    func give(up pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
         for push in pushes {
             let outcome = push.unprocessed(reason)
             self.observer.settled(outcome)

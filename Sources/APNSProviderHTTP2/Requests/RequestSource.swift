@@ -9,6 +9,8 @@ import Glibc
 struct RequestSource: Sendable {
     let notifications: any NotificationSource
     let classifier: ResponseClassifier
+    /// The maximum number of attempts for a notification that the service postpones.
+    let tryCountMax: Int
     /// How a notification is converted to a request.
     private let requests: RequestRules
     private let configuration: PushConfiguration
@@ -20,10 +22,8 @@ struct RequestSource: Sendable {
         self.requests = options.requests
         self.configuration = configuration
         self.drainDurationMax = options.drainDurationMax
-        self.classifier = ResponseClassifier(
-            invalidTokenRunCountMax: options.invalidTokenRunCountMax,
-            rules: RetryRules(configuration, tryCountMax: options.tryCountMax)
-        )
+        self.tryCountMax = options.tryCountMax
+        self.classifier = ResponseClassifier(invalidTokenRunCountMax: options.invalidTokenRunCountMax)
     }
 
     /// Takes notifications from the source.

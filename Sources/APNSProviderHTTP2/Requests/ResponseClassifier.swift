@@ -2,20 +2,10 @@
 
 import APNSProvider
 import APNSWire
-import Glibc
 import NIOConcurrencyHelpers
 
-/// Decides how to handle the answers to a batch: applies the ``RetryState`` of each notification, and detects when
-/// sending cannot succeed.
+/// Detects from the answers to a batch when sending cannot succeed.
 final class ResponseClassifier: Sendable {
-    /// What to do about an outcome.
-    enum Decision: Equatable {
-        /// Settle the notification with this outcome.
-        case settle(DeliveryOutcome)
-        /// Send it again after a delay.
-        case sendAgain(after: Duration)
-    }
-
     private struct State {
         var invalidTokenRunCount = 0
         /// The number of notifications with an answer other than a problem of the service.
@@ -25,17 +15,11 @@ final class ResponseClassifier: Sendable {
     }
 
     private let invalidTokenRunCountMax: Int
-    private let rules: RetryRules
     private let state = NIOLockedValueBox(State())
 
-    /// - Parameters:
-    ///   - invalidTokenRunCountMax: the number of consecutive tokens rejected as invalid after which the batch ends; 0
-    ///     for no limit.
-    ///   - rules: the limits and delays of attempts.
-    init(invalidTokenRunCountMax: Int, rules: RetryRules) {
-        self.invalidTokenRunCountMax = invalidTokenRunCountMax
-        self.rules = rules
-    }
+    /// - Parameter invalidTokenRunCountMax: the number of consecutive tokens rejected as invalid after which the batch
+    ///   ends; 0 for no limit.
+    init(invalidTokenRunCountMax: Int) { self.invalidTokenRunCountMax = invalidTokenRunCountMax }
 
     /// Why no more are sent.
     var failure: ProviderError? { self.state.withLockedValue(\.failure) }
@@ -46,48 +30,42 @@ final class ResponseClassifier: Sendable {
     /// Whether the service has sent nothing since a connection failed.
     var isConnectionLost: Bool { self.state.withLockedValue(\.isConnectionLost) }
 
-    /// Decides how to handle the outcome of an attempt.
-    ///
-    /// - Parameters:
-    ///   - outcome: the outcome.
-    ///   - push: the request; if it is to be sent again, it is updated for the next attempt.
-    /// - Returns: what to do.
-    func classify(_ outcome: DeliveryOutcome, of push: inout PendingPush) -> Decision {
-        switch outcome {
-        case .accepted:
-            self.state.withLockedValue { state in
-                state.answeredCount += 1
-                state.invalidTokenRunCount = 0
-                state.isConnectionLost = false
-            }
-            return .settle(.accepted)
-        case .rejected(let rejection): return self.classify(rejection, of: &push)
-        case .indeterminate, .unsent, .invalid, .suppressed: return .settle(outcome)
+    /// Records that a notification was accepted.
+    func accepted() {
+        self.state.withLockedValue { state in
+            state.answeredCount += 1
+            state.invalidTokenRunCount = 0
+            state.isConnectionLost = false
         }
     }
 
-    private func classify(_ rejection: Rejection, of push: inout PendingPush) -> Decision {
-        let answeredCount = self.state.withLockedValue { state in
+    /// Records that an answer arrived, which may not be the last one to its notification.
+    ///
+    /// - Returns: the number of notifications with an answer other than a problem of the service.
+    func rejectionArrived() -> UInt64 {
+        self.state.withLockedValue { state in
             state.isConnectionLost = false
             return state.answeredCount
         }
-        guard case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
-        let now = UInt32(clamping: time(nil))
-        let meaning = ResponseMeaning(rejection, topic: push.submission.request.topic, now: now)
-        let answeredCountThen = push.answeredCountThen ?? answeredCount
-        switch push.retries.receive(meaning, self.rules, jitter: .random(in: 0...1)) {
-        case .sendAgain(let pause, _):
-            push.retries.postpone()
-            push.answeredCountThen = answeredCountThen
-            return .sendAgain(after: pause)
-        case .end(.misconfigured), .end(.credentialFault): self.fail(.senderRefused(answer))
-        case .end(.transient(let cause)):
-            if cause != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
-        case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault), .end(.unconfirmed):
-            self.countRejection(rejection.tokenFault(now: now))
-            return .settle(.rejected(rejection))
+    }
+
+    /// Records the last answer to a notification.
+    ///
+    /// - Parameters:
+    ///   - answer: the answer.
+    ///   - meaning: what it means.
+    ///   - isOnlyTrouble: whether no other notification got another answer while the service postponed this one.
+    /// - Returns: whether the notification is at fault.
+    func rejected(_ answer: PushRejection, _ meaning: ResponseMeaning, isOnlyTrouble: Bool) -> Bool {
+        switch meaning {
+        case .misconfigured, .credentialFault: self.fail(.senderRefused(answer))
+        case .transient(let cause):
+            if cause != .throttled, isOnlyTrouble { self.fail(.serviceTrouble(answer)) }
+        case .accepted, .dead, .rejected, .requestFault, .unconfirmed:
+            self.countRejection(Rejection.http2(answer).tokenFault(now: .max))
+            return true
         }
-        return .settle(push.unprocessed(.serviceAnswer(answer)))
+        return false
     }
 
     private func countRejection(_ fault: TokenFault?) {

@@ -22,7 +22,7 @@ package struct RetryState: Hashable, Sendable {
     private var failureCount: UInt32 = 0
     /// The omitted headers, one bit for each.
     private var omitted: UInt8 = 0
-    /// Whether it was sent again because of its provider token, which is done once.
+    /// Whether it was sent again with another provider token, or on another connection, which is done once.
     private var isTokenRenewed = false
     /// Whether an attempt may have been processed without an answer.
     package private(set) var isUnknown = false
@@ -47,14 +47,6 @@ package struct RetryState: Hashable, Sendable {
         return true
     }
 
-    /// Records an attempt with another provider token or on another connection.
-    ///
-    /// - Returns: whether it is the first one.
-    mutating func renewToken() -> Bool {
-        defer { self.isTokenRenewed = true }
-        return !self.isTokenRenewed
-    }
-
     /// Records that it waits for its next attempt, which starts with new counts of streams and provider tokens.
     mutating func postpone() {
         self.earlierAttemptCount += self.attemptCount
@@ -70,15 +62,22 @@ package struct RetryState: Hashable, Sendable {
     ///   - isKept: whether the service stores it for a device that is offline.
     ///   - elapsed: the time since the first attempt, for the budget.
     ///   - jitter: a random number from 0 to 1; only evaluated for a delay, since each costs a system call.
+    ///   - renews: whether the caller has another provider token or connection for another attempt at once; asked at
+    ///     most once between two delays. A gateway has none: its client does that.
     /// - Returns: what to do.
     package mutating func receive(
         _ meaning: ResponseMeaning,
         _ rules: RetryRules,
         isKept: Bool = true,
         elapsed: Duration = .zero,
-        jitter: @autoclosure () -> Double
+        jitter: @autoclosure () -> Double,
+        renews: (ResponseMeaning.TransientCause) -> Bool = { _ in false }
     ) -> OnAnswer {
         guard case .transient(let cause) = meaning else { return .end(meaning) }
+        if !self.isTokenRenewed, renews(cause) {
+            self.isTokenRenewed = true
+            return .sendAgain(after: .zero)
+        }
         var isAtOnce = false
         switch cause {
         case .header(let header):
@@ -88,7 +87,8 @@ package struct RetryState: Hashable, Sendable {
             return .sendAgain(after: .zero, without: header)
         case .providerToken:
             // The client makes a new token; if that is refused as well, the clocks differ.
-            guard rules.resendsAtOnce, self.renewToken() else { return .end(.credentialFault) }
+            guard rules.resendsAtOnce, !self.isTokenRenewed else { return .end(.credentialFault) }
+            self.isTokenRenewed = true
             return .sendAgain(after: .zero)
         case .connection where !rules.resendsAtOnce: return .end(.credentialFault)
         case .connection, .unprocessed: isAtOnce = rules.resendsAtOnce && self.failureCount == 0
@@ -98,8 +98,9 @@ package struct RetryState: Hashable, Sendable {
         case .throttled, .trouble, .providerTokenRate: break
         }
         self.failureCount += 1
+        guard self.failureCount < rules.failureCountMax else { return .end(meaning) }
         let pause = isAtOnce ? .zero : rules.backoff.delay(failures: Int(self.failureCount), jitter: jitter())
-        guard self.failureCount < rules.failureCountMax, elapsed + pause <= rules.budget else { return .end(meaning) }
+        guard elapsed + pause <= rules.budget else { return .end(meaning) }
         return .sendAgain(after: pause)
     }
 }

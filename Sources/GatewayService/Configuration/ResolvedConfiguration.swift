@@ -191,9 +191,9 @@ package struct ResolvedConfiguration: Sendable {
     /// - Throws: only if memory is exhausted, since the files were validated before.
     func makeClients(
         _ health: UpstreamHealth,
-        running: [String: RequestClient] = [:],
+        running: [String: HTTP2Upstream] = [:],
         logger: Logger
-    ) throws -> [RequestClient] {
+    ) throws -> [HTTP2Upstream] {
         try self.providers.map { provider in
             if self.kept.contains(provider.file.name), let client = running[provider.file.name] { return client }
             var push = provider.push
@@ -201,7 +201,7 @@ package struct ResolvedConfiguration: Sendable {
             let name = provider.file.name
             push.onConnectFailure = { health.failed(name, "\($0)") }
             push.onFirstAnswer = { health.answered(name) }
-            return try RequestClient(push, logger: logger)
+            return try HTTP2Upstream(push, logger: logger)
         }
     }
 }

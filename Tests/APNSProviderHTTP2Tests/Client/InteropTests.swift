@@ -7,6 +7,7 @@ import APNSWire
 import Foundation
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @Suite("Interoperability", .timeLimit(.minutes(1)))

@@ -11,6 +11,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @Suite("Starting and ending a client", .timeLimit(.minutes(1)))
