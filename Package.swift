@@ -106,7 +106,7 @@ let package = Package(
         .target(
             name: "Certificates",
             dependencies: [
-                "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: strict

@@ -9,6 +9,7 @@ import APNSSession
 import APNSTransport
 import APNSWire
 import Batch
+import Certificates
 import FileSupport
 import GatewayService
 import OpenSSLTLS
@@ -110,6 +111,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case let error as AtomicFolderError: self.init(error)
+        case let error as SimulatorFiles.Failure: self.init(error)
         case FeedbackError.spool(let error): self.init(error)
         case FeedbackError.notTaken(let error): self.init(error)
         case let error as any CommandError:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+import Certificates
 import FileSupport
 import Glibc
 import SystemPackage
@@ -23,6 +25,13 @@ struct NewFiles {
     /// Adds a file to be written.
     mutating func add(_ path: String, _ content: [UInt8], mode: mode_t) {
         self.files.append(File(path: path, content: content, mode: mode))
+    }
+
+    /// Adds the files of an identity, its certificate last, so that it never stands without its key.
+    mutating func add(_ set: IdentityFileSet) throws {
+        for file in set.files.filter({ $0 != .certificate }) + [.certificate] {
+            self.add(file.name(set.prefix), try set.content(of: file), mode: file.mode)
+        }
     }
 
     /// Fails early if a file already exists.
@@ -121,6 +130,26 @@ extension CommandFailure {
             self.init(
                 .cannotCreate,
                 "\(path) already exists and was kept; the new file is \(new); move one of them away and run this again"
+            )
+        }
+    }
+}
+
+extension CommandFailure {
+    /// Describes why the simulator's folder is not used.
+    init(_ error: SimulatorFiles.Failure) {
+        switch error {
+        case .foreign(let path):
+            self.init(
+                .configuration,
+                "\(path) was not made by the simulator and is not overwritten; name an empty folder with --folder, or "
+                    + "delete the files in this one"
+            )
+        case .notYetValid(let path, let notBefore, let now):
+            self.init(
+                .configuration,
+                "\(path) is not valid before \(TimeText(seconds: notBefore).text), but this machine's clock shows "
+                    + "\(TimeText(seconds: now).text); set the clock, or name another folder with --folder"
             )
         }
     }

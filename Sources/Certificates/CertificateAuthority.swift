@@ -62,6 +62,19 @@ public struct CertificateAuthority: Sendable {
             self.notBefore = notBefore
             self.notAfter = notAfter
         }
+
+        /// A validity from a day ago, since clocks of other machines may be slow.
+        ///
+        /// - Parameters:
+        ///   - dayCount: how long it lasts from now, in days.
+        ///   - now: in seconds since 1970.
+        ///   - issuer: the issuer, with which the validity ends at the latest.
+        package init(dayCount: Int64, from now: Int64, within issuer: TLSCertificate? = nil) {
+            self.notBefore = now - Self.day
+            self.notAfter = min(now + dayCount * Self.day, issuer?.notAfter ?? .max)
+        }
+
+        private static let day: Int64 = 86_400
     }
 
     /// The authority's certificate in PEM.
@@ -130,6 +143,11 @@ public struct CertificateAuthority: Sendable {
     ///
     /// - Throws: `CertificateError`.
     public func keyPEM() throws -> [UInt8] { try self.key.pem() }
+
+    /// The authority's own certificate with its key.
+    package func identity() throws -> IssuedIdentity {
+        try IssuedIdentity(certificate: self.issuer, key: self.key, chain: [])
+    }
 
     /// Generates a key, such as one that signs provider tokens.
     ///

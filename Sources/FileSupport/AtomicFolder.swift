@@ -36,6 +36,8 @@ package final class AtomicFolder {
         case good(Value)
         /// They must be replaced, for this reason.
         case outdated(String)
+        /// They must be kept and cannot be used.
+        case refused(any Error)
     }
 
     /// A file with invalid content.
@@ -173,6 +175,7 @@ package final class AtomicFolder {
         switch try change.map(Finding.outdated) ?? self.finding(files, read) {
         case .good(let value): return value
         case .outdated(let text): reason = text
+        case .refused(let error): throw error
         }
         let contents = try make()
         guard case .good(let value) = try read(contents) else {

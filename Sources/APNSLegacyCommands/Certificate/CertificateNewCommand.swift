@@ -46,7 +46,6 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
     var force = false
 
     private static let dayCountMax = 36_500
-    private static let day: Int64 = 86_400
 
     func validate() throws {
         guard (1...Self.dayCountMax).contains(self.days ?? 1) else {
@@ -67,16 +66,49 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         _ authority: TLSCertificate?,
         now: Int64
     ) throws(CommandFailure) -> CertificateAuthority.Period {
-        let end = now + Int64(self.days ?? dayCount) * Self.day
-        let lastEnd = authority?.notAfter ?? .max
-        guard self.days == nil || end <= lastEnd else {
-            throw CommandFailure(
-                .usage,
-                "--days is too large: the authority's own certificate expires on \(TimeText(seconds: lastEnd).text); "
-                    + "give fewer days, or make a new authority"
-            )
-        }
-        return .init(notBefore: now - Self.day, notAfter: min(end, lastEnd))
+        let dayCount = Int64(self.days ?? dayCount)
+        let period = CertificateAuthority.Period(dayCount: dayCount, from: now, within: authority)
+        guard let authority, self.days != nil,
+            period.notAfter < CertificateAuthority.Period(dayCount: dayCount, from: now).notAfter
+        else { return period }
+        throw CommandFailure(
+            .usage,
+            "--days is too large: the authority's own certificate expires on "
+                + "\(TimeText(seconds: authority.notAfter).text); give fewer days, or make a new authority"
+        )
+    }
+
+    /// Creates the files of a certificate, and reports them.
+    ///
+    /// - Parameters:
+    ///   - files: the files.
+    ///   - prefix: the beginning of their names.
+    ///   - purpose: what the certificate is, for the report.
+    ///   - environment: receives the report.
+    ///   - issue: issues the certificate, if none of the files is in the way.
+    /// - Throws: ``CommandFailure`` if a file exists or cannot be written, and the errors of `issue`.
+    func create(
+        files: [IdentityFile] = [.certificate, .key],
+        _ prefix: String,
+        _ purpose: String,
+        _ environment: CommandEnvironment,
+        issue: () throws -> IdentityFileSet
+    ) throws {
+        let paths = files.map { $0.name(prefix) }
+        try NewFiles.requireAbsent(paths, replaces: self.force)
+        let set = try issue()
+        var new = NewFiles(replaces: self.force)
+        try new.add(set)
+        try new.write()
+        let end = TimeText(seconds: set.identity.identity.certificate.notAfter).text
+        let descriptions: [(IdentityFile, String)] = [
+            (.certificate, "\(purpose), valid until \(end)"), (.key, "its private key; keep it secret"),
+            (.pkcs12, "both, for current programs"), (.legacyPKCS12, "both, for programs from before 2018"),
+            (.combined, "both in PEM, for PHP's local_cert"),
+        ]
+        let lines = descriptions.filter { files.contains($0.0) }.map { "\($0.0.name(prefix)): \($0.1)" }
+        environment.summary.set("files", paths)
+        environment.reportLine(lines.joined(separator: "\n"))
     }
 }
 
@@ -126,17 +158,6 @@ struct IssuingOptions: ParsableArguments, Sendable {
     }
 }
 
-/// The file names of a certificate, which share a prefix.
-private struct CertificateNames {
-    var prefix: String
-
-    var certificate: String { self.prefix + ".pem" }
-    var key: String { self.prefix + ".key.pem" }
-    var combined: String { self.prefix + "-combined.pem" }
-    var modern: String { self.prefix + ".p12" }
-    var legacy: String { self.prefix + "-legacy.p12" }
-}
-
 /// `apns-legacy certificate new authority`.
 struct NewAuthorityCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
@@ -182,31 +203,21 @@ struct NewAuthorityCommand: ConsoleCommand {
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let names = CertificateNames(prefix: self.output)
-        try NewFiles.requireAbsent([names.certificate, names.key], replaces: self.certificate.force)
-        let authority = try CertificateAuthority(
-            name: self.name,
-            keyKind: self.certificate.keyType.kind,
-            period: try self.certificate.period(Self.dayCount, nil, now: environment.now()),
-            hasOwnKey: true
-        )
-        var files = NewFiles(replaces: self.certificate.force)
-        files.add(names.key, try authority.keyPEM(), mode: FileMode.secret)
-        files.add(names.certificate, authority.certificatePEM, mode: FileMode.shared)
-        try files.write()
-        let end = TimeText(seconds: authority.certificate.notAfter).text
-        environment.summary.set("files", [names.certificate, names.key])
-        environment.reportLine(
-            """
-            \(names.certificate): the authority's certificate, valid until \(end)
-            \(names.key): its private key; keep it secret
-            """
-        )
+        try self.certificate.create(self.output, "the authority's certificate", environment) {
+            let authority = try CertificateAuthority(
+                name: self.name,
+                keyKind: self.certificate.keyType.kind,
+                period: try self.certificate.period(Self.dayCount, nil, now: environment.now()),
+                hasOwnKey: true
+            )
+            return IdentityFileSet(try authority.identity(), prefix: self.output)
+        }
+        let (authority, key) = (IdentityFile.certificate.name(self.output), IdentityFile.key.name(self.output))
         environment.console.say(
             """
-            Next: make machines that connect to your gateway trust \(names.certificate), and issue certificates with
-              apns-legacy certificate new server --authority \(names.certificate) --authority-key \(names.key) ...
-              apns-legacy certificate new client --authority \(names.certificate) --authority-key \(names.key) ...
+            Next: make machines that connect to your gateway trust \(authority), and issue certificates with
+              apns-legacy certificate new server --authority \(authority) --authority-key \(key) ...
+              apns-legacy certificate new client --authority \(authority) --authority-key \(key) ...
             """
         )
         return .success
@@ -259,7 +270,7 @@ struct NewServerCommand: ConsoleCommand {
         guard !self.names.isEmpty || self.appleNames else {
             throw ValidationError("no host name; use --name HOST, once for each, or --apple-names")
         }
-        if let name = self.names.first(where: { !SimulatorCertificates.isName($0) }) {
+        if let name = self.names.first(where: { !ServerNames.isName($0) }) {
             throw ValidationError(
                 "invalid --name \(name.printable()); expected a host name such as apns.example, or an address"
             )
@@ -267,32 +278,24 @@ struct NewServerCommand: ConsoleCommand {
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let files = CertificateNames(prefix: self.output)
-        try NewFiles.requireAbsent([files.certificate, files.key], replaces: self.certificate.force)
-        let authority = try self.issuing.load(now: environment.now())
         var names: [String] = []
-        for name in self.names + (self.appleNames ? SimulatorCertificates.serverNames : []) where !names.contains(name)
-        {
+        for name in self.names + (self.appleNames ? ServerNames.all : []) where !names.contains(name) {
             names.append(name)
         }
-        let server = try authority.issueServer(
-            names: names,
-            keyKind: self.certificate.keyType.kind,
-            period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now()),
-            hasOwnKey: true
-        )
-        var new = NewFiles(replaces: self.certificate.force)
-        new.add(files.key, server.keyPEM, mode: FileMode.secret)
-        new.add(files.certificate, server.certificatePEM, mode: FileMode.shared)
-        try new.write()
-        let end = TimeText(seconds: server.identity.certificate.notAfter).text
-        environment.summary.set("files", [files.certificate, files.key])
-        environment.reportLine(
-            """
-            \(files.certificate): the certificate for \(names.joined(separator: ", ")), valid until \(end)
-            \(files.key): its private key; keep it secret
-            """
-        )
+        try self.certificate.create(
+            self.output,
+            "the certificate for \(names.joined(separator: ", "))",
+            environment
+        ) {
+            let authority = try self.issuing.load(now: environment.now())
+            let server = try authority.issueServer(
+                names: names,
+                keyKind: self.certificate.keyType.kind,
+                period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now()),
+                hasOwnKey: true
+            )
+            return IdentityFileSet(server, prefix: self.output)
+        }
         environment.console.say(
             "Next: name both in gateway.yaml, under server, and make clients trust \(self.issuing.authority)"
         )
@@ -382,42 +385,29 @@ struct NewClientCommand: ConsoleCommand {
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
-        let names = CertificateNames(prefix: self.output)
-        var paths = [names.certificate, names.key]
-        for form in self.forms { paths.append(form == .tripleDES ? names.legacy : names.modern) }
-        if self.combined { paths.append(names.combined) }
-        try NewFiles.requireAbsent(paths, replaces: self.certificate.force)
-        let passphrase = try self.passphraseFile.map { try NewPassphrase.read($0) }
-        let authority = try self.issuing.load(now: environment.now())
-        let client = try authority.issueClient(
-            topics: self.topics.map { CertificateTopics.Topic(name: $0) },
-            team: self.team,
-            environments: Set(self.environments.isEmpty ? [.production, .sandbox] : self.environments),
-            keyKind: self.certificate.keyType.kind,
-            period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now())
-        )
-        var new = NewFiles(replaces: self.certificate.force)
-        new.add(names.key, client.keyPEM, mode: FileMode.secret)
-        for form in self.forms {
-            let bytes = try client.pkcs12(passphrase: passphrase, form: form, name: self.topics[0])
-            new.add(form == .tripleDES ? names.legacy : names.modern, bytes, mode: FileMode.secret)
+        var files = [IdentityFile.certificate, .key]
+        for form in self.forms { files.append(form == .tripleDES ? .legacyPKCS12 : .pkcs12) }
+        if self.combined { files.append(.combined) }
+        let purpose = "the certificate for \(self.topics.joined(separator: ", "))"
+        try self.certificate.create(files: files, self.output, purpose, environment) {
+            let passphrase = try self.passphraseFile.map { try NewPassphrase.read($0) }
+            let authority = try self.issuing.load(now: environment.now())
+            let client = try authority.issueClient(
+                topics: self.topics.map { CertificateTopics.Topic(name: $0) },
+                team: self.team,
+                environments: Set(self.environments.isEmpty ? [.production, .sandbox] : self.environments),
+                keyKind: self.certificate.keyType.kind,
+                period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now())
+            )
+            return IdentityFileSet(
+                client,
+                prefix: self.output,
+                files: files,
+                passphrase: passphrase ?? "",
+                alias: self.topics[0]
+            )
         }
-        if self.combined {
-            new.add(names.combined, try client.certificatePEM + client.traditionalKeyPEM(), mode: FileMode.secret)
-        }
-        new.add(names.certificate, client.certificatePEM, mode: FileMode.shared)
-        try new.write()
-        let end = TimeText(seconds: client.identity.certificate.notAfter).text
-        var lines = [
-            "\(names.certificate): the certificate for \(self.topics.joined(separator: ", ")), valid until \(end)",
-            "\(names.key): its private key; keep it secret",
-        ]
-        if self.forms.contains(.aes256) { lines.append("\(names.modern): both, for current programs") }
-        if self.forms.contains(.tripleDES) { lines.append("\(names.legacy): both, for programs from before 2018") }
-        if self.combined { lines.append("\(names.combined): both in PEM, for PHP's local_cert") }
         let target = "authority: \(self.issuing.authority) under clients of its provider in gateway.yaml"
-        environment.summary.set("files", paths)
-        environment.reportLine(lines.joined(separator: "\n"))
         environment.console.say("Next: copy what the provider reads to its machine, and name \(target)")
         return .success
     }

@@ -3,51 +3,6 @@
 import ArgumentParser
 import Certificates
 
-/// A file for the provider's machine.
-enum ProviderFile: CaseIterable {
-    /// Certificate and key in one PEM file, the key in PKCS#1, which old programs read.
-    case combined
-    /// Only the certificate.
-    case certificate
-    /// The key of ``certificate``.
-    case key
-    /// The same key in PKCS#1, which old programs read.
-    case traditionalKey
-    /// Both as PKCS#12 with Triple DES and SHA-1, which old and current programs read.
-    case legacyPKCS12
-    /// The passphrase of ``legacyPKCS12``.
-    case passphrase
-
-    var name: String {
-        switch self {
-        case .combined: "provider-combined.pem"
-        case .certificate: "provider.pem"
-        case .key: "provider.key.pem"
-        case .traditionalKey: "provider-traditional.key.pem"
-        case .legacyPKCS12: "provider-legacy.p12"
-        case .passphrase: "provider-passphrase.txt"
-        }
-    }
-
-    /// Whether it contains a certificate.
-    var isIdentity: Bool { [.combined, .certificate, .legacyPKCS12].contains(self) }
-
-    /// Whether other users may read it.
-    var isPublic: Bool { self == .certificate }
-
-    /// Returns the content of the file.
-    func content(_ identity: IssuedIdentity, passphrase: String) throws -> [UInt8] {
-        switch self {
-        case .combined: try identity.certificatePEM + identity.traditionalKeyPEM()
-        case .certificate: identity.certificatePEM
-        case .key: identity.keyPEM
-        case .traditionalKey: try identity.traditionalKeyPEM()
-        case .legacyPKCS12: try identity.pkcs12(passphrase: passphrase, form: .tripleDES, name: "provider")
-        case .passphrase: Array((passphrase + "\n").utf8)
-        }
-    }
-}
-
 /// The language of an old provider, which determines the format of its certificate and the next steps.
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     case php, java, ruby, python, node, go, dotnet, c, other
@@ -64,14 +19,14 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     }
 
     /// The files that it reads its certificate from.
-    var files: [ProviderFile] {
+    var files: [IdentityFile] {
         switch self {
         case .php, .ruby: [.combined]
         case .java, .dotnet: [.legacyPKCS12, .passphrase]
         case .python: [.combined, .certificate, .traditionalKey]
         case .node, .go: [.certificate, .key]
         case .c: [.certificate, .traditionalKey]
-        case .other: ProviderFile.allCases
+        case .other: IdentityFile.allCases.filter { $0 != .pkcs12 }
         }
     }
 

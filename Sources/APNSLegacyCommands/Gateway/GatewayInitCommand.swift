@@ -4,6 +4,7 @@ import APNSServer
 import APNSTransport
 import APNSWire
 import ArgumentParser
+import Certificates
 import FileSupport
 import GatewayService
 import Glibc
@@ -248,7 +249,7 @@ struct GatewayInitCommand: GatewaySubcommand {
     ///
     /// - Throws: ``CommandFailure`` if the name has no usable address.
     private static func address(of host: String) throws(CommandFailure) -> String {
-        guard SimulatorCertificates.isName(host) else {
+        guard ServerNames.isName(host) else {
             throw CommandFailure(.usage, "--host \(host): neither a host name nor an IP address")
         }
         let advice = "name the IP address at which the provider's machine reaches this one"

@@ -19,10 +19,10 @@ struct GatewaySetup {
     }
 
     static let configurationName = "gateway.yaml"
-    static let authorityName = "authority.pem"
-    private static let authorityKeyName = "authority.key.pem"
-    private static let serverName = "server.pem"
-    private static let serverKeyName = "server.key.pem"
+    static let authorityName = IdentityFile.certificate.name(Self.authorityPrefix)
+    /// The beginnings of the names of the files of certificates.
+    private static let (authorityPrefix, serverPrefix) = ("authority", "server")
+    static let providerPrefix = "provider"
     private static let trustName = "upstream-authority.pem"
     private static let hostsName = "hosts"
     /// The printed next steps.
@@ -60,11 +60,8 @@ struct GatewaySetup {
 
     // MARK: Files
 
-    private static let day: Int64 = 86_400
-    /// The validity of the certificates: long, since replacing them on old machines is hard.
-    private static let validity = 3650 * Self.day
-    /// The validity starts in the past, since clocks of other machines may be slow.
-    private static let clockDifferenceMax = Self.day
+    /// The validity of the certificates in days: long, since replacing them on old machines is hard.
+    private static let dayCount: Int64 = 3650
 
     /// Writes all files into the folder.
     ///
@@ -95,10 +92,7 @@ struct GatewaySetup {
 
     /// Each file with its content.
     func files(now: Int64) throws -> [(file: AtomicFolder.KeptFile, content: [UInt8])] {
-        let period = CertificateAuthority.Period(
-            notBefore: now - Self.clockDifferenceMax,
-            notAfter: now + Self.validity
-        )
+        let period = CertificateAuthority.Period(dayCount: Self.dayCount, from: now)
         let authority = try CertificateAuthority(
             name: "apns-legacy gateway authority" + (self.client.requiresAppleNames ? ", not Apple's" : ""),
             keyKind: .rsa2048,
@@ -118,21 +112,31 @@ struct GatewaySetup {
             environments: [self.environment],
             period: period
         )
-        let passphrase = Self.makePassphrase()
         let group = self.isOfSystem ? Self.systemGroup : nil
         typealias File = AtomicFolder.KeptFile
-        func shared(_ name: String) -> File { .exact(name, mode: 0o644) }
-        /// A file that only the gateway's user reads.
-        func secret(_ name: String) -> File { .exact(name, mode: group == nil ? 0o600 : 0o640, group: group) }
-        var files: [(File, [UInt8])] = [
-            (shared(Self.authorityName), authority.certificatePEM),
-            (.exact(Self.authorityKeyName, mode: 0o600), try authority.keyPEM()),
-            (shared(Self.serverName), server.certificatePEM), (secret(Self.serverKeyName), server.keyPEM),
+        func shared(_ name: String) -> File { .exact(name, mode: FileMode.shared) }
+        /// A file that only the gateway's user reads; it reads those of the provider for `gateway test`.
+        func secret(_ name: String) -> File {
+            .exact(name, mode: group == nil ? FileMode.secret : 0o640, group: group)
+        }
+        let authoritySet = IdentityFileSet(try authority.identity(), prefix: Self.authorityPrefix)
+        var files = try authoritySet.files.map { file in
+            (File.exact(file.name(authoritySet.prefix), mode: file.mode), try authoritySet.content(of: file))
+        }
+        let sets = [
+            IdentityFileSet(server, prefix: Self.serverPrefix),
+            IdentityFileSet(
+                provider,
+                prefix: Self.providerPrefix,
+                files: self.client.files,
+                passphrase: Self.makePassphrase()
+            ),
         ]
-        for file in self.client.files {
-            let content = try file.content(provider, passphrase: passphrase)
-            // The gateway's user reads them for `gateway test`.
-            files.append((file.isPublic ? shared(file.name) : secret(file.name), content))
+        for set in sets {
+            for file in set.files {
+                let name = file.name(set.prefix)
+                files.append((file == .certificate ? shared(name) : secret(name), try set.content(of: file)))
+            }
         }
         switch self.credentials {
         case .certificate(let bytes, let key, let passphrase):
@@ -164,9 +168,7 @@ struct GatewaySetup {
 
     /// The names that providers may connect to.
     private var serverNames: [String] {
-        let names =
-            [Endpoint.production, .sandbox, .productionFeedback, .sandboxFeedback].map(\.host)
-            + ["localhost", "127.0.0.1", "::1"]
+        let names = ServerNames.binary + ServerNames.loopback
         return names.contains(self.host) ? names : names + [self.host]
     }
 
@@ -220,8 +222,8 @@ struct GatewaySetup {
               feedbackPort: 2196
               tlsMinimum: "1.0"   # old programs speak nothing newer; if yours does, set "1.2"
             server:
-              certificate: \(Self.serverName)
-              key: \(Self.serverKeyName)
+              certificate: \(IdentityFile.certificate.name(Self.serverPrefix))
+              key: \(IdentityFile.key.name(Self.serverPrefix))
             admin:                # /healthz, /readyz and /metrics
               host: 127.0.0.1
               port: 9095
@@ -284,7 +286,9 @@ struct GatewaySetup {
     // MARK: What to do
 
     private var providerFiles: String {
-        (self.client.files.map(\.name) + [Self.authorityName, Self.hostsName]).joined(separator: " ")
+        (self.client.files.map { $0.name(Self.providerPrefix) } + [Self.authorityName, Self.hostsName]).joined(
+            separator: " "
+        )
     }
 
     /// The numbered steps for both machines.
@@ -323,7 +327,8 @@ struct GatewaySetup {
         let machine = self.isLocal ? "For the provider on this machine" : "On the provider's machine"
         return Self.numbered("On this machine", here, from: 1)
             + Self.numbered(machine, there, from: here.count + 1)
-            + "Keep \(Self.authorityKeyName) on this machine and private: it can issue certificates for this gateway.\n"
+            + "Keep \(IdentityFile.key.name(Self.authorityPrefix)) on this machine and private: it can issue certificates "
+            + "for this gateway.\n"
     }
 
     private static func numbered(_ title: String, _ steps: [String], from first: Int) -> String {

@@ -6,6 +6,7 @@ import APNSSession
 import APNSTransport
 import APNSWire
 import ArgumentParser
+import Certificates
 import FoundationEssentials
 import GatewayService
 import Logging
@@ -195,16 +196,17 @@ struct GatewayTestCommand: GatewaySubcommand {
             return try IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
                 .load()
         }
-        for form in ProviderFile.allCases where form.isIdentity {
-            let path = folder + form.name
+        for form in IdentityFile.allCases where form.isIdentity {
+            let path = folder + form.name(GatewaySetup.providerPrefix)
             guard FileManager.default.fileExists(atPath: path) else { continue }
             switch form {
             case .certificate:
-                let keys = [ProviderFile.key, .traditionalKey].map { folder + $0.name }
+                let keys = [IdentityFile.key, .traditionalKey].map { folder + $0.name(GatewaySetup.providerPrefix) }
                 guard let key = keys.first(where: { FileManager.default.fileExists(atPath: $0) }) else { continue }
                 return try TLSIdentity(contentsOf: path, key: key)
-            case .legacyPKCS12:
-                let passphrase = try TLSPassphrase(contentsOf: folder + ProviderFile.passphrase.name)
+            case .pkcs12, .legacyPKCS12:
+                let passphraseName = IdentityFile.passphrase.name(GatewaySetup.providerPrefix)
+                let passphrase = try TLSPassphrase(contentsOf: folder + passphraseName)
                 return try TLSIdentity(contentsOf: path, passphrase: passphrase)
             default: return try TLSIdentity(contentsOf: path)
             }

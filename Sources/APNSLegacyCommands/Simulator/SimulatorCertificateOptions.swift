@@ -78,7 +78,7 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
         guard self.serverCertificate == nil || self.serverNames.isEmpty else {
             throw ValidationError("--server-name cannot be combined with --server-certificate")
         }
-        if let name = self.serverNames.first(where: { !SimulatorCertificates.isName($0) }) {
+        if let name = self.serverNames.first(where: { !ServerNames.isName($0) }) {
             throw ValidationError(
                 "--server-name \(name.printable()): neither a host name, such as apns.example, nor an IP address"
             )

@@ -235,8 +235,13 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         _ path: String,
         _ environment: CommandEnvironment,
         hasOwnServer: Bool
-    ) async throws -> SimulatorCertificates {
-        var options = SimulatorCertificates.Options(topic: self.topic, keyKind: self.certificates.keyType?.kind)
+    ) async throws -> SimulatorFiles {
+        var options = SimulatorFiles.Options(
+            topic: self.topic,
+            keyKind: self.certificates.keyType?.kind,
+            serverNames: ServerNames.all,
+            tokenKeyByteCount: SimulatorConfiguration.tokenKeyByteCount
+        )
         options.otherTopics = Array(self.topics.dropFirst())
         options.hasOwnServer = hasOwnServer
         // A wildcard address is not a name, and a certificate cannot contain the zone of an address.
@@ -246,7 +251,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             options.serverNames.append(name)
         }
         let folder = try await AtomicFolder.open(path)
-        let set = try SimulatorCertificates(in: folder, options, now: environment.now())
+        let set = try SimulatorFiles(in: folder, options, now: environment.now())
         for creation in try folder.commit() { environment.console.say(creation.line(path)) }
         return set
     }

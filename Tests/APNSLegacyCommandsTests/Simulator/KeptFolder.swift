@@ -33,16 +33,21 @@ struct KeptFolder {
         topic: String = Self.topic,
         keyKind: CertificateAuthority.KeyKind? = nil,
         now: Int64 = Self.now,
-        change: (inout SimulatorCertificates.Options) -> Void = { _ in },
+        change: (inout SimulatorFiles.Options) -> Void = { _ in },
         willChange: @escaping () throws -> Void = {}
-    ) async throws -> (certificates: SimulatorCertificates, lines: [String]) {
-        var options = SimulatorCertificates.Options(topic: topic, keyKind: keyKind)
+    ) async throws -> (certificates: SimulatorFiles, lines: [String]) {
+        var options = SimulatorFiles.Options(
+            topic: topic,
+            keyKind: keyKind,
+            serverNames: ServerNames.all,
+            tokenKeyByteCount: 32
+        )
         change(&options)
         do {
             let folder = try await AtomicFolder.open(self.path, willChange: willChange)
-            let certificates = try SimulatorCertificates(in: folder, options, now: now)
+            let certificates = try SimulatorFiles(in: folder, options, now: now)
             return (certificates, try folder.commit().map { $0.line(self.path) })
-        } catch let error as AtomicFolderError {
+        } catch  where error is AtomicFolderError || error is SimulatorFiles.Failure {
             throw CommandFailure(error)
         }
     }

@@ -1,79 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
-import APNSProviderHTTP2
-import APNSSimulator
-import APNSTransport
 import APNSWire
-import Certificates
-import FileSupport
-import Glibc
-import OpenSSLTLS
+package import FileSupport
+package import OpenSSLTLS
 
-/// The certificates and keys in the simulator's folder.
+/// The certificates and keys in a simulator's folder.
 ///
-/// To keep other state between starts, add a call of ``AtomicFolder``'s `keep` to ``init(in:_:now:)``.
-struct SimulatorCertificates {
+/// To keep other state between starts, add a call of `AtomicFolder`'s `keep` to ``init(in:_:now:)``.
+package struct SimulatorFiles {
     /// Their properties.
-    struct Options {
+    package struct Options {
         /// The app that the provider's certificate is for.
-        var topic: String
+        package var topic: String
         /// Other apps, each with its own certificate.
-        var otherTopics: [String] = []
+        package var otherTopics: [String] = []
         /// The kind of the keys; if `nil`, existing keys of any kind are kept.
-        var keyKind: CertificateAuthority.KeyKind?
+        package var keyKind: CertificateAuthority.KeyKind?
         /// The host names and addresses that the server's certificate must contain.
-        var serverNames = SimulatorCertificates.serverNames
+        package var serverNames: [String]
         /// Whether the server uses a certificate in the folder.
-        var hasOwnServer = true
+        package var hasOwnServer = true
+        /// The number of bytes of the key that seals device tokens.
+        package var tokenKeyByteCount: Int
+
+        package init(
+            topic: String,
+            keyKind: CertificateAuthority.KeyKind?,
+            serverNames: [String],
+            tokenKeyByteCount: Int
+        ) {
+            self.topic = topic
+            self.keyKind = keyKind
+            self.serverNames = serverNames
+            self.tokenKeyByteCount = tokenKeyByteCount
+        }
     }
 
-    /// The names in the server's certificate: loopback, and Apple's names.
-    ///
-    /// A client with a fixed host name only needs a line in `/etc/hosts`.
-    static let serverNames =
-        ["localhost", "127.0.0.1", "::1"]
-        + [
-            Endpoint.production, .sandbox, .productionFeedback, .sandboxFeedback, .pushService(.production),
-            .pushService(.sandbox),
-        ].map(\.host) + ["api.development.push.apple.com"]
+    /// Why the files in the folder are neither used nor replaced.
+    package enum Failure: Error, Hashable, Sendable {
+        /// A simulator did not make this file.
+        case foreign(path: String)
+        /// A certificate is not valid yet; times in seconds since 1970.
+        case notYetValid(path: String, notBefore: Int64, now: Int64)
+    }
 
     /// The common name of the authority, which identifies a simulator's folder.
     private static let authorityName = "apns-legacy simulator authority"
 
-    private static let day: Int64 = 86_400
-    /// The validity of the authority and of provider certificates.
+    /// The validity of the authority and of provider certificates, in days.
     ///
     /// Longer than the 13 months of Apple's certificates, since old clients get copies, and some refuse an expired
     /// certificate before they connect.
-    private static let yearsLong = 3650 * Self.day
-    /// The validity of the server's certificate.
+    private static let dayCount: Int64 = 3650
+    /// The validity of the server's certificate, in days.
     ///
     /// Apple's systems reject more than 825 days, even from a private authority. The certificate is not copied
     /// elsewhere, so it is easy to replace.
-    private static let serverDuration = 800 * Self.day
-    /// A certificate that expires sooner than this is replaced at the start.
-    private static let remainderMin = 90 * Self.day
-    /// The validity starts in the past, since clocks of other machines may be slow.
-    private static let clockDifferenceMax = Self.day
+    private static let serverDayCount: Int64 = 800
+    /// A certificate that expires sooner than this is replaced at the start; in seconds.
+    private static let remainderMin: Int64 = 90 * 86_400
 
     /// The server's certificate and key; `nil` if the user names another one.
-    let server: TLSIdentity?
+    package let server: TLSIdentity?
     /// The authority of the folder.
-    let trust: TLSTrust
+    package let trust: TLSTrust
     /// Signs provider tokens.
-    let signer: ES256PrivateKey
+    package let signer: ES256PrivateKey
     /// Seals device tokens.
-    let tokenKey: [UInt8]
+    package let tokenKey: [UInt8]
 
-    /// Reads the files in a folder and creates missing ones; ``AtomicFolder/commit()`` writes them.
+    /// Reads the files in a folder and creates missing ones; `AtomicFolder.commit()` writes them.
     ///
     /// - Parameters:
     ///   - folder: the folder.
     ///   - options: the properties of the certificates.
     ///   - now: in seconds since 1970.
-    /// - Throws: ``CommandFailure`` if a file is damaged or was not made by a simulator.
-    init(in folder: AtomicFolder, _ options: Options, now: Int64) throws {
+    /// - Throws: ``Failure``, or `AtomicFolderError` if a file is damaged.
+    package init(in folder: AtomicFolder, _ options: Options, now: Int64) throws {
         try Self.requireOwn(folder)
         let authority = try Self.authority(in: folder, options, now: now)
         self.trust = authority.trust
@@ -81,15 +84,8 @@ struct SimulatorCertificates {
         let passphrase = try Self.passphrase(in: folder)
         try Self.keepProvider("provider", of: options.topic, in: folder, options, authority, passphrase, now: now)
         for topic in options.otherTopics {
-            try Self.keepProvider(
-                topic + ".provider",
-                of: topic,
-                in: folder,
-                options,
-                authority,
-                passphrase,
-                now: now
-            )
+            let name = topic + ".provider"
+            try Self.keepProvider(name, of: topic, in: folder, options, authority, passphrase, now: now)
         }
         self.signer = try folder.keep(
             .secret("key.p8"),
@@ -99,44 +95,33 @@ struct SimulatorCertificates {
         self.tokenKey = try folder.keep(
             .secret("token.key"),
             read: { bytes in
-                guard bytes.count == SimulatorConfiguration.tokenKeyByteCount else {
-                    let problem = "has \(bytes.count) bytes, expected \(SimulatorConfiguration.tokenKeyByteCount)"
+                guard bytes.count == options.tokenKeyByteCount else {
+                    let problem = "has \(bytes.count) bytes, expected \(options.tokenKeyByteCount)"
                     throw AtomicFolder.Damage(name: "token.key", problem: problem)
                 }
                 return bytes
             },
-            make: { SimulatorConfiguration.makeTokenKey() }
+            make: { (0..<options.tokenKeyByteCount).map { _ in UInt8.random(in: 0...255) } }
         )
     }
 
     // MARK: The folder
 
-    private static let identityNames = ["authority", "server", "provider"]
-
     /// Rejects a folder with other certificates or keys, which would be overwritten.
     private static func requireOwn(_ folder: AtomicFolder) throws {
         var foreignName: String?
-        for name in Self.identityNames {
-            for (name, isCertificate) in [(name + ".pem", true), (name + ".key.pem", false)] {
-                guard let content = try folder.content(of: name) else { continue }
-                if isCertificate, let certificate = try? Self.certificate(content),
+        for prefix in ["authority", "server", "provider"] {
+            for file in [IdentityFile.certificate, .key] {
+                guard let content = try folder.content(of: file.name(prefix)) else { continue }
+                if file == .certificate, let certificate = try? CertificateAuthority.readCertificate(pem: content),
                     certificate.issuer == "CN=" + Self.authorityName
                 {
                     return
                 }
-                foreignName = foreignName ?? name
+                foreignName = foreignName ?? file.name(prefix)
             }
         }
-        guard let foreignName else { return }
-        throw CommandFailure(
-            .configuration,
-            "\(folder.path)/\(foreignName) was not made by the simulator and is not overwritten; name an empty folder "
-                + "with --folder, or delete the files in this one"
-        )
-    }
-
-    private static func certificate(_ pem: [UInt8]) throws -> TLSCertificate {
-        try CertificateAuthority.readCertificate(pem: pem)
+        if let foreignName { throw Failure.foreign(path: "\(folder.path)/\(foreignName)") }
     }
 
     // MARK: Certificates
@@ -147,20 +132,20 @@ struct SimulatorCertificates {
         now: Int64
     ) throws -> CertificateAuthority {
         try folder.keep(
-            [.shared("authority.pem"), .secret("authority.key.pem")],
+            [IdentityFile.certificate.kept("authority"), IdentityFile.key.kept("authority")],
             read: { contents in
                 try Self.check(contents, "authority")
                 let authority = try CertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
                 guard authority.certificate.subject == "CN=" + Self.authorityName else {
                     throw AtomicFolder.Damage(name: "authority.pem", problem: "was not made by the simulator")
                 }
-                return try Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
+                return Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
             },
             make: {
                 let authority = try CertificateAuthority(
                     name: Self.authorityName,
                     keyKind: options.keyKind ?? .rsa2048,
-                    period: .init(notBefore: now - Self.clockDifferenceMax, notAfter: now + Self.yearsLong)
+                    period: .init(dayCount: Self.dayCount, from: now)
                 )
                 return [authority.certificatePEM, try authority.keyPEM()]
             }
@@ -174,16 +159,13 @@ struct SimulatorCertificates {
         now: Int64
     ) throws -> TLSIdentity {
         try Self.identity("server", in: folder, options, authority, now: now) { server in
-            let missing = options.serverNames.filter { !server.hostNames.contains(Self.canonicalName($0)) }
+            let missing = options.serverNames.filter { !server.hostNames.contains(ServerNames.canonical($0)) }
             return missing.isEmpty ? nil : "it lacks \(missing.joined(separator: ", "))"
         } issue: {
             try authority.issueServer(
                 names: options.serverNames,
                 keyKind: options.keyKind ?? .rsa2048,
-                period: .init(
-                    notBefore: now - Self.clockDifferenceMax,
-                    notAfter: min(now + Self.serverDuration, authority.certificate.notAfter)
-                )
+                period: .init(dayCount: Self.serverDayCount, from: now, within: authority.certificate)
             )
         }.identity
     }
@@ -243,72 +225,37 @@ struct SimulatorCertificates {
             try authority.issueClient(
                 topic: topic,
                 keyKind: options.keyKind ?? .rsa2048,
-                period: .init(
-                    notBefore: now - Self.clockDifferenceMax,
-                    notAfter: authority.certificate.notAfter
-                )
+                period: .init(dayCount: Self.dayCount, from: now, within: authority.certificate)
             )
         }
-        let change = folder.reason(for: name + ".pem")
-        for (file, form) in [(name + ".p12", IssuedIdentity.PKCS12Form.aes256), (name + "-legacy.p12", .tripleDES)] {
+        let certificateName = IdentityFile.certificate.name(name)
+        let change = folder.reason(for: certificateName)
+        let set = IdentityFileSet(
+            provider,
+            prefix: name,
+            files: [.pkcs12, .legacyPKCS12, .combined, .traditionalKey],
+            passphrase: passphrase
+        )
+        for file in set.files {
             try folder.keep(
-                .secret(file),
+                file.kept(name),
                 changedBy: change,
                 read: { content in
-                    let identity = try Self.identity(pkcs12: content, file, passphrase: passphrase)
-                    try Self.check(file, identity, provider, name)
+                    let identity =
+                        switch file {
+                        case .pkcs12, .legacyPKCS12:
+                            try Self.identity(pkcs12: content, file.name(name), passphrase: passphrase)
+                        case .combined: try IssuedIdentity(certificatePEM: content, keyPEM: content).identity
+                        default:
+                            try IssuedIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
+                        }
+                    guard identity.certificate == provider.identity.certificate else {
+                        let problem = "contains another certificate than \(certificateName)"
+                        throw AtomicFolder.Damage(name: file.name(name), problem: problem)
+                    }
                 },
-                make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }
+                make: { try set.content(of: file) }
             )
-        }
-        try folder.keep(
-            .secret(name + "-combined.pem"),
-            changedBy: change,
-            read: { content in
-                let identity = try IssuedIdentity(certificatePEM: content, keyPEM: content).identity
-                try Self.check(name + "-combined.pem", identity, provider, name)
-            },
-            make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
-        )
-        try folder.keep(
-            .secret(name + "-traditional.key.pem"),
-            changedBy: change,
-            read: { content in
-                let identity = try IssuedIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
-                try Self.check(name + "-traditional.key.pem", identity, provider, name)
-            },
-            make: { try provider.traditionalKeyPEM() }
-        )
-    }
-
-    /// An IPv6 address in its shortest form, as in certificates; any other name unchanged.
-    private static func canonicalName(_ name: String) -> String {
-        var address = [UInt8](repeating: 0, count: 16)
-        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-        guard unsafe inet_pton(AF_INET6, name, &address) == 1,
-            unsafe inet_ntop(AF_INET6, &address, &text, socklen_t(text.count)) != nil
-        else { return name }
-        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    /// Whether a certificate can contain a name: a host name, whose first label may be an asterisk, or an address.
-    static func isName(_ text: String) -> Bool {
-        // Large enough for both kinds of addresses.
-        var address = [UInt8](repeating: 0, count: 16)
-        guard unsafe inet_pton(AF_INET, text, &address) != 1, unsafe inet_pton(AF_INET6, text, &address) != 1 else {
-            return true
-        }
-        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
-        // A name that ends in a number is a misspelled address.
-        guard text.utf8.count <= 253, labels.last.map({ UInt64($0) == nil }) == true else { return false }
-        return labels.enumerated().allSatisfy { index, label in
-            if label == "*" { return index == 0 && labels.count > 1 }
-            return (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
-                && label.utf8.allSatisfy { byte in
-                    byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-                        || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
-                        || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
-                }
         }
     }
 
@@ -326,21 +273,22 @@ struct SimulatorCertificates {
         problem: (TLSCertificate) -> String?,
         issue: () throws -> IssuedIdentity
     ) throws -> IssuedIdentity {
-        try folder.keep(
-            [.shared(name + ".pem"), .secret(name + ".key.pem")],
+        let certificateName = IdentityFile.certificate.name(name)
+        return try folder.keep(
+            [IdentityFile.certificate.kept(name), IdentityFile.key.kept(name)],
             changedBy: folder.reason(for: "authority.pem"),
             read: { contents in
                 try Self.check(contents, name)
                 let identity = try IssuedIdentity(certificatePEM: contents[0], keyPEM: contents[1])
                 let certificate = identity.identity.certificate
                 guard authority.hasIssued(certificate) else {
-                    throw AtomicFolder.Damage(name: name + ".pem", problem: "was not issued by authority.pem")
+                    throw AtomicFolder.Damage(name: certificateName, problem: "was not issued by authority.pem")
                 }
                 if let problem = problem(certificate) { return .outdated(problem) }
                 if let keyKind = options.keyKind, identity.keyKind != keyKind {
                     return .outdated("--key-type is \(keyKind == .p256 ? "ec" : "rsa")")
                 }
-                return try Self.finding(identity, certificate, name + ".pem", folder, now: now)
+                return Self.finding(identity, certificate, certificateName, folder, now: now)
             },
             make: {
                 let identity = try issue()
@@ -351,29 +299,16 @@ struct SimulatorCertificates {
 
     /// Checks that a certificate and a key can be read and belong together; the error names the file.
     private static func check(_ contents: [[UInt8]], _ name: String) throws {
-        do {
-            _ = try Self.certificate(contents[0])
-        } catch {
-            throw AtomicFolder.Damage(name: name + ".pem", problem: "has no readable certificate")
+        let (certificateName, keyName) = (IdentityFile.certificate.name(name), IdentityFile.key.name(name))
+        guard (try? CertificateAuthority.readCertificate(pem: contents[0])) != nil else {
+            throw AtomicFolder.Damage(name: certificateName, problem: "has no readable certificate")
         }
         do {
             _ = try IssuedIdentity(certificatePEM: contents[0], keyPEM: contents[1])
         } catch let error as TLSError where error == .keyMismatch {
-            throw AtomicFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
+            throw AtomicFolder.Damage(name: keyName, problem: "is not the key of \(certificateName)")
         } catch {
-            throw AtomicFolder.Damage(name: name + ".key.pem", problem: "has no readable private key")
-        }
-    }
-
-    /// Checks that a file contains the same certificate as the provider's own file.
-    private static func check(
-        _ name: String,
-        _ identity: TLSIdentity,
-        _ provider: IssuedIdentity,
-        _ providerName: String
-    ) throws {
-        guard identity.certificate == provider.identity.certificate else {
-            throw AtomicFolder.Damage(name: name, problem: "contains another certificate than \(providerName).pem")
+            throw AtomicFolder.Damage(name: keyName, problem: "has no readable private key")
         }
     }
 
@@ -384,14 +319,10 @@ struct SimulatorCertificates {
         _ name: String,
         _ folder: AtomicFolder,
         now: Int64
-    ) throws -> AtomicFolder.Finding<Value> {
+    ) -> AtomicFolder.Finding<Value> {
         guard certificate.notBefore <= now else {
-            throw CommandFailure(
-                .configuration,
-                "\(folder.path)/\(name) is not valid before \(TimeText(seconds: certificate.notBefore).text), but this "
-                    + "machine's clock shows \(TimeText(seconds: now).text); set the clock, or name another folder "
-                    + "with --folder"
-            )
+            let path = "\(folder.path)/\(name)"
+            return .refused(Failure.notYetValid(path: path, notBefore: certificate.notBefore, now: now))
         }
         let isOver = certificate.isExpired(at: now)
         guard certificate.notAfter - now < Self.remainderMin else { return .good(value) }
