@@ -5,7 +5,7 @@ import APNSPayload
 import APNSServer
 import APNSTransport
 import APNSWire
-import BatchFiles
+import Batch
 import GatewayService
 import OpenSSLTLS
 import Testing
