@@ -419,10 +419,41 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "ServiceSupport",
+            dependencies: [
+                "APNSPayload", "APNSServer", "APNSWire",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ServiceSupportTests",
+            dependencies: [
+                "APNSPayload", "ServiceSupport", "TestSupport",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "GatewayService",
             dependencies: [
-                "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
-                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
+                "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
+                "CNGHTTP2", "COpenSSL", "FileSystemSupport", "OpenSSLTLS", "ServiceSupport", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
@@ -430,10 +461,6 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
-                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: strict
         ),
@@ -441,7 +468,7 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
-                "GatewayService", "OpenSSLTLS", "TestSupport",
+                "GatewayService", "OpenSSLTLS", "ServiceSupport", "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -454,7 +481,7 @@ let package = Package(
             name: "SimulatorService",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
-                "CZlib", "OpenSSLTLS",
+                "CZlib", "OpenSSLTLS", "ServiceSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -462,10 +489,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
-                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             exclude: ["Page", "openapi.yaml"],
             swiftSettings: strict
@@ -473,13 +497,11 @@ let package = Package(
         .testTarget(
             name: "SimulatorServiceTests",
             dependencies: [
-                "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "ServiceSupport", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings
@@ -489,8 +511,8 @@ let package = Package(
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc", "CNGHTTP2",
-                "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService",
-                "TestCertificates", "TokenStore",
+                "COpenSSL", "FileSystemSupport", "GatewayService", "OpenSSLTLS", "ServiceSupport",
+                "SimulatorService", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

@@ -210,7 +210,6 @@ extension GatewayFailure: CommandError {
         switch self {
         case .unreadable: .noInput
         case .configuration: .configuration
-        case .unavailable: .unavailable
         case .databaseInUse: .tryAgain
         }
     }

@@ -6,8 +6,6 @@ package enum GatewayFailure: Error, Hashable, Sendable {
     case unreadable(String)
     /// The configuration, or a file that it names, is invalid. The text names the file and the reason.
     case configuration(String)
-    /// The operators' address cannot be listened on. The text names the address and the reason.
-    case unavailable(String)
     /// Another gateway uses the database at this path.
     case databaseInUse(path: String)
 }
@@ -16,7 +14,7 @@ extension GatewayFailure: CustomStringConvertible {
     /// A message for people.
     package var description: String {
         switch self {
-        case .unreadable(let text), .configuration(let text), .unavailable(let text): text
+        case .unreadable(let text), .configuration(let text): text
         case .databaseInUse(let path):
             "the database \(path) is in use by another gateway; start this one after the other has ended"
         }

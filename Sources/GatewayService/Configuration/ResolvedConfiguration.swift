@@ -9,6 +9,7 @@ import Glibc
 import Logging
 import NIOCore
 package import OpenSSLTLS
+import ServiceSupport
 
 /// A configuration with the contents of the files that it names, validated.
 ///
@@ -83,8 +84,8 @@ package struct ResolvedConfiguration: Sendable {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
             let file = try GatewayFile(yaml: yaml, folder: folder, environment: environment)
             try self.init(file, replacing: running, now: now)
-        } catch let fault as ConfigurationFault {
-            throw GatewayFailure.configuration("\(path)\(fault.line == nil ? ": " : ", ")\(fault)")
+        } catch let fault as YAMLNode.Fault {
+            throw GatewayFailure.configuration(fault.text(path: path))
         } catch GatewayFailure.configuration(let text) {
             throw GatewayFailure.configuration("\(path): \(text)")
         }
