@@ -428,10 +428,41 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "ServiceSupport",
+            dependencies: [
+                "APNSPayload", "APNSServer", "APNSWire",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ServiceSupportTests",
+            dependencies: [
+                "APNSPayload", "ServiceSupport", "TestSupport",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "GatewayService",
             dependencies: [
                 "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
-                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport", "OpenSSLTLS", "TokenStore",
+                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport", "OpenSSLTLS", "ServiceSupport", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
@@ -439,10 +470,6 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
-                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: strict
         ),
@@ -450,7 +477,7 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
-                "GatewayService", "OpenSSLTLS", "TestSupport",
+                "GatewayService", "OpenSSLTLS", "ServiceSupport", "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -463,7 +490,7 @@ let package = Package(
             name: "SimulatorService",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
-                "CZlib", "JSON", "OpenSSLTLS",
+                "CZlib", "JSON", "OpenSSLTLS", "ServiceSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -471,10 +498,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
-                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             exclude: ["Page", "openapi.yaml"],
             swiftSettings: strict
@@ -482,14 +506,12 @@ let package = Package(
         .testTarget(
             name: "SimulatorServiceTests",
             dependencies: [
-                "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "ServiceSupport", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings
@@ -500,7 +522,7 @@ let package = Package(
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CLinux", "CNGHTTP2",
                 "COpenSSL", "Certificates", "FileSupport", "GatewayService", "JSON", "OpenSSLTLS",
-                "SimulatorService", "TokenStore",
+                "ServiceSupport", "SimulatorService", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

@@ -8,11 +8,12 @@ import APNSTransport
 import APNSWire
 import FileSupport
 import Glibc
+import HummingbirdCore
 package import Logging
 import NIOConcurrencyHelpers
 package import NIOCore
-import NIOPosix
 import OpenSSLTLS
+import ServiceSupport
 import TokenStore
 
 /// The gateway process.
@@ -108,9 +109,7 @@ package final class Gateway: Sendable {
         self.metrics = metrics
         self.version = version
         self.progress = NIOLockedValueBox(DeliveryProgress(stallDurationMax: configuration.file.limits.verdict * 2))
-        for refusal in configuration.refusals {
-            logger.error("provider kept out", metadata: Self.metadata(of: refusal))
-        }
+        Self.logRefusals(of: configuration, logger)
         Self.logFindings(of: configuration, logger)
         self.health = UpstreamHealth(logger: logger)
         let clients = try configuration.makeClients(self.health, logger: logger)
@@ -240,10 +239,36 @@ package final class Gateway: Sendable {
         requests: some AsyncSequence<Request, Never> & Sendable,
         onChange: @escaping @Sendable (Change) -> Void
     ) async throws -> Int {
+        var failure: (any Error)?
+        if let admin = self.file.admin {
+            let names = admin.names + HostNames.ofThisMachine(host: admin.host)
+            let responder = self.adminResponder(HostNames(host: admin.host, names: names, setting: "admin.names"))
+            let listener = HTTPListener(
+                host: admin.host,
+                port: admin.port,
+                limits: AdminResponder.limits,
+                logger: self.logger
+            ) { request, _ in responder.respond(to: request.head) }
+            failure = try await listener.withRunning { await self.deliver($0, requests, onChange) }
+        } else {
+            failure = await self.deliver(nil, requests, onChange)
+        }
+        let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
+        let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
+        await self.store.flush()
+        if let failure { throw failure }
+        return unsettled
+    }
+
+    /// - Parameter admin: the address for operators; `nil` if there is none.
+    /// - Returns: why the gateway ended unasked; `nil` if it was asked to end.
+    private func deliver(
+        _ admin: SocketAddress?,
+        _ requests: some AsyncSequence<Request, Never> & Sendable,
+        _ onChange: @escaping @Sendable (Change) -> Void
+    ) async -> (any Error)? {
         let (events, source) = AsyncStream.makeStream(of: Event.self)
-        let failure: (any Error)? = await withTaskGroup(of: Void.self) { group in
-            let admin: SocketAddress?
-            do { admin = try await self.listenForOperators(&group) } catch { return error }
+        return await withTaskGroup(of: Void.self) { group in
             self.start(self.upstreams.withLockedValue(\.configuration), self.clients, source, &group)
             group.addTask {
                 var failure: (any Error)?
@@ -256,11 +281,6 @@ package final class Gateway: Sendable {
             group.cancelAll()
             return failure
         }
-        let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
-        let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
-        await self.store.flush()
-        if let failure { throw failure }
-        return unsettled
     }
 
     /// Returns how many connections of providers to admit.
@@ -419,15 +439,7 @@ package final class Gateway: Sendable {
                 self.logger.notice("configuration reloaded")
                 return (clientCount, .reloaded(refusals: []))
             }
-            for refusal in configuration.refusals {
-                let message: Logger.Message =
-                    refusal.provider == nil
-                    ? "server certificate not reloaded, the old one stays in effect"
-                    : refusal.hasOld
-                        ? "provider not reloaded, its old configuration stays in effect"
-                        : "provider kept out"
-                self.logger.error(message, metadata: Self.metadata(of: refusal))
-            }
+            Self.logRefusals(of: configuration, self.logger)
             self.logger.error(
                 "configuration only partly reloaded",
                 metadata: [LogKey.refusedParts: "\(configuration.refusals.count)"]
@@ -463,10 +475,18 @@ package final class Gateway: Sendable {
         return clients.count - configuration.kept.count
     }
 
-    private static func metadata(of refusal: ResolvedConfiguration.Refusal) -> Logger.Metadata {
-        var metadata: Logger.Metadata = [LogKey.configurationProblem: "\(refusal)"]
-        if let provider = refusal.provider { metadata[LogKey.provider] = "\(provider)" }
-        return metadata
+    private static func logRefusals(of configuration: ResolvedConfiguration, _ logger: Logger) {
+        for refusal in configuration.refusals {
+            let message: Logger.Message =
+                refusal.provider == nil
+                ? "server certificate not reloaded, the old one stays in effect"
+                : refusal.hasOld
+                    ? "provider not reloaded, its old configuration stays in effect"
+                    : "provider kept out"
+            var metadata: Logger.Metadata = [LogKey.configurationProblem: "\(refusal)"]
+            if let provider = refusal.provider { metadata[LogKey.provider] = "\(provider)" }
+            logger.error(message, metadata: metadata)
+        }
     }
 
     /// Checks limits that depend on those of the process, which a reload does not change.
@@ -529,11 +549,9 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// - Returns: the address, once it is listening.
-    private func listenForOperators(_ group: inout TaskGroup<Void>) async throws -> SocketAddress? {
-        guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
-        let listener = AdminListener(
-            names: admin.names,
+    private func adminResponder(_ hosts: HostNames) -> AdminResponder {
+        AdminResponder(
+            hosts: hosts,
             problem: {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
@@ -541,20 +559,6 @@ package final class Gateway: Sendable {
             unreachable: { self.outages.map { "provider \($0.provider): \($0.outage.text)" } },
             metrics: { self.metrics.text(with: self.samples) }
         )
-        let bound = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: SocketAddress?.self)
-        group.addTask { [logger] in
-            do {
-                try await listener.run(host: admin.host, port: admin.port, logger: logger) { bound.succeed($0) }
-                bound.succeed(nil)
-            } catch {
-                bound.fail(error)
-            }
-        }
-        do {
-            return try await bound.futureResult.get()
-        } catch {
-            throw ServerError.listen(host: admin.host, port: admin.port, detail: "\(ListenError(error))")
-        }
     }
 
     /// The providers for which the service is unreachable now.
@@ -565,87 +569,63 @@ package final class Gateway: Sendable {
     }
 
     private var samples: [GatewayMetrics.Sample] {
-        typealias Sample = GatewayMetrics.Sample
-        let configuration = self.upstreams.withLockedValue(\.configuration)
-        var samples =
-            self.process.samples + [
-                BuildInformation.sample(version: self.version),
-                Sample(name: "apns_legacy_connections", value: Double(self.listener.connectionCount)),
-                Sample(name: "apns_legacy_feedback_connections", value: Double(self.feedbackListener.connectionCount)),
-                Sample(name: "apns_legacy_feedback_writable", value: self.store.problem == nil ? 1 : 0),
-            ]
+        let (configuration, hasFailed) = self.upstreams.withLockedValue { ($0.configuration, $0.hasFailed) }
+        var samples = self.process.samples + [BuildInformation.sample(version: self.version)]
+        samples.add("apns_legacy_connections", self.listener.connectionCount)
+        samples.add("apns_legacy_feedback_connections", self.feedbackListener.connectionCount)
+        samples.add("apns_legacy_feedback_writable", self.store.problem == nil ? 1 : 0)
         for (name, count) in self.backend.expiredResendCounts {
-            let (kind, dimensions) = (GatewayMetrics.Kind.counter, [("provider", name)])
-            samples.append(
-                Sample(
-                    name: "apns_legacy_resends_expired_total",
-                    kind: kind,
-                    dimensions: dimensions,
-                    value: Double(count)
-                )
-            )
+            samples.add("apns_legacy_resends_expired_total", count, ["provider": name], kind: .counter)
         }
         for (name, count) in self.backend.possibleResendCounts {
-            samples.append(
-                Sample(
-                    name: "apns_legacy_resends_possible_total",
-                    kind: .counter,
-                    dimensions: [("provider", name)],
-                    value: Double(count)
-                )
-            )
+            samples.add("apns_legacy_resends_possible_total", count, ["provider": name], kind: .counter)
         }
-        for provider in configuration.providers {
-            guard let isReached = self.health.isReached(provider.file.name) else { continue }
-            let dimensions = [("provider", provider.file.name)]
-            let value: Double = isReached ? 1 : 0
-            let start = Double(self.health.outage(provider.file.name)?.start ?? 0)
-            samples += [
-                Sample(name: "apns_legacy_upstream_reached", dimensions: dimensions, value: value),
-                Sample(
-                    name: "apns_legacy_upstream_unreachable_since_timestamp_seconds",
-                    dimensions: dimensions,
-                    value: start
-                ),
-            ]
+        for name in configuration.providers.map(\.file.name) {
+            guard let isReached = self.health.isReached(name) else { continue }
+            let start = self.health.outage(name)?.start ?? 0
+            samples.add("apns_legacy_upstream_reached", isReached ? 1 : 0, ["provider": name])
+            samples.add("apns_legacy_upstream_unreachable_since_timestamp_seconds", start, ["provider": name])
         }
-        samples += self.configurationSamples(configuration)
-        for (list, count) in self.store.counts {
-            let dimensions = [("topic", list.topic), ("environment", list.environment.rawValue)]
-            samples.append(Sample(name: "apns_legacy_feedback_backlog", dimensions: dimensions, value: Double(count)))
-        }
-        return samples + self.certificateSamples(configuration)
-    }
-
-    /// For each provider, and for the gateway's certificate under no name, whether the last configuration is in effect.
-    private func configurationSamples(_ configuration: ResolvedConfiguration) -> [GatewayMetrics.Sample] {
-        let hasFailed = self.upstreams.withLockedValue(\.hasFailed)
+        // Whether the last configuration is in effect; of no provider: the gateway's certificate.
         let refused = Set(configuration.refusals.map { $0.provider ?? "" })
-        let names = [""] + configuration.providers.map(\.file.name) + configuration.closed.map(\.name)
-        return names.map { name in
-            GatewayMetrics.Sample(
-                name: "apns_legacy_configuration_current",
-                dimensions: [("provider", name)],
-                value: hasFailed || refused.contains(name) ? 0 : 1
-            )
+        for name in [""] + configuration.providers.map(\.file.name) + configuration.closed.map(\.name) {
+            let isCurrent = !hasFailed && !refused.contains(name)
+            samples.add("apns_legacy_configuration_current", isCurrent ? 1 : 0, ["provider": name])
         }
+        for (list, count) in self.store.counts {
+            let dimensions: KeyValuePairs = ["topic": list.topic, "environment": list.environment.rawValue]
+            samples.add("apns_legacy_feedback_backlog", count, dimensions)
+        }
+        self.addCertificates(configuration, to: &samples)
+        return samples
     }
 
-    private func certificateSamples(_ configuration: ResolvedConfiguration) -> [GatewayMetrics.Sample] {
-        func sample(_ kind: String, _ provider: String, _ fingerprint: String, _ end: Int64) -> GatewayMetrics.Sample {
-            GatewayMetrics.Sample(
-                name: "apns_legacy_certificate_expiry_timestamp_seconds",
-                dimensions: [("kind", kind), ("provider", provider), ("fingerprint", fingerprint)],
-                value: Double(end)
+    private func addCertificates(_ configuration: ResolvedConfiguration, to samples: inout [GatewayMetrics.Sample]) {
+        func add(_ kind: String, _ provider: String, _ fingerprint: String, _ end: Int64) {
+            samples.add(
+                "apns_legacy_certificate_expiry_timestamp_seconds",
+                end,
+                ["kind": kind, "provider": provider, "fingerprint": fingerprint]
             )
         }
         let server = configuration.identity.certificate
-        var samples = [sample("server", "", server.fingerprint, server.notAfter)]
+        add("server", "", server.fingerprint, server.notAfter)
         for provider in configuration.providers {
             guard let certificate = provider.push.tls.identity?.certificate else { continue }
-            samples.append(sample("upstream", provider.file.name, certificate.fingerprint, certificate.notAfter))
+            add("upstream", provider.file.name, certificate.fingerprint, certificate.notAfter)
         }
-        return samples
-            + self.backend.certificates.map { sample("client", $0.provider, $0.fingerprint, $0.notAfter) }
+        for client in self.backend.certificates { add("client", client.provider, client.fingerprint, client.notAfter) }
+    }
+}
+
+extension [GatewayMetrics.Sample] {
+    fileprivate mutating func add(
+        _ name: String,
+        _ value: some BinaryInteger,
+        _ dimensions: KeyValuePairs<String, String> = [:],
+        kind: GatewayMetrics.Kind = .gauge
+    ) {
+        let dimensions = dimensions.map { ($0.key, $0.value) }
+        self.append(GatewayMetrics.Sample(name: name, kind: kind, dimensions: dimensions, value: Double(value)))
     }
 }

@@ -6,6 +6,8 @@ import HTTPTypes
 import HummingbirdCore
 import JSON
 package import Logging
+import NIOCore
+import ServiceSupport
 
 /// The control API of a simulator, with its page.
 ///
@@ -54,8 +56,11 @@ package final class SimulatorControl: Sendable {
         logger: Logger,
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
-        let listener = ControlListener(self.configuration, routes: self.routes(simulator), logger: logger)
-        return try await listener.withRunning(end: { self.events.end() }, body)
+        let responder = ControlResponder(self.configuration, routes: self.routes(simulator), logger: logger)
+        let listener = HTTPListener(host: self.configuration.host, port: self.configuration.port, logger: logger) {
+            await responder.respond(to: $0, on: $1)
+        }
+        return try await listener.withRunning(end: { self.events.end() }) { try await body($0.port ?? 0) }
     }
 
     /// All operations.

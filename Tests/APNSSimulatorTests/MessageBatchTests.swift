@@ -191,7 +191,7 @@ struct MessageBatchTests {
         var known = KnownTokens()
         let tokens = (0..<KnownTokens.countMax + 500).map { _ in
             let bytes = (0..<32).map { _ in UInt8.random(in: 0...1, using: &random) }
-            return unsafe bytes.withUnsafeBytes { unsafe UsualToken($0) }
+            return unsafe bytes.withUnsafeBytes { unsafe TokenWords($0) }
         }
         for (index, token) in tokens.enumerated() {
             #expect(known.entry(token, revision: 1) == nil)

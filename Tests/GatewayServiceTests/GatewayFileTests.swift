@@ -4,7 +4,9 @@ import APNSGateway
 import APNSProviderHTTP2
 import APNSSession
 import APNSWire
+import Logging
 import OpenSSLTLS
+import ServiceSupport
 import Testing
 
 @testable import GatewayService
@@ -208,7 +210,7 @@ import Testing
 
     @Test(arguments: Self.faults) func `an error names its key and its line`(_ fault: Fault) throws {
         let yaml = Self.shortest.replacing(fault.change.0, with: fault.change.1)
-        do throws(ConfigurationFault) {
+        do throws(YAMLNode.Fault) {
             _ = try GatewayFile(yaml: yaml)
             Issue.record("accepted")
         } catch {
@@ -235,7 +237,7 @@ import Testing
         #expect(file.listen.port == 0)
         #expect(file.logLevel == .error)
         for (name, value) in ["APNS_LEGACY_LISTEN_PORT": "x", "APNS_LEGACY_NONE": "1", "APNS_LEGACY_LOG": "loud"] {
-            do throws(ConfigurationFault) {
+            do throws(YAMLNode.Fault) {
                 _ = try GatewayFile(yaml: Self.shortest, environment: [name: value])
                 Issue.record("\(name) accepted")
             } catch {
@@ -248,7 +250,7 @@ import Testing
         for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
             let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])
             #expect(file.admin?.host == "127.0.0.1")
-            do throws(ConfigurationFault) {
+            do throws(YAMLNode.Fault) {
                 _ = try GatewayFile(yaml: Self.shortest + "\nadmin: off", environment: [name: value])
                 Issue.record("\(name) accepted")
             } catch {

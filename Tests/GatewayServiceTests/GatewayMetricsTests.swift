@@ -41,8 +41,4 @@ import Testing
         #expect(text.utf8.count { $0 == UInt8(ascii: "\n") } == 2, "\(text)")
         #expect(Array(text.utf8).contains(Array("a\\\"\u{301}} 1\r\\nb\"".utf8)), "\(text)")
     }
-
-    @Test func `a log line is one JSON object with any content`() {
-        #expect(GatewayLog.quoted("a\"b\\c\nd\u{1}é") == "\"a\\\"b\\\\c\\nd\\u0001é\"")
-    }
 }

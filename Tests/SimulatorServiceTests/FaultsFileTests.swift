@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import ServiceSupport
 import SimulatorService
 import Testing
 
@@ -45,7 +46,7 @@ struct FaultsFileTests {
         ("- listener: binary", "line 1: [0]: missing key: effect"),
     ])
     func `an error names the line, the key and the valid keys`(_ text: String, _ description: String) {
-        let error = #expect(throws: FaultsFile.Mistake.self) { try FaultsFile(text) }
+        let error = #expect(throws: YAMLNode.Fault.self) { try FaultsFile(text) }
         #expect(error?.description == description)
     }
 

@@ -7,6 +7,7 @@ import GatewayService
 import Glibc
 import Logging
 import NIOCore
+import ServiceSupport
 
 /// `apns-legacy gateway run`: accepts notifications in the binary protocol and delivers them over HTTP/2.
 struct GatewayRunCommand: GatewaySubcommand {
@@ -54,9 +55,9 @@ struct GatewayRunCommand: GatewaySubcommand {
 
     private func serve(_ configuration: ResolvedConfiguration, _ environment: CommandEnvironment) async throws -> Int {
         let console = environment.console
-        let output = GatewayLog.Output { console.put($0) }
-        let level = Logger.Level(rawValue: configuration.file.logLevel.rawValue) ?? .info
-        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
+        let output = JSONLogHandler.Output { console.put($0) }
+        let level = configuration.file.logLevel
+        let logger = Logger(label: "apns-legacy.gateway") { _ in JSONLogHandler(level: level, output: output) }
         let gateway = try Gateway(
             configuration,
             openFileCountMax: ProcessResources.raiseFileLimit(),

@@ -4,6 +4,7 @@ import APNSPayload
 import APNSSimulator
 import ArgumentParser
 import OpenSSLTLS
+import ServiceSupport
 import SimulatorService
 
 /// The simulator's control API, its page, and its output for programs.
@@ -124,7 +125,7 @@ struct SimulatorControlOptions: ParsableArguments {
         do {
             return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries
         } catch {
-            var failure = CommandFailure(.configuration, "\(path)\(error.line == nil ? ": " : ", ")\(error)")
+            var failure = CommandFailure(.configuration, error.text(path: path))
             failure.diagnostic.place = error.line.map { .init(file: path, line: $0) }
             throw failure
         }

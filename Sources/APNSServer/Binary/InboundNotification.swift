@@ -72,12 +72,12 @@ public struct InboundNotification: Sendable {
     }
 
     /// The token if it has 32 bytes, as nearly all have.
-    package var usualToken: UsualToken? {
+    package var tokenWords: TokenWords? {
         guard self.layout.tokenByteCount == WireLimits.tokenByteCountUsual else { return nil }
         let start = self.start + self.layout.tokenOffset
         return unsafe self.bytes.withUnsafeReadableBytes { bytes in
             let end = start + WireLimits.tokenByteCountUsual
-            return unsafe UsualToken(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+            return unsafe TokenWords(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
         }
     }
 

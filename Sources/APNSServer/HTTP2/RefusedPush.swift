@@ -48,3 +48,16 @@ extension RefusedPush: CustomStringConvertible, CustomReflectable {
     /// Without token and payload.
     public var customMirror: Mirror { Mirror(self, children: ["number": self.number]) }
 }
+
+/// Why the checks reject a request.
+struct PushRefusal: Error, Equatable {
+    /// The reason in the response.
+    var reason: PushReason
+    /// An explanation for the record and the log, without private data.
+    var detail: String
+
+    init(_ reason: PushReason, _ detail: String) {
+        self.reason = reason
+        self.detail = detail
+    }
+}

@@ -18,7 +18,7 @@ struct KnownTokens {
     }
 
     private struct Slot {
-        var token = UsualToken()
+        var token = TokenWords()
         /// The revision for which it is valid; 0 if the slot was never used.
         var revision: UInt64 = 0
         var entry = Entry(device: nil, countIndex: nil)
@@ -37,14 +37,14 @@ struct KnownTokens {
     private let seed = UInt64.random(in: .min ... .max)
 
     /// Returns the entry of a token; `nil` if there is none or it is outdated.
-    func entry(_ token: UsualToken, revision: UInt64) -> Entry? {
+    func entry(_ token: TokenWords, revision: UInt64) -> Entry? {
         guard !self.slots.isEmpty else { return nil }
         let index = self.index(of: token)
         return self.slots[index].revision == revision ? self.slots[index].entry : nil
     }
 
     /// Adds or replaces the entry of a token.
-    mutating func insert(_ entry: Entry, _ token: UsualToken, revision: UInt64) {
+    mutating func insert(_ entry: Entry, _ token: TokenWords, revision: UInt64) {
         if self.count * 2 >= self.slots.count { self.grow() }
         let index = self.index(of: token)
         if self.slots[index].revision == 0 { self.count += 1 }
@@ -52,7 +52,7 @@ struct KnownTokens {
     }
 
     /// The slot of a token, or the free slot for it.
-    private func index(of token: UsualToken) -> Int {
+    private func index(of token: TokenWords) -> Int {
         let mask = self.slots.count - 1
         var index = Int(truncatingIfNeeded: token.mixed(self.seed)) & mask
         while self.slots[index].revision != 0 {

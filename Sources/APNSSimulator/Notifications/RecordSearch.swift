@@ -23,7 +23,7 @@ extension DeviceToken {
                 // The rest of an unusually long token is compared only.
                 unsafe words.copyMemory(from: UnsafeRawBufferPointer(rebasing: token.prefix(words.count)))
             }
-            return unsafe UInt32(truncatingIfNeeded: UsualToken(UnsafeRawBufferPointer(words)).mixed(0))
+            return unsafe UInt32(truncatingIfNeeded: TokenWords(UnsafeRawBufferPointer(words)).mixed(0))
         }
     }
 }

@@ -31,7 +31,7 @@ struct MessageCollector {
     mutating func take(_ message: borrowing InboundNotification) -> Bool {
         let revision = self.registry.revision.current
         if revision != self.revision { self.begin(revision) }
-        guard self.isCollecting, let token = message.usualToken,
+        guard self.isCollecting, let token = message.tokenWords,
             let entry = self.known.entry(token, revision: revision) ?? self.look(message, token)
         else { return false }
         if self.batch?.isFollowed(by: message) != true {
@@ -50,7 +50,7 @@ struct MessageCollector {
     }
 
     /// Looks up a token and caches the result.
-    private mutating func look(_ message: borrowing InboundNotification, _ token: UsualToken) -> KnownTokens.Entry? {
+    private mutating func look(_ message: borrowing InboundNotification, _ token: TokenWords) -> KnownTokens.Entry? {
         guard let entry = self.registry.knownEntry(message.token, topic: self.source.topic) else { return nil }
         // The look-up may register the device of a sealed token, which invalidates the cache.
         self.known.insert(entry, token, revision: self.revision)

@@ -9,6 +9,7 @@ import Glibc
 import Logging
 import NIOCore
 package import OpenSSLTLS
+import ServiceSupport
 
 /// A configuration with the contents of the files that it names, validated.
 ///
@@ -86,8 +87,8 @@ package struct ResolvedConfiguration: Sendable {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
             let file = try GatewayFile(yaml: yaml, folder: folder, environment: environment)
             try self.init(file, replacing: running, now: now)
-        } catch let fault as ConfigurationFault {
-            guard let line = fault.line else { throw GatewayFailure.configuration("\(path): \(fault.text)") }
+        } catch let fault as YAMLNode.Fault {
+            guard let line = fault.line else { throw GatewayFailure.configuration(fault.text(path: path)) }
             throw GatewayFailure.line(path: path, line, fault.text)
         } catch GatewayFailure.configuration(let text) {
             throw GatewayFailure.configuration("\(path): \(text)")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSPayload
-import APNSServer
+import ServiceSupport
 
 /// The address and access rules of the control listener.
 package struct ControlConfiguration: Sendable {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSServer
 import APNSWire
 import HTTPTypes
+import ServiceSupport
 
 /// Decides by its head whether a request is answered.
 ///
@@ -15,7 +15,11 @@ struct RequestGuard: Sendable {
     private let token: [UInt8]?
 
     init(_ configuration: ControlConfiguration) {
-        self.hosts = HostNames(host: configuration.host, names: configuration.names)
+        self.hosts = HostNames(
+            host: configuration.host,
+            names: configuration.names,
+            setting: "--control-name"
+        )
         self.token = configuration.token.map { Array($0.utf8) }
     }
 
@@ -24,13 +28,7 @@ struct RequestGuard: Sendable {
         guard let authority = head.authority, !authority.isEmpty else {
             return ControlError(.misdirectedRequest, "missing header: Host; send the host name of the simulator")
         }
-        guard self.hosts.contains(authority) else {
-            let names = self.hosts.names.sorted().joined(separator: ", ")
-            return ControlError(
-                .misdirectedRequest,
-                "unknown host name in the header Host; valid names: \(names); to add a name, use --control-name"
-            )
-        }
+        if let sentence = self.hosts.refusal(of: authority) { return ControlError(.misdirectedRequest, sentence) }
         if let origin = head.headerFields[.origin], origin.lowercased() != "http://\(authority.lowercased())" {
             return ControlError(.forbidden, "requests from pages of another origin are not allowed")
         }

@@ -5,6 +5,7 @@ import HTTPTypes
 import HummingbirdCore
 import JSON
 import NIOCore
+import ServiceSupport
 
 /// The routes of the control API for faults.
 struct FaultRoutes: Sendable {
@@ -31,14 +32,18 @@ struct FaultRoutes: Sendable {
     }
 
     /// Parses the body; `nil` if it is empty.
-    private func document(_ request: ControlRequest) async throws -> FaultDocument? {
+    private func document(_ request: ControlRequest) async throws -> YAMLNode? {
         _ = try request.query([])
         let body = try await request.body()
-        if request.isJSON { return try FaultDocument(json: Array(body.readableBytesView)) }
+        if request.isJSON {
+            do { return YAMLNode(json: try JSONValue(parsing: Array(body.readableBytesView))) } catch {
+                throw ControlError(.badRequest, "invalid JSON: \(error)")
+            }
+        }
         guard let text = String(validating: body.readableBytesView, as: UTF8.self) else {
             throw ControlError(.badRequest, "the body is not valid UTF-8")
         }
-        return try FaultDocument.yaml(text)
+        return try YAMLNode(yaml: text, isTrusted: false)
     }
 
     private func add(_ request: ControlRequest) async throws -> Response {
@@ -46,7 +51,7 @@ struct FaultRoutes: Sendable {
             let entry = try FaultsFile.entry(await self.document(request))
             let fault = try self.simulator.add(entry.fault, isEnabled: entry.isEnabled)
             return Response(status: .created, json: fault.json)
-        } catch let error as FaultsFile.Mistake {
+        } catch let error as YAMLNode.Fault {
             throw ControlError(.badRequest, "\(error)")
         } catch let error as SimulatorError {
             throw ControlError(error)
@@ -60,7 +65,7 @@ struct FaultRoutes: Sendable {
             }
             let file = try FaultsFile(document)
             return Self.answer(try self.simulator.replaceFaults(file.entries))
-        } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
+        } catch let error as YAMLNode.Fault { throw ControlError(.badRequest, "\(error)") }
     }
 
     private func log(_ request: ControlRequest) throws -> Response {

@@ -6,14 +6,14 @@ import NIOEmbedded
 import NIOHTTP1
 import Testing
 
-@testable import SimulatorService
+@testable import ServiceSupport
 
 /// Goal: clients that send nothing do not keep others out.
-@Suite struct ControlConnectionsTests {
+@Suite struct HTTPConnectionsTests {
     private let refusedCount = NIOLockedValueBox(0)
 
-    private func connections(_ countMax: Int) -> ControlConnections {
-        ControlConnections(countMax: countMax) { [refusedCount] in refusedCount.withLockedValue { $0 += 1 } }
+    private func connections(_ countMax: Int) -> HTTPConnections {
+        HTTPConnections(countMax: countMax) { [refusedCount] in refusedCount.withLockedValue { $0 += 1 } }
     }
 
     private static func channel() throws -> EmbeddedChannel {

@@ -4,29 +4,27 @@ import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Limits the time that a connection to the control listener waits for its client: for a request, and until a response
-/// is read.
-final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+/// Limits the time that a connection waits for its client: for a request, and until a response is read.
+final class HTTPConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// The time limit for a request, from the first bytes of its head, and again from the end of its head.
-    static let requestDurationMax = TimeAmount.seconds(10)
-    /// The time limit for a connection without a request.
-    static let idleDurationMax = TimeAmount.seconds(60)
     /// How long a client may leave sent data unread.
     private static let unreadDurationMax = TimeAmount.seconds(30)
     /// The time limit of a response to a client that has closed its side.
     private static let halfClosedDurationMax = TimeAmount.seconds(2)
 
-    private let connections: ControlConnections
+    private let connections: HTTPConnections
+    private let limits: HTTPListener.Limits
     /// Closes the connection unless cancelled.
     private var deadline: Scheduled<Void>?
     private var unreadDeadline: Scheduled<Void>?
     /// The number of requests without a complete response.
     private var requestCount = 0
+    /// Whether a head has arrived.
+    private var hasHead = false
     /// Whether a request has started and is incomplete.
     private var isReceiving = false
     /// Whether bytes of a head have arrived, but not all.
@@ -35,11 +33,14 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     private var hasReadPart = false
     private var isInputClosed = false
 
-    init(_ connections: ControlConnections) { self.connections = connections }
+    init(_ connections: HTTPConnections, _ limits: HTTPListener.Limits) {
+        self.connections = connections
+        self.limits = limits
+    }
 
     func handlerAdded(context: ChannelHandlerContext) {
         guard self.connections.add(context.channel) else { return context.channel.close(promise: nil) }
-        self.close(context, in: Self.idleDurationMax)
+        self.close(context, in: self.limits.idleDuration)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -58,40 +59,51 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     /// The deadline of a request that was answered before its end stays.
     private func beginIdling(_ context: ChannelHandlerContext) {
         guard self.isBetweenRequests, !self.isInputClosed else { return }
-        self.close(context, in: Self.idleDurationMax)
+        self.close(context, in: self.limits.idleDuration)
     }
 
     /// Whether no request is open, so that the next bytes begin one.
     private var isBetweenRequests: Bool { self.requestCount == 0 && !self.isReceiving }
 
-    private func noteState(_ context: ChannelHandlerContext) {
+    private func recordState(_ context: ChannelHandlerContext) {
         let isAnswering = self.requestCount > 0 && !self.isReceiving
         self.connections.set(context.channel, waits: !isAnswering || !context.channel.isWritable)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = self.unwrapInboundIn(data)
+        guard self.limits.servesOneRequest else { return self.receive(part, context) }
+        // Bytes after the head are ignored, and not read.
+        guard !self.hasHead, case .head = part else { return }
+        self.hasHead = true
+        try? context.channel.syncOptions?.setOption(.autoRead, value: false)
+        self.receive(part, context)
+        self.receive(.end(nil), context)
+    }
+
+    private func receive(_ part: HTTPRequestPart, _ context: ChannelHandlerContext) {
         self.hasReadPart = true
         self.isHeadIncomplete = false
-        switch self.unwrapInboundIn(data) {
+        switch part {
         case .head:
             self.requestCount += 1
             self.isReceiving = true
-            self.close(context, in: Self.requestDurationMax)
+            self.close(context, in: self.limits.requestDuration)
         case .body: break
         case .end:
             self.isReceiving = false
             self.deadline?.cancel()
             self.beginIdling(context)
         }
-        self.noteState(context)
-        context.fireChannelRead(data)
+        self.recordState(context)
+        context.fireChannelRead(self.wrapInboundOut(part))
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
         // Bytes arrived, but no head.
         if !self.hasReadPart, !self.isHeadIncomplete, self.isBetweenRequests, !self.isInputClosed {
             self.isHeadIncomplete = true
-            self.close(context, in: Self.requestDurationMax)
+            self.close(context, in: self.limits.requestDuration)
         }
         self.hasReadPart = false
         context.fireChannelReadComplete()
@@ -101,14 +113,18 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
         if case .end = self.unwrapOutboundIn(data) {
             self.requestCount -= 1
             self.beginIdling(context)
-            self.noteState(context)
+            self.recordState(context)
+            if self.limits.servesOneRequest {
+                let channel = context.channel
+                return context.writeAndFlush(data).whenComplete { _ in channel.close(promise: promise) }
+            }
         }
         context.write(data, promise: promise)
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         self.unreadDeadline?.cancel()
-        self.noteState(context)
+        self.recordState(context)
         if !context.channel.isWritable {
             let channel = context.channel
             self.unreadDeadline = context.eventLoop.scheduleTask(in: Self.unreadDurationMax) {

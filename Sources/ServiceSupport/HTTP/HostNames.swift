@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
 import NIOCore
 
 /// A host name or address, as in a URL or the `Host` header.
@@ -47,20 +48,41 @@ package struct HostNames: Sendable {
     /// Whether every IP address is valid; an attacker can redirect a name, but not an address.
     private let takesAddresses: Bool
 
+    /// What adds a name, such as an option.
+    private let setting: String
+
     /// Creates a value.
     ///
     /// - Parameters:
     ///   - host: the address that the listener has.
     ///   - names: further names, without ports.
-    package init(host: String, names: [String]) {
+    ///   - setting: what adds a name, such as an option, for the error.
+    package init(host: String, names: [String], setting: String) {
         let host = HostName(host)
         self.names = Set(["localhost", "127.0.0.1", "::1", host.text] + names.map { HostName($0).text })
         self.takesAddresses = host.isWildcard
+        self.setting = setting
+    }
+
+    /// The address of a host name, and the name of this machine.
+    package static func ofThisMachine(host: String) -> [String] {
+        let address = (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress
+        var name = [CChar](repeating: 0, count: Int(HOST_NAME_MAX) + 1)
+        guard unsafe gethostname(&name, name.count - 1) == 0 else { return address.map { [$0] } ?? [] }
+        let own = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return [address, own].compactMap(\.self)
     }
 
     /// Whether a `Host` header names the listener.
-    package func contains(_ authority: String) -> Bool {
+    private func contains(_ authority: String) -> Bool {
         let host = HostName(authority)
         return self.names.contains(host.text) || self.takesAddresses && host.isAddress
+    }
+
+    /// Returns why a request with a `Host` header has to be answered with 421; `nil` if it does not.
+    package func refusal(of authority: String) -> String? {
+        guard !self.contains(authority) else { return nil }
+        let names = self.names.sorted().joined(separator: ", ")
+        return "unknown host name in the header Host; valid names: \(names); to add a name, use \(self.setting)"
     }
 }

@@ -7,18 +7,18 @@ import NIOEmbedded
 import NIOHTTPTypes
 import Testing
 
-@testable import SimulatorService
+@testable import ServiceSupport
 
 /// Goal: no client can hold a connection for longer than the time limits.
-@Suite struct ControlConnectionHandlerTests {
-    private static let requestDurationMax = ControlConnectionHandler.requestDurationMax
-    private static let idleDurationMax = ControlConnectionHandler.idleDurationMax
+@Suite struct HTTPConnectionHandlerTests {
+    private static let requestDurationMax = HTTPListener.Limits().requestDuration
+    private static let idleDurationMax = HTTPListener.Limits().idleDuration
 
     private let channel = EmbeddedChannel()
     private let isClosed = NIOLockedValueBox(false)
 
     init() throws {
-        let handler = ControlConnectionHandler(ControlConnections {})
+        let handler = HTTPConnectionHandler(HTTPConnections(countMax: 8) {}, HTTPListener.Limits())
         try self.channel.pipeline.syncOperations.addHandler(handler)
         try self.channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         self.channel.closeFuture.whenComplete { [isClosed] _ in isClosed.withLockedValue { $0 = true } }

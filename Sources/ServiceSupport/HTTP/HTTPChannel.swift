@@ -8,10 +8,10 @@ import NIOHTTP1
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 
-/// The pipeline of a connection to the control listener.
+/// The pipeline of a connection to an HTTP listener.
 ///
 /// Hummingbird's own has no place for ``UpgradeIgnoringHandler``.
-struct ControlChannel: HTTPChannelHandler {
+struct HTTPChannel: HTTPChannelHandler {
     typealias Value = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
 
     /// The size of a connection's send buffer in bytes; the kernel's own limit is some megabytes, which a client that
@@ -19,7 +19,8 @@ struct ControlChannel: HTTPChannelHandler {
     private static let sendBufferByteCount = 128 * 1024
 
     let responder: Responder
-    let connections: ControlConnections
+    let connections: HTTPConnections
+    let limits: HTTPListener.Limits
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         channel.eventLoop.makeCompletedFuture {
@@ -29,7 +30,7 @@ struct ControlChannel: HTTPChannelHandler {
             try UpgradeIgnoringHandler.add(to: pipeline)
             try pipeline.addHandlers(
                 HTTP1ToHTTPServerCodec(secure: false),
-                ControlConnectionHandler(self.connections),
+                HTTPConnectionHandler(self.connections, self.limits),
                 HTTPConnectionStateHandler(logger: logger)
             )
             return try NIOAsyncChannel(

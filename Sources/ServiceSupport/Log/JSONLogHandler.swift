@@ -13,7 +13,7 @@ import NIOPosix
 ///
 /// A field has at most ``byteCountMax`` bytes, whatever a certificate contains, and the number of bytes per second is
 /// limited.
-package struct GatewayLog: LogHandler {
+package struct JSONLogHandler: LogHandler {
     /// The maximum number of bytes of a value.
     ///
     /// A longer value is cut and followed by its length.
@@ -82,7 +82,7 @@ package struct GatewayLog: LogHandler {
     }
 }
 
-extension GatewayLog {
+extension JSONLogHandler {
     /// The kind of a line.
     ///
     /// Each kind has its own limit, so that lines about unauthenticated providers never displace errors about admitted
@@ -153,7 +153,7 @@ extension GatewayLog {
             }
             for (kind, lineCount) in omissions where lineCount > 0 {
                 let fields = [(LogKey.logKind, kind.rawValue), (LogKey.logLinesLeftOut, "\(lineCount)")]
-                self.write(GatewayLog.line(.warning, "log lines omitted", fields))
+                self.write(JSONLogHandler.line(.warning, "log lines omitted", fields))
             }
         }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A device token of 32 bytes, the usual length, in four words for fast comparison.
-package struct UsualToken: Equatable, Sendable {
+package struct TokenWords: Equatable, Sendable {
     @usableFromInline var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
     /// 32 zero bytes.
@@ -15,7 +15,7 @@ package struct UsualToken: Equatable, Sendable {
 
     /// Whether both are the same token.
     @inlinable @inline(__always)
-    package static func == (left: UsualToken, right: UsualToken) -> Bool { left.words == right.words }
+    package static func == (left: TokenWords, right: TokenWords) -> Bool { left.words == right.words }
 
     /// Returns a hash of the bytes and a seed.
     ///

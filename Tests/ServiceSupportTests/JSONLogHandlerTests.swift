@@ -5,30 +5,34 @@ import NIOConcurrencyHelpers
 import TestSupport
 import Testing
 
-@testable import GatewayService
+@testable import ServiceSupport
 
 /// Goal: no client can fill a disk through the log, or displace other errors.
-@Suite struct GatewayLogTests {
-    private static func logger(_ lines: NIOLockedValueBox<[String]>) -> (Logger, GatewayLog.Output) {
-        let output = GatewayLog.Output { line in lines.withLockedValue { $0.append(line) } }
-        return (Logger(label: "test") { _ in GatewayLog(level: .debug, output: output) }, output)
+@Suite struct JSONLogHandlerTests {
+    private static func logger(_ lines: NIOLockedValueBox<[String]>) -> (Logger, JSONLogHandler.Output) {
+        let output = JSONLogHandler.Output { line in lines.withLockedValue { $0.append(line) } }
+        return (Logger(label: "test") { _ in JSONLogHandler(level: .debug, output: output) }, output)
     }
 
     @Test(arguments: ["a", "\"", "\u{1}", "é", "😀"]) func `a long value is cut, and its length is appended`(
         _ character: Character
     ) throws {
         let text = String(repeating: character, count: 100_000)
-        let quoted = GatewayLog.quoted(text)
-        #expect(quoted.utf8.count < GatewayLog.byteCountMax + 50)
+        let quoted = JSONLogHandler.quoted(text)
+        #expect(quoted.utf8.count < JSONLogHandler.byteCountMax + 50)
         #expect(quoted.hasSuffix("... (\(text.utf8.count) bytes)\""))
         let short = String(repeating: character, count: 100)
-        #expect(!GatewayLog.quoted(short).contains("..."))
+        #expect(!JSONLogHandler.quoted(short).contains("..."))
+    }
+
+    @Test func `a log line is one JSON object with any content`() {
+        #expect(JSONLogHandler.quoted("a\"b\\c\nd\u{1}é") == "\"a\\\"b\\\\c\\nd\\u0001é\"")
     }
 
     @Test func `refusals beyond the limit are omitted and counted, and do not displace errors of providers`() {
         let lines = NIOLockedValueBox<[String]>([])
         let (logger, output) = Self.logger(lines)
-        let (count, kind) = (TestEffort.count(1000, long: 10_000), GatewayLog.Kind.refusals)
+        let (count, kind) = (TestEffort.count(1000, long: 10_000), JSONLogHandler.Kind.refusals)
         let start = ContinuousClock.now
         for _ in 0..<count {
             let reason = Logger.MetadataValue.string(String(repeating: "x", count: 1000))

@@ -3,14 +3,8 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The open connections of the control listener, and which of them wait for their client.
-final class ControlConnections: Sendable {
-    /// The maximum number of connections.
-    ///
-    /// For one more, the connection is closed that has waited longest for its client: for a request or the rest of it,
-    /// or until the client reads. If there is none, the new one is closed.
-    static let countMaxDefault = 512
-
+/// The open connections of an HTTP listener, and which of them wait for their client.
+final class HTTPConnections: Sendable {
     private struct Connection {
         var channel: any Channel
         /// Since when it waits for its client; `nil` while a request is answered.
@@ -22,9 +16,9 @@ final class ControlConnections: Sendable {
     private let onRefused: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - countMax: the maximum number of connections.
+    ///   - countMax: the maximum number of connections: see ``HTTPListener/Limits/connectionCount``.
     ///   - onRefused: called for each new connection that is closed.
-    init(countMax: Int = ControlConnections.countMaxDefault, onRefused: @escaping @Sendable () -> Void) {
+    init(countMax: Int, onRefused: @escaping @Sendable () -> Void) {
         self.countMax = countMax
         self.onRefused = onRefused
     }

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSProviderHTTP2
+import APNSSession
+import APNSWire
+import Logging
+import OpenSSLTLS
+import ServiceSupport
+
+// The one table of the settings: each key of the file with its property, its kind and range, an example, and its
+// description in docs/gateway-configuration.md, whose tables a test compares with this one.
+
+extension GatewayFile {
+    static let settings = Settings(Self(), Self.keys) { file, node throws(YAMLNode.Fault) in try file.check(node) }
+
+    private static let keys: [Setting<Self>] = [
+        Setting("listen", \.listen, .section(Listen.settings), .restart).help("where providers connect"),
+        Setting("server", \.server, .section(Identity.settings), .required).help("the gateway's certificate"),
+        Setting("admin", \.admin, .sectionOrOff(Admin.settings), example: "off", .restart)
+            .help("the address of `/healthz`, `/readyz` and `/metrics`; `off` for none"),
+        Setting("log", \.logLevel, .logLevel, example: "debug", .restart, .variable)
+            .help("the lowest level that is logged"),
+        Setting(
+            "feedback",
+            \.feedback,
+            .path,
+            example: "/var/lib/apns-legacy/gateway/feedback.sqlite",
+            .required,
+            .restart,
+            .variable
+        ).help("the database of dead tokens and of expected resends; created if missing"),
+        Setting("limits", \.limits, .section(Limits.settings), .restart).help("limits of the whole gateway"),
+        Setting("providers", \.providers, .list(of: .section(Provider.settings)), .required)
+            .help("who may connect, and where their notifications go; one entry for each provider"),
+    ]
+
+    private func check(_ root: YAMLNode) throws(YAMLNode.Fault) {
+        let providers = root["providers"] ?? root
+        guard !self.providers.isEmpty else { throw providers.fault("expected at least one provider") }
+        for (provider, node) in zip(self.providers, try providers.elements) {
+            let connectionLimit = self.limits.inFlightPerConnection
+            if let sentence = provider.rememberedFault(inFlightPerConnection: connectionLimit) {
+                throw (node["limits"] ?? node).fault(sentence)
+            }
+            guard self.providers.count(where: { $0.name == provider.name }) == 1 else {
+                throw providers.fault("duplicate provider name: \(provider.name)")
+            }
+            let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
+            guard budget < verdict else {
+                throw (root["limits"] ?? providers).fault(
+                    "verdict, \(verdict), must be greater than retry.budget of provider \(provider.name), \(budget); "
+                        + "otherwise a notification is reported as not delivered while it is still retried"
+                )
+            }
+        }
+    }
+}
+
+extension GatewayFile.Listen {
+    static let settings = Settings(Self(), Self.keys) { listen, node throws(YAMLNode.Fault) in
+        guard listen.tlsMinimum <= listen.tlsMaximum else { throw node.fault("tlsMinimum is above tlsMaximum") }
+        guard listen.port == 0 || listen.port != listen.feedbackPort else {
+            throw node.fault("feedbackPort is the same as port, \(listen.port); choose another port")
+        }
+    }
+
+    private static let keys: [Setting<Self>] = [
+        Setting("host", \.host, .text, example: "0.0.0.0", .variable)
+            .help("the address to listen on; `0.0.0.0` for all IPv4 addresses"),
+        Setting("port", \.port, .number(0...65_535), example: "12195", .variable)
+            .help("the port for notifications; 0 for any free port"),
+        Setting("feedbackPort", \.feedbackPort, .number(0...65_535), example: "12196", .variable)
+            .help("the port for feedback; 0 for any free port"),
+        Setting("tlsMinimum", \.tlsMinimum, .tlsVersion, example: "\"1.0\"").help(
+            "the oldest TLS version; below 1.2, old ciphers and signatures are accepted too, and provider certificates "
+                + "with RSA keys of 1,024 bits or SHA-1 signatures"
+        ),
+        Setting("tlsMaximum", \.tlsMaximum, .tlsVersion, example: "\"1.2\"")
+            .help("the newest TLS version; with 1.3, some old clients lose error responses"),
+        Setting("ciphers", \.ciphers, .text, example: "\"DEFAULT:@SECLEVEL=0\"")
+            .help("the ciphers for TLS 1.2 and older, as an OpenSSL cipher list; default: OpenSSL's"),
+    ]
+}
+
+extension GatewayFile.Limits {
+    static let settings = Settings(Self(), Self.keys) { limits, node throws(YAMLNode.Fault) in
+        guard let count = limits.unauthenticatedPerAddress, count >= limits.connections else { return }
+        throw (node["unauthenticatedPerAddress"] ?? node).fault(
+            "expected fewer than connections, \(limits.connections); otherwise one address could use all of them"
+        )
+    }
+
+    private static let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
+
+    private static let keys: [Setting<Self>] = [
+        Setting("connections", \.connections, .number(1...1_000_000), example: "200")
+            .help("the most provider connections at a time"),
+        Setting("unauthenticatedPerAddress", \.unauthenticatedPerAddress, .number(1...999_999), example: "50").help(
+            "the most unauthenticated connections from one address; less than `connections`, default a quarter of it"
+        ),
+        Setting("handshake", \.handshake, .time(Self.times), example: "20s")
+            .help("the time limit for a TLS handshake"),
+        Setting("idle", \.idle, .time(Self.times), example: "1h")
+            .help("the time after which an idle connection is closed"),
+        Setting("inFlightPerConnection", \.inFlightPerConnection, .number(1...100_000), example: "100").help(
+            "the most unanswered notifications of one connection; at the limit, the gateway stops reading from it"
+        ),
+        Setting("verdict", \.verdict, .time(Self.times), example: "2m").help(
+            "the time limit for the answer to a notification; must exceed each `retry.budget`, and should exceed 90 s"
+        ),
+        Setting("drain", \.drain, .time(Self.times), example: "5s").help(
+            "the time that the gateway reads and discards after an error response before it resets the connection"
+        ),
+        Setting("drainIdle", \.drainIdle, .time(Self.times), example: "1s")
+            .help("the same, if the provider sends nothing; after status 10, the time in which nothing is read"),
+        Setting("shutdown", \.shutdown, .time(Self.times), example: "10s")
+            .help("the time to deliver what is in progress after SIGTERM"),
+    ]
+}
+
+extension GatewayFile.Admin {
+    static let settings = Settings(
+        Self(),
+        [
+            Setting("host", \.host, .text, example: "\"::1\"", .variable)
+                .help("the address of `/healthz`, `/readyz` and `/metrics`"),
+            Setting("port", \.port, .number(0...65_535), example: "9100", .variable)
+                .help("its port; 0 for any free port"),
+            Setting("names", \.names, .list(of: .text), example: "[gateway.example.com]").help(
+                "further host names by which tools reach it; requests with another name in `Host` get 421; those "
+                    + "without one are answered"
+            ),
+        ]
+    )
+}
+
+extension GatewayFile.Identity {
+    static let settings = Settings(Self(), Self.keys)
+
+    private static let keys: [Setting<Self>] = [
+        Setting("certificate", \.certificate, .path, example: "server.pem", .required).help(
+            "the gateway's certificate, followed by any intermediate certificates: PEM or PKCS#12"
+        ),
+        Setting("key", \.key, .path, example: "server.key.pem")
+            .help("its private key in PEM, if it is not in the same file"),
+        Setting("passphraseFile", \.passphraseFile, .path, example: "passphrase.txt")
+            .help("a file whose first line is the passphrase of the key or the .p12"),
+    ]
+}
+
+extension GatewayFile.Service {
+    static let settings = Settings(Self(), Self.keys) { service, node throws(YAMLNode.Fault) in
+        switch (service.identity.certificate.isEmpty, service.tokenKey) {
+        case (false, .some): throw node.fault("certificate and p8 cannot be combined; keep one of them")
+        case (true, nil): throw node.fault("missing key: certificate or p8")
+        case (true, .some):
+            if service.keyIdentifier == nil { throw node.fault("missing key: keyID") }
+            if service.teamIdentifier == nil { throw node.fault("missing key: teamID") }
+        case (false, nil): break
+        }
+    }
+
+    private static let keys: [Setting<Self>] = [
+        Setting("certificate", \.identity.certificate, .path, example: "upstream.p12")
+            .help("the certificate from Apple: PEM or PKCS#12"),
+        Setting("key", \.identity.key, .path, example: "upstream.key.pem")
+            .help("its private key in PEM, if it is not in the same file"),
+        Setting("passphraseFile", \.identity.passphraseFile, .path, example: "passphrase.txt")
+            .help("a file whose first line is the passphrase of the key or the .p12"),
+        Setting("p8", \.tokenKey, .path, example: "AuthKey_ABCDEFGHIJ.p8")
+            .help("the key from Apple, instead of a certificate"),
+        Setting("keyID", \.keyIdentifier, .text, example: "ABCDEFGHIJ").help("the identifier of that key"),
+        Setting("teamID", \.teamIdentifier, .text, example: "KLMNOPQRST")
+            .help("the identifier of your team at Apple"),
+        Setting("host", \.host, .text, example: "localhost").help(
+            "the host name of the service; default: `api.push.apple.com` or `api.sandbox.push.apple.com`, by "
+                + "`environment`"
+        ),
+        Setting("port", \.port, .number(1...65_535), example: "2197").help("its port"),
+        Setting("trust", \.trust, .path, example: "upstream-authority.pem")
+            .help("the authorities that its certificate must lead to, in PEM; default: those of the system"),
+        Setting("connections", \.connections, .number(1...64), example: "2").help("connections to the service"),
+    ]
+}
+
+extension GatewayFile.Provider {
+    static let settings = Settings(Self(), Self.keys) { provider, node throws(YAMLNode.Fault) in
+        guard !provider.rejectedToFeedback || provider.rejections == .ignore else {
+            throw (node["rejectedToFeedback"] ?? node)
+                .fault("requires rejections: ignore; otherwise the provider receives an error response")
+        }
+    }
+
+    private static let keys: [Setting<Self>] = [
+        Setting("name", \.name, .text, example: "shop", .required)
+            .help("the name of the provider in logs and metrics; must be unique"),
+        Setting("clients", \.self, .section(Self.clients), .required).help("the certificates of the provider"),
+        Setting("topic", \.topic, .text, example: "com.example.app")
+            .help("the app's bundle identifier; default: the one that the provider's certificate names"),
+        Setting("environment", \.environment, .oneOf(Environment.allCases), example: "sandbox", .required)
+            .help("the environment of the service, and of the feedback"),
+        Setting("upstream", \.service, .section(GatewayFile.Service.settings), .required)
+            .help("the service and your credentials for it"),
+        Setting("payloadLimit", \.payloadLimit, .number(Self.payloadLimits), example: "4096")
+            .help("the longest payload in bytes"),
+        Setting("rejections", \.rejections, .oneOf(RejectionPolicy.allCases), example: "ignore").help(
+            "`report`: send an error response; `ignore`: keep the connection open and deliver the rest; see "
+                + "[how to choose](gateway.md#choose-how-rejections-are-handled)"
+        ),
+        Setting("rejectedToFeedback", \.rejectedToFeedback, .flag, example: "false")
+            .help("with `rejections: ignore`: whether refused tokens (status 8) go to the feedback list"),
+        Setting("limits", \.self, .section(Self.limits)).help("limits of this provider"),
+        Setting("retry", \.retries, .section(Self.retry)).help("retries while the service has trouble"),
+        Setting("overrides", \.requests, .section(Self.overrides))
+            .help("values that the binary protocol has no field for"),
+    ]
+
+    private static let clients = Settings(
+        Self(),
+        [
+            Setting("authority", \.authority, .path, example: "authority.pem")
+                .help("accept the certificates that this authority issued, in PEM"),
+            Setting("revocations", \.revocations, .path, example: "crl.pem").help(
+                "revoked certificates: X.509 CRLs in PEM, a current one for each authority in a chain below the "
+                    + "trusted one; needs `authority`"
+            ),
+            Setting("pins", \.pins, .list(of: .section(Self.pin))).help(
+                "accept single certificates, no matter who issued and signed them; RSA keys need 1,024 bits"
+            ),
+        ]
+    ) { provider, node throws(YAMLNode.Fault) in
+        guard provider.authority != nil || !provider.pins.isEmpty else {
+            throw node.fault("missing key: authority or pins, which specify the certificates to admit")
+        }
+        guard provider.revocations == nil || provider.authority != nil else {
+            throw node.fault("revocations requires authority")
+        }
+    }
+
+    private static let pin = Settings(
+        AdmissionRule.Pin(fingerprint: ""),
+        [
+            Setting(
+                "fingerprint",
+                \.fingerprint,
+                .fingerprint,
+                example: "\"\(String(repeating: "0123456789abcdef", count: 4))\"",
+                .required
+            )
+            .help(
+                "the SHA-256 fingerprint of the certificate: 64 hexadecimal digits, with or without colons; the log "
+                    + "has it when a provider is refused"
+            ),
+            Setting("allowExpired", \.allowsExpired, .flag, example: "true")
+                .help("whether to accept it after it has expired"),
+        ]
+    )
+
+    private static let limits = Settings(
+        Self(),
+        [
+            Setting("inFlight", \.inFlight, .number(1...1_000_000), example: "500")
+                .help("the most unanswered notifications of the provider, on all its connections"),
+            Setting("remembered", \.rememberedCount, .number(0...10_000_000), example: "1000").help(
+                "the most resends that the gateway expects and will not deliver a second time; at least `inFlight`, "
+                    + "unless only one notification at a time is in flight (`inFlight` or "
+                    + "`limits.inFlightPerConnection` is 1)"
+            ),
+            Setting("rememberedFor", \.rememberedDuration, .time(.zero ... .seconds(86_400)), example: "5m")
+                .help("how long it expects them"),
+        ]
+    )
+
+    private static let retryTimes = Duration.milliseconds(1)...Duration.seconds(86_400)
+
+    private static let retry = Settings(
+        RetryRules(),
+        [
+            Setting("budget", \.budget, .time(Self.retryTimes), example: "2m").help(
+                "the time after the first attempt in which a notification is retried; shorter than `limits.verdict`"
+            ),
+            Setting("first", \.backoff.first, .time(Self.retryTimes), example: "1s")
+                .help("the pause before the second attempt; doubles with each"),
+            Setting("longest", \.backoff.max, .time(Self.retryTimes), example: "30s").help("the longest pause"),
+            Setting("atMostOnce", \.givesUpUnknownUnkept, .flag, example: "true").help(
+                "whether to give up a notification with expiry 0 when the service may already have it"
+            ),
+        ]
+    )
+
+    private static let lifetimes = Duration.seconds(1)...RequestRules.lifetimeMax
+
+    private static let overrides = Settings(
+        RequestRules(topic: nil),
+        [
+            Setting("pushType", \.pushType, .pushTypeRule, example: "alert").help(
+                "`apns-push-type` of all requests; `none` omits it; default: inferred from topic and payload"
+            ),
+            Setting("passPushType", \.passPushType, .pushType, example: "alert").help(
+                "the push type for the topics of passes (`pass.`) and websites (`web.`); default: no push type"
+            ),
+            Setting("priority", \.priority, .priority, example: "5")
+                .help("the priority of all requests except background ones; default: the provider's"),
+            Setting("lifetime", \.lifetime, .time(Self.lifetimes), example: "24h")
+                .help("the lifetime of notifications without an expiry"),
+            Setting("relativeExpiry", \.relativeExpiryMax, .timeOrNone(Self.lifetimes), example: "30d").help(
+                "for providers that write a lifetime instead of a time: an expiry up to this value counts from now"
+            ),
+        ]
+    )
+}
+
+// MARK: Kinds
+
+extension SettingKind<Logger.Level> {
+    fileprivate static var logLevel: Self { .oneOf(Logger.Level.allCases.filter { $0 != .critical }) }
+}
+
+extension SettingKind<TLSVersion> {
+    fileprivate static var tlsVersion: Self {
+        .oneOf([("1.0", .tls1_0), ("1.1", .tls1_1), ("1.2", .tls1_2), ("1.3", .tls1_3)])
+    }
+}
+
+extension SettingKind<String> {
+    fileprivate static var fingerprint: Self {
+        var kind = Self.text
+        kind.read = { node, _ throws(YAMLNode.Fault) in
+            let digits = try node.text.lowercased().filter { $0 != ":" }
+            guard digits.utf8.count == 64, digits.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
+                throw node.fault("expected the SHA-256 digest of the certificate in 64 hexadecimal digits")
+            }
+            return digits
+        }
+        return kind
+    }
+}
+
+extension SettingKind<PushType> {
+    fileprivate static var pushType: Self {
+        Self(name: "text") { node, _ throws(YAMLNode.Fault) in
+            PushType(rawValue: try node.text)
+        } write: { type, _ in
+            YAMLNode(text: type.rawValue)
+        }
+    }
+}
+
+extension SettingKind<RequestRules.PushTypeRule> {
+    fileprivate static var pushTypeRule: Self {
+        Self(name: "text") { node, _ throws(YAMLNode.Fault) in
+            let text = try node.text
+            return text == "none" ? .omitted : .fixed(PushType(rawValue: text))
+        } write: { rule, _ in
+            switch rule {
+            case .inferred: nil
+            case .fixed(let type): YAMLNode(text: type.rawValue)
+            case .omitted: YAMLNode(text: "none")
+            }
+        }
+    }
+}
+
+extension SettingKind<UInt8> {
+    fileprivate static var priority: Self {
+        Self(name: "number", range: "1, 5, 10") { node, _ throws(YAMLNode.Fault) in
+            try node.word([("1", 1), ("5", 5), ("10", 10)])
+        } write: { priority, _ in
+            YAMLNode(scalar: "\(priority)")
+        }
+    }
+}
+
+extension SettingKind<Duration> {
+    /// No time is written as zero.
+    fileprivate static func timeOrNone(_ range: ClosedRange<Duration>) -> Self {
+        var kind = Self.time(range)
+        kind.write = { time, _ in time == .zero ? nil : YAMLNode(time) }
+        return kind
+    }
+}
