@@ -7,11 +7,17 @@ package struct JSONObject: Sendable {
     /// The object without its closing brace.
     private var open: [UInt8] = [UInt8(ascii: "{")]
 
+    /// Enough for most objects, so that they grow once.
+    private static let byteCountUsual = 256
+
     /// Begins an object without members.
-    package init() {}
+    package init() { self.open.reserveCapacity(Self.byteCountUsual) }
 
     /// Writes a whole object.
-    package init(_ write: (inout JSONObject) -> Void) { write(&self) }
+    package init(_ write: (inout JSONObject) -> Void) {
+        self.init()
+        write(&self)
+    }
 
     /// The object in UTF-8.
     package var bytes: [UInt8] { self.open + CollectionOfOne(UInt8(ascii: "}")) }
