@@ -17,15 +17,9 @@ struct MetricsFileOptions: ParsableArguments, Sendable {
     )
     var metricsFile: String?
 
-    /// Runs a command, and writes the file if there is one.
+    /// Runs a command, and writes the file if there is one and this is no dry run.
     ///
-    /// - Parameters:
-    ///   - words: the words of the command.
-    ///   - environment: provides the time, and has the samples of the command.
-    ///   - isDryRun: whether nothing is written.
-    ///   - successes: the exit codes of a complete run.
-    ///   - body: the command.
-    /// - Returns: the exit code.
+    /// The exit codes of a complete run are `successes`.
     func record(
         _ words: String,
         in environment: CommandEnvironment,

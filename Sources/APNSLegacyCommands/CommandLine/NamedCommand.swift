@@ -60,7 +60,7 @@ struct NamedCommand {
 
     /// What is wrong with an unknown word, and what may be meant; `nil` if all words are known.
     ///
-    /// - Parameter others: what else is allowed in place of a command.
+    /// In place of a command, `others` are also allowed.
     func problem(_ others: [String]) -> String? {
         guard let word = self.unknown else { return nil }
         let what = "unknown command \(Self.quoted(word))"
@@ -99,21 +99,21 @@ struct NamedCommand {
     static func line(_ message: String, _ words: [String]) -> String {
         var line = message
         for (previous, word) in zip([""] + words, words) {
-            let value = word.hasPrefix("-") ? word.drop { $0 != "=" }.dropFirst() : word[...]
-            // A token is private, even if it is misspelled.
-            let isPrivate = previous == "--token" || word.hasPrefix("--token=") || self.isToken(value)
-            guard !value.isEmpty, isPrivate || value.count > self.wordCharacterCountMax else { continue }
-            let shown = isPrivate ? "(a device token)" : "'\(value.prefix(self.wordCharacterCountMax))...'"
-            line = line.replacing("'\(value)'", with: shown)
-            if self.isToken(value) { line = line.replacing(value, with: shown) }
+            let parts = word.hasPrefix("-") ? word.drop { $0 == "-" }.split(separator: "=", maxSplits: 1) : [word[...]]
+            for value in parts where !value.isEmpty {
+                // A token is private, even if it is misspelled.
+                let isPrivate = previous == "--token" || word.hasPrefix("--token=") || self.isToken(value)
+                guard isPrivate || value.count > self.wordCharacterCountMax else { continue }
+                let shown = isPrivate ? "(a device token)" : "'\(value.prefix(self.wordCharacterCountMax))...'"
+                line = line.replacing("'\(value)'", with: shown)
+                if self.isToken(value) { line = line.replacing(value, with: shown) }
+            }
         }
         let lines = line.split(whereSeparator: \.isNewline).map { $0.drop { $0 == " " } }
         return lines.joined(separator: " ").printable()
     }
 
     /// Finds an option whose value behind `=` is empty; the argument parser would use the next word as the value.
-    ///
-    /// - Returns: the problem; `nil` if there is none.
     static func emptyValue(in words: [String]) -> String? {
         let word = words.prefix { $0 != "--" }.first { $0.wholeMatch(of: /--[a-z0-9\-]+=/) != nil }
         return word.map { "\($0.dropLast()) needs a value; is a variable not set?" }
@@ -121,9 +121,7 @@ struct NamedCommand {
 }
 
 extension String {
-    /// Wraps a line to the columns that every terminal has.
-    ///
-    /// - Parameter indent: the indentation of the lines after the first.
+    /// Wraps a line to the columns that every terminal has; the lines after the first are indented.
     func wrapped(indent: Int) -> String {
         guard self.count > NamedCommand.columnCount else { return self }
         var (lines, line) = ([String](), String(self.prefix { $0 == " " }))

@@ -49,10 +49,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
         if let failure { throw failure }
     }
 
-    /// Calls `body` with each payload, reports those that are refused, and counts both in the summary.
-    ///
-    /// - Parameter body: returns why it refuses a payload; `nil` if it does not.
-    /// - Returns: the exit code.
+    /// Calls `body` with each payload, reports why it refuses one, and counts both in the summary.
     func examine(
         _ environment: CommandEnvironment,
         _ body: (PayloadInput) throws -> Diagnostic?

@@ -46,13 +46,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
     var format: BatchFormat?
 
-    @Option(
-        help: .value(
-            "column=name",
-            "Read a column of CSV or a key of JSON lines under another name, such as token=device_token; repeatable."
-        )
-    )
-    var column: [String] = []
+    @OptionGroup var naming: ColumnNameOptions
 
     @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
@@ -72,7 +66,7 @@ struct PurgeImportCommand: PurgeSubcommand {
     package var earlyStop: EarlyStop? { .before("anything was imported") }
 
     func validate() throws {
-        _ = try ColumnNames(parsing: self.column, .deadTokens)
+        _ = try ColumnNames(parsing: self.naming.column, .deadTokens)
         try TopicCheck.check(self.topic)
     }
 
@@ -87,7 +81,7 @@ struct PurgeImportCommand: PurgeSubcommand {
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         let source = "import:\(self.input == "-" ? "stdin" : name)"
         var importing = PurgeImport(format: format, source: source, now: environment.now())
-        importing.names = try ColumnNames(parsing: self.column, .deadTokens)
+        importing.names = try ColumnNames(parsing: self.naming.column, .deadTokens)
         importing.topic = self.topic
         importing.environment = self.environment
         importing.failedAt = self.failedAt?.seconds

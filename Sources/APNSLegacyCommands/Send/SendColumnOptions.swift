@@ -3,8 +3,8 @@
 import ArgumentParser
 import Batch
 
-/// The names of columns and keys in a batch.
-struct SendColumnOptions: ParsableArguments, Sendable {
+/// The option for other names of columns and keys.
+struct ColumnNameOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
             "column=name",
@@ -12,12 +12,17 @@ struct SendColumnOptions: ParsableArguments, Sendable {
         )
     )
     var column: [String] = []
+}
+
+/// The names of columns and keys in a batch.
+struct SendColumnOptions: ParsableArguments, Sendable {
+    @OptionGroup var naming: ColumnNameOptions
 
     @Flag(help: "Skip columns of CSV and keys of JSON lines that are unknown, instead of refusing them.")
     var ignoreUnknownColumns = false
 
     /// The names.
-    func names() throws -> ColumnNames { try .init(parsing: self.column) }
+    func names() throws -> ColumnNames { try .init(parsing: self.naming.column) }
 
     func validate() throws { _ = try self.names() }
 }

@@ -50,7 +50,7 @@ extension SendRun {
         }
         if failure == nil || hasOutcome { self.say("\(summary.text)") }
         if !source.isFileLost {
-            self.report(self.stopReport(source.resumePoint, summary.outcomeCounts, self.continueCommand))
+            self.reportStop(source.resumePoint, summary.outcomeCounts)
         }
         guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
         return failure.status
@@ -86,9 +86,7 @@ extension SendRun {
         guard let point = source.resumePoint else {
             return summary.outcomeCounts.total == 0 ? .success : .someRefused
         }
-        self.console.say(
-            Diagnostic(.warning, "Stopped early, \(self.place(point)); to check all of it, run the same command again.")
-        )
+        self.warn("Stopped early, \(self.place(point)); to check all of it, run the same command again.")
         return .tryAgain
     }
 
@@ -107,93 +105,59 @@ extension SendRun {
 
     // MARK: Stopped early
 
-    /// What a run that stopped early left, and how to continue.
-    private struct StopReport {
-        /// The first line to send again; `nil` if only notifications with an unknown outcome are left.
-        var line: UInt64?
-        /// The command that continues; `nil` if the input was a stream, which cannot be read again.
-        var command: String?
-        /// What is reported first.
-        var before: String?
-        /// Where the run stopped, and how to continue; `nil` if nothing is left.
-        var closing: String?
-        /// What the command that continues does not send again; `nil` if there is nothing.
-        var skipped: String?
-        /// What is reported last.
-        var after: [String] = []
-    }
+    private func warn(_ sentence: String) { self.console.say(Diagnostic(.warning, sentence)) }
 
-    private func report(_ report: StopReport) {
-        if let line = report.line { self.environment.summary.set("continueFromLine", line) }
-        if let command = report.command { self.environment.summary.set("continueCommand", command) }
-        // With --quiet, too: the batch is not done.
-        for line in [report.before, report.closing].compactMap({ $0 }) { self.console.say(Diagnostic(.warning, line)) }
-        if let skipped = report.skipped { self.console.say(skipped) }
-        for line in report.after { self.say("\(line)") }
-    }
-
-    private func stopReport(
-        _ point: ResumePoint?,
-        _ counts: OutcomeCounts,
-        _ command: ContinueCommand
-    ) -> StopReport {
+    /// Reports what a run that stopped early left, and how to continue; with `--quiet`, too: the batch is not done.
+    private func reportStop(_ point: ResumePoint?, _ counts: OutcomeCounts) {
+        let (command, summary) = (self.continueCommand, self.environment.summary)
         let hasJournal = self.command.delivery.journal != nil
         let isResending = hasJournal && self.command.delivery.delivery == .atLeastOnce
-        var report = StopReport(line: point.map { $0.isAtBeginning ? 1 : $0.position.nextLine })
+        if let point { summary.set("continueFromLine", point.isAtBeginning ? 1 : point.position.nextLine) }
         if self.environment.stops.count > 1, counts[.indeterminate] > 0 {
             let count = counts[.indeterminate].counted("notification")
             let rest = isResending ? "the next run sends them again, as possible duplicates" : self.resultsPlace
-            report.before = "Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest)."
+            self.warn("Stopped at once: \(count) may have arrived, but the outcome is unknown; \(rest).")
         }
         if hasJournal {
             let isLeft = counts[.unsent] > 0 || isResending && counts[.indeterminate] > 0
-            guard point != nil || isLeft else { return report }
+            guard point != nil || isLeft else { return }
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
-            report.command = command.sameCommand
-            report.closing = "Stopped early\(place); to continue: \(command.sameCommand)"
-            report.after = self.passwordLines(command)
-            return report
-        }
-        guard let point else {
+            summary.set("continueCommand", command.sameCommand)
+            self.warn("Stopped early\(place); to continue: \(command.sameCommand)")
+            self.sayPassword(command)
+        } else if let point {
+            self.reportContinuation(from: point, command)
+        } else if counts[.unsent] > 0 {
             let count = counts[.unsent].counted("notification")
-            if counts[.unsent] > 0 {
-                report.closing = "Not everything was sent: \(count) unsent; \(self.resultsPlace)."
-            }
-            return report
+            self.warn("Not everything was sent: \(count) unsent; \(self.resultsPlace).")
         }
-        self.addContinuation(from: point, command, to: &report)
+    }
+
+    /// Reports how a run without a journal continues, and what the command that continues does not send again.
+    private func reportContinuation(from point: ResumePoint, _ command: ContinueCommand) {
+        let (place, line, isFile) = (self.place(point), point.position.nextLine, Self.isFile(self.inputPath))
+        let next = point.isAtBeginning ? command.sameCommand : command.rest(from: line)
+        if isFile { self.environment.summary.set("continueCommand", next) }
+        guard !point.isAtBeginning else {
+            return self.warn("Stopped early, \(place); to start again, run the same command.")
+        }
+        let again = "to continue, send the same input again with --from-line \(line)."
+        self.warn("Stopped early, \(place); \(isFile ? "to continue: \(next)" : again)")
         let open = [(point.unsentCount, "unsent"), (point.indeterminateCount, "indeterminate")].filter { $0.0 > 0 }
-        if !open.isEmpty, !point.isAtBeginning {
+        if !open.isEmpty {
             let counts = open.map { "\($0.0.counted("\($0.1) notification"))" }.joined(separator: " and ")
-            let line = point.position.nextLine - 1
-            report.skipped = "The command skips \(counts) up to line \(line); \(self.resultsPlace)."
+            self.console.say("The command skips \(counts) up to line \(line - 1); \(self.resultsPlace).")
         }
-        return report
+        if isFile { self.sayPassword(command) }
+        self.say(
+            isFile
+                ? "With --journal FILE, the same command continues where it stopped."
+                : "With a file as input, --journal FILE makes this automatic."
+        )
     }
 
-    /// How a run without a journal continues.
-    private func addContinuation(from point: ResumePoint, _ command: ContinueCommand, to report: inout StopReport) {
-        let place = self.place(point)
-        let line = point.position.nextLine
-        let isFile = Self.isFile(self.inputPath)
-        if point.isAtBeginning {
-            if isFile { report.command = command.sameCommand }
-            report.closing = "Stopped early, \(place); to start again, run the same command."
-        } else if isFile {
-            let rest = command.rest(from: line)
-            report.command = rest
-            report.closing = "Stopped early, \(place); to continue: \(rest)"
-            report.after =
-                self.passwordLines(command) + ["With --journal FILE, the same command continues where it stopped."]
-        } else {
-            report.closing =
-                "Stopped early, \(place); to continue, send the same input again with --from-line \(line)."
-            report.after = ["With a file as input, --journal FILE makes this automatic."]
-        }
-    }
-
-    private func passwordLines(_ command: ContinueCommand) -> [String] {
-        command.hidesPassword ? ["In this command, replace PASSWORD by the password of the proxy."] : []
+    private func sayPassword(_ command: ContinueCommand) {
+        if command.hidesPassword { self.say("In this command, replace PASSWORD by the password of the proxy.") }
     }
 
     private func place(_ point: ResumePoint) -> String {

@@ -101,5 +101,10 @@ import Testing
         )
         #expect(line == "2 unexpected arguments: (a device token), 'a<U+1B>' or: (a device token)")
         #expect(NamedCommand.line("The value 'xyz' is invalid", ["--token", "xyz"]).contains("(a device token)"))
+        let option = NamedCommand.line("Unknown option '--\(token)'", ["--\(token)"])
+        #expect(option == "Unknown option '--(a device token)'")
+        let long = String(repeating: "x", count: 100)
+        let argument = NamedCommand.line("Unexpected argument '\(long)'", [long])
+        #expect(argument == "Unexpected argument '\(long.prefix(64))...'")
     }
 }

@@ -52,8 +52,8 @@ import Testing
             ("send --port abc a", "apns-legacy send: The value 'abc' is invalid for '--port <port>'"),
             (
                 "send --answer-timeout soon a",
-                "apns-legacy send: The value 'soon' is invalid for '--answer-timeout <duration>': expected a number and "
-                    + "ms, s, m, h, d or w, such as 30s"
+                "apns-legacy send: The value 'soon' is invalid for '--answer-timeout <duration>': expected a number "
+                    + "and ms, s, m, h, d or w, such as 30s"
             ),
             ("send a --host", "apns-legacy send: Missing value for '--host <name>'"),
             ("send --results= a", "apns-legacy send: --results needs a value; is a variable not set?"),
