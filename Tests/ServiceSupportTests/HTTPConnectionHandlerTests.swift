@@ -108,4 +108,22 @@ import Testing
         try self.answer()
         #expect(self.ends(after: .seconds(2)))
     }
+
+    @Test func `a connection with one request ignores what follows, and is closed after the response`() throws {
+        var limits = HTTPListener.Limits()
+        limits.servesOneRequest = true
+        let channel = EmbeddedChannel(handler: HTTPConnectionHandler(HTTPConnections(countMax: 8) {}, limits))
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        for part in [Self.head, Self.body, .end(nil), Self.head] { try channel.writeInbound(part) }
+        var isHead: [Bool] = []
+        while let part = try channel.readInbound(as: HTTPRequestPart.self) {
+            if case .head = part { isHead.append(true) } else { isHead.append(false) }
+        }
+        #expect(isHead == [true, false], "The head, and an end that takes the place of the body.")
+        try channel.writeOutbound(HTTPResponsePart.head(HTTPResponse(status: .contentTooLarge)))
+        #expect(channel.isActive)
+        try channel.writeOutbound(HTTPResponsePart.end(nil))
+        channel.embeddedEventLoop.run()
+        #expect(!channel.isActive)
+    }
 }

@@ -30,7 +30,7 @@ package struct YAMLNode {
         package func text(path: String) -> String { "\(path)\(self.line == nil ? ": " : ", ")\(self)" }
     }
 
-    /// The maximum length of a text in bytes, which bounds the time and memory to read it.
+    /// The maximum length of a text that is not trusted, in bytes, which bounds the time and memory to read it.
     package static let byteCountMax = 1 << 20
 
     /// The maximum number of compared bytes of keys that are lists or mappings.
@@ -56,12 +56,12 @@ package struct YAMLNode {
     /// - Parameters:
     ///   - yaml: the text.
     ///   - folder: the folder of the file with a trailing slash, for relative paths; by default none.
-    ///   - isTrusted: whether the text is the operator's own. In other texts, aliases are refused, and so are many keys
-    ///     that are lists or mappings: a thousand bytes of them can take forever to convert or compare.
+    ///   - isTrusted: whether the text is the operator's own. Other texts have a limit. Aliases are refused in them, and
+    ///     so are many keys that are lists or mappings: a thousand bytes of them can take forever to convert or compare.
     /// - Returns: `nil` for an empty text.
     /// - Throws: the first error.
     package init?(yaml: String, folder: String = "", isTrusted: Bool = true) throws(Fault) {
-        guard yaml.utf8.count <= Self.byteCountMax else {
+        guard isTrusted || yaml.utf8.count <= Self.byteCountMax else {
             let sentence = "the text exceeds the limit of \(Self.byteCountMax) bytes"
             throw Fault(line: nil, key: "", sentence: sentence)
         }
