@@ -106,7 +106,7 @@ let package = Package(
         .target(
             name: "Certificates",
             dependencies: [
-                "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
+                "APNSTransport", "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -139,7 +139,7 @@ let package = Package(
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "FileSupport", "OpenSSLTLS", "TestSupport",
+                "APNSTestKit", "Certificates", "FileSupport", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -378,8 +378,8 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSupport",
-                "OpenSSLTLS", "TokenStore",
+                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "Certificates",
+                "FileSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import OpenSSLTLS
+import Certificates
 
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {
