@@ -106,7 +106,7 @@ let package = Package(
         .target(
             name: "Certificates",
             dependencies: [
-                "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
+                "APNSTransport", "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -140,7 +140,7 @@ let package = Package(
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "FileSupport", "OpenSSLTLS", "TestSupport",
+                "APNSTestKit", "Certificates", "FileSupport", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -383,8 +383,8 @@ let package = Package(
         .target(
             name: "Batch",
             dependencies: [
-                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib", "FileSupport",
-                "JSON", "OpenSSLTLS", "TokenStore",
+                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib",
+                "Certificates", "FileSupport", "JSON", "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

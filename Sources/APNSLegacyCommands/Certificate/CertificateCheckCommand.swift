@@ -3,6 +3,7 @@
 import APNSTransport
 import APNSWire
 import ArgumentParser
+import Certificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate check`: finds problems of certificates before they cause failures.
@@ -135,9 +136,9 @@ struct CertificateCheckCommand: CertificateSubcommand {
         if let endpoint = try self.endpoint { findings += try await self.probe(endpoint, now: now) }
         findings.sort { $0.severity > $1.severity }
         for finding in findings where !self.quiet || finding.severity > .ok {
-            try environment.report(finding.line + "\n")
+            try environment.report(finding.line.printable() + "\n")
         }
-        let objects = try findings.map { try CertificateReport.json($0) }
+        let objects = try findings.map { try Self.json($0) }
         environment.summary.set("findings", json: "[\(objects.joined(separator: ","))]")
         return findings.map(\.severity).max()?.status ?? .success
     }
@@ -174,4 +175,13 @@ struct CertificateCheckCommand: CertificateSubcommand {
     }
 }
 
-extension CertificateChecker.ReaderAge: ExpressibleByArgument {}
+extension CertificateFinding.Severity {
+    /// The exit code of a check whose worst finding has this severity.
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .ok: .success
+        case .warning: .someRefused
+        case .critical: .checkFailed
+        }
+    }
+}

@@ -9,6 +9,15 @@ import OpenSSLTLS
 
 /// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
 struct CertificateNewCommand: ParsableCommand {
+    /// The part of the help about exit codes, which is the same for all kinds of certificates.
+    fileprivate static let exitStatuses = ExitStatus.list(
+        [
+            .success: "created", .cannotCreate: "a file exists or cannot be created",
+            .configuration: "the authority is not usable",
+        ],
+        .ioError
+    )
+
     static let configuration = CommandConfiguration(
         commandName: "new",
         abstract: "Create a certificate authority, and certificates for servers and providers.",
@@ -21,14 +30,7 @@ struct CertificateNewCommand: ParsableCommand {
             A certificate is written to NAME.pem, and its key to NAME.key.pem, which only its owner can read. Nothing \
             is overwritten without --force.
 
-            \(ExitStatus.list(
-                [
-                    .success: "created",
-                    .cannotCreate: "a file exists or cannot be created",
-                    .configuration: "the authority is not usable",
-                ],
-                .ioError
-            ))
+            \(CertificateNewCommand.exitStatuses)
             """,
         subcommands: [NewAuthorityCommand.self, NewServerCommand.self, NewClientCommand.self]
     )
@@ -170,14 +172,7 @@ struct NewAuthorityCommand: ConsoleCommand {
 
             Keep its key where only you can read it: with the key, anyone can issue certificates.
 
-            \(ExitStatus.list(
-                [
-                    .success: "created",
-                    .cannotCreate: "a file exists or cannot be created",
-                    .configuration: "the authority is not usable",
-                ],
-                .ioError
-            ))
+            \(CertificateNewCommand.exitStatuses)
             """
     )
 
@@ -234,14 +229,7 @@ struct NewServerCommand: ConsoleCommand {
               apns-legacy certificate new server --name gateway.example.com
               apns-legacy certificate new server --apple-names --output apple
 
-            \(ExitStatus.list(
-                [
-                    .success: "created",
-                    .cannotCreate: "a file exists or cannot be created",
-                    .configuration: "the authority is not usable",
-                ],
-                .ioError
-            ))
+            \(CertificateNewCommand.exitStatuses)
             """
     )
 
@@ -317,14 +305,7 @@ struct NewClientCommand: ConsoleCommand {
             The certificate has the form of Apple's push certificates. Your gateway accepts it if gateway.yaml names \
             the authority; Apple's services do not.
 
-            \(ExitStatus.list(
-                [
-                    .success: "created",
-                    .cannotCreate: "a file exists or cannot be created",
-                    .configuration: "the authority is not usable",
-                ],
-                .ioError
-            ))
+            \(CertificateNewCommand.exitStatuses)
             """
     )
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Certificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate show`: prints the content of files.
@@ -52,9 +53,9 @@ struct CertificateShowCommand: CertificateSubcommand {
                 if report.problem != nil || report.keys.contains(where: { $0.problem != nil }) {
                     status = status.worse(.someRefused)
                 }
-                reports.append(try report.json())
+                reports.append(try Self.json(report))
                 let lines = report.lines(now: now)
-                try environment.report((index > 0 ? "\n" : "") + lines.map { $0 + "\n" }.joined())
+                try environment.report((index > 0 ? "\n" : "") + lines.map { $0.printable() + "\n" }.joined())
             } catch let error as TLSError {
                 let failure = Self.failure(error, path)
                 environment.console.say(failure.diagnostic)

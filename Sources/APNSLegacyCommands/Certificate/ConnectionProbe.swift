@@ -4,6 +4,7 @@ import APNSProvider
 import APNSTransport
 import APNSWire
 import Batch
+import Certificates
 import NIOCore
 import NIOPosix
 import NIOTLS

@@ -327,8 +327,8 @@ struct GatewaySetup {
         let machine = self.isLocal ? "For the provider on this machine" : "On the provider's machine"
         return Self.numbered("On this machine", here, from: 1)
             + Self.numbered(machine, there, from: here.count + 1)
-            + "Keep \(IdentityFile.key.name(Self.authorityPrefix)) on this machine and private: it can issue certificates "
-            + "for this gateway.\n"
+            + "Keep \(IdentityFile.key.name(Self.authorityPrefix)) on this machine and private: it can issue "
+            + "certificates for this gateway.\n"
     }
 
     private static func numbered(_ title: String, _ steps: [String], from first: Int) -> String {

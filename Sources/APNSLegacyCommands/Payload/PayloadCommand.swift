@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 public import ArgumentParser
 import Batch
 

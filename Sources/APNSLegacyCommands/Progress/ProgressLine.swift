@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSWire
 import Batch
 
 /// Formats the progress of a command, without I/O or a clock.

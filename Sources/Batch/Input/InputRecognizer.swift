@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
+import Certificates
 import JSON
-import OpenSSLTLS
 
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {

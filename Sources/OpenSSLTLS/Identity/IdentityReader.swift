@@ -3,7 +3,7 @@
 import COpenSSL
 
 /// Reads certificates and keys in any supported format.
-struct IdentityReader {
+package struct IdentityReader {
     let passphrase: TLSPassphrase?
 
     /// The name of the provider that has RC2-40 and other retired ciphers.
@@ -25,7 +25,7 @@ struct IdentityReader {
         return try unsafe IdentityMaterial(certificates: found.certificates, key: key)
     }
 
-    static func isPEM(_ bytes: [UInt8]) -> Bool {
+    package static func isPEM(_ bytes: [UInt8]) -> Bool {
         Self.contains("-----BEGIN ", in: bytes)
     }
 

@@ -44,7 +44,7 @@ package struct PKCS12Protection: Hashable, Sendable {
     private static let retiredCiphers: Set = ["RC2-40", "RC2-64", "RC2-128", "RC4-40", "RC4-128", "DES"]
 
     /// Reads the unencrypted part of a file; `nil` if it is not a PKCS#12 file.
-    init?(of bytes: [UInt8]) {
+    package init?(of bytes: [UInt8]) {
         defer { ERR_clear_error() }
         let file = unsafe bytes.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress

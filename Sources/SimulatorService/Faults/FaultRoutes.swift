@@ -3,6 +3,7 @@
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
+import APNSPayload
 import JSON
 import NIOCore
 import ServiceSupport

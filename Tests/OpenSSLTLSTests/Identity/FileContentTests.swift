@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import OpenSSLTLS
 import APNSTestKit
+import Certificates
+import OpenSSLTLS
 import Testing
 
 /// Files and protocols other than the expected ones.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
-import APNSWire
-import OpenSSLTLS
+package import APNSWire
+package import OpenSSLTLS
 
 /// The purpose of a certificate, as far as its content shows it.
-enum CertificateKind: String, Encodable {
+package enum CertificateKind: String, Sendable, Encodable {
     case developmentIOS
     case productionIOS
     case developmentMac
@@ -31,7 +31,7 @@ enum CertificateKind: String, Encodable {
         ("Pass Type ID: ", .pass), ("APSP:", .mdm),
     ]
 
-    init(_ certificate: TLSCertificate) {
+    package init(_ certificate: TLSCertificate) {
         // By its extensions, a self-issued certificate from `openssl req -x509` is an authority, but it may be a
         // provider's.
         guard !certificate.isAuthority || certificate.subjectField("UID") != nil else {
@@ -51,7 +51,7 @@ enum CertificateKind: String, Encodable {
     }
 
     /// The kind in words.
-    func text(isFromApple: Bool) -> String {
+    package func text(isFromApple: Bool) -> String {
         switch self {
         case .developmentIOS: "Apple's push certificate for iOS apps, development"
         case .productionIOS: "Apple's push certificate for iOS apps, production"
@@ -73,7 +73,7 @@ enum CertificateKind: String, Encodable {
     }
 
     /// Whether it is a client certificate that names its topics.
-    var isClient: Bool {
+    package var isClient: Bool {
         switch self {
         case .server, .authority, .other: false
         default: true
@@ -89,7 +89,7 @@ extension TLSCertificate {
     private static let voipTopicsIdentifier = "1.2.840.113635.100.6.3.4"
 
     /// The topics in its UID, and in Apple's extensions .6.3.6 and .6.3.4.
-    var pushTopics: [String] {
+    package var pushTopics: [String] {
         var topics = ProviderIdentity(self).topics
         for topic in self.voipTopics where !topics.contains(topic) { topics.append(topic) }
         return topics
@@ -107,19 +107,19 @@ extension TLSCertificate {
     }
 
     /// The environments that Apple's extensions name.
-    var pushEnvironments: [Environment] {
+    package var pushEnvironments: [Environment] {
         let identity = ProviderIdentity(self)
         return (identity.isForProduction ? [.production] : []) + (identity.isForSandbox ? [.sandbox] : [])
     }
 
     /// The first of its host names, and the number of others.
-    var hostNameText: String {
+    package var hostNameText: String {
         let names = self.hostNames.prefix(3).joined(separator: ", ")
         return self.hostNames.count > 3 ? "\(names) and \(self.hostNames.count - 3) more" : names
     }
 
     /// The whole days until it expires; negative if it has expired.
-    func dayCountLeft(at now: Int64) -> Int64 {
+    package func dayCountLeft(at now: Int64) -> Int64 {
         let seconds = self.notAfter - now
         return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
     }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import OpenSSLTLS
-
 /// A finding of a certificate check.
-struct CertificateFinding: Encodable {
+package struct CertificateFinding: Hashable, Sendable, Encodable {
     /// The severity; the words are those of Nagios.
-    enum Severity: String, Encodable, Comparable {
+    package enum Severity: String, Hashable, Sendable, Encodable, Comparable {
         case ok
         case warning
         case critical
 
-        static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
+        package static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
 
         private var rank: Int {
             switch self {
@@ -19,19 +17,10 @@ struct CertificateFinding: Encodable {
             case .critical: 2
             }
         }
-
-        /// The exit code of a check whose worst finding has this severity.
-        var status: ExitStatus {
-            switch self {
-            case .ok: .success
-            case .warning: .someRefused
-            case .critical: .checkFailed
-            }
-        }
     }
 
     /// A code for programs.
-    enum Code: String, Encodable {
+    package enum Code: String, Hashable, Sendable, Encodable {
         case good
         case unreadable
         case malformed
@@ -61,13 +50,20 @@ struct CertificateFinding: Encodable {
         case notTLS
     }
 
-    var severity: Severity
-    var code: Code
+    package var severity: Severity
+    package var code: Code
     /// The file, or the host and port.
-    var place: String
+    package var place: String
     /// What is wrong, and what to do.
-    var text: String
+    package var text: String
+
+    package init(severity: Severity, code: Code, place: String, text: String) {
+        self.severity = severity
+        self.code = code
+        self.place = place
+        self.text = text
+    }
 
     /// The finding as one line.
-    var line: String { "\(self.severity.rawValue.uppercased()) \(self.place): \(self.text)".printable() }
+    package var line: String { "\(self.severity.rawValue.uppercased()) \(self.place): \(self.text)" }
 }

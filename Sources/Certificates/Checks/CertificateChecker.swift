@@ -1,38 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
-import Batch
+package import APNSWire
 import Glibc
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// Checks files of certificates and keys for problems.
-struct CertificateChecker {
+package struct CertificateChecker {
     /// The intended use of the certificates.
-    struct Requirements {
-        var topics: [String] = []
-        var environments: [Environment] = []
-        var names: [String] = []
-        var warningDayCount: Int64 = 30
+    package struct Requirements {
+        var topics: [String]
+        var environments: [Environment]
+        var names: [String]
+        var warningDayCount: Int64
         /// The programs that must be able to read a .p12.
-        var readers: Set<ReaderAge> = [.new]
+        var readers: Set<ReaderAge>
+
+        package init(
+            topics: [String],
+            environments: [Environment],
+            names: [String],
+            warningDayCount: Int64,
+            readers: Set<ReaderAge>
+        ) {
+            self.topics = topics
+            self.environments = environments
+            self.names = names
+            self.warningDayCount = warningDayCount
+            self.readers = readers
+        }
     }
 
     /// The age of a program that reads .p12 files.
-    enum ReaderAge: String, Sendable, CaseIterable {
+    package enum ReaderAge: String, Sendable, CaseIterable {
         case old
         case new
     }
 
-    var requirements: Requirements
+    private let requirements: Requirements
     /// Verifies the certificates, with the file of its authorities.
-    var verifier: (CertificateVerifier, file: String)?
+    private let verifier: (CertificateVerifier, file: String)?
     /// The time, in seconds since 1970.
-    var now: Int64
+    private let now: Int64
 
     private var path = ""
     private var findings: [CertificateFinding] = []
 
-    init(_ requirements: Requirements, verifier: (CertificateVerifier, file: String)?, now: Int64) {
+    package init(_ requirements: Requirements, verifier: (CertificateVerifier, file: String)?, now: Int64) {
         self.requirements = requirements
         self.verifier = verifier
         self.now = now
@@ -45,7 +58,7 @@ struct CertificateChecker {
     ///   - key: the file of the key; `nil` if it is in the same file, or not available.
     ///   - passphraseFile: the file with the passphrase.
     /// - Returns: the findings, the worst first; at least one.
-    mutating func findings(_ path: String, key: String?, passphraseFile: String?) -> [CertificateFinding] {
+    package mutating func findings(_ path: String, key: String?, passphraseFile: String?) -> [CertificateFinding] {
         self.path = path
         self.findings = []
         do throws(TLSError) {

@@ -16,3 +16,5 @@ extension IssuedIdentity.PKCS12Form: ExpressibleByArgument {
     /// The names of all formats that can be written.
     public static var allValueStrings: [String] { self.named.keys.sorted() }
 }
+
+extension CertificateChecker.ReaderAge: ExpressibleByArgument {}

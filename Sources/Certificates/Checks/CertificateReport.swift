@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import Batch
 import FoundationEssentials
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// The content of a file, as text or as a JSON object.
-struct CertificateReport: Encodable {
-    struct Certificate: Encodable {
+package struct CertificateReport: Encodable {
+    package struct Certificate: Encodable {
         var number: Int
         var kind: CertificateKind
         var subject: String
@@ -31,18 +30,18 @@ struct CertificateReport: Encodable {
         var hasKey: Bool
     }
 
-    struct Key: Encodable {
+    package struct Key: Encodable {
         var type: String?
         var bits: Int?
         var curve: String?
         var isEncrypted: Bool
         /// The number of the certificate that it belongs to.
         var certificateNumber: Int?
-        var problem: String?
+        package var problem: String?
     }
 
-    struct Encryption: Encodable {
-        struct Part: Encodable {
+    package struct Encryption: Encodable {
+        package struct Part: Encodable {
             var content: String
             var cipher: String?
             var iterations: Int?
@@ -58,10 +57,10 @@ struct CertificateReport: Encodable {
     var file: String
     var form: String
     var certificates: [Certificate]
-    var keys: [Key]
+    package var keys: [Key]
     var otherParts: [String]
     var encryption: Encryption?
-    var problem: String?
+    package var problem: String?
     private let isFromApple: [Bool]
 
     private enum CodingKeys: String, CodingKey {
@@ -75,7 +74,7 @@ struct CertificateReport: Encodable {
     ///   - path: its path.
     ///   - keys: the private keys, those of the file or of another one.
     ///   - now: in seconds since 1970.
-    init(_ file: CertificateFile, of path: String, keys: [CertificateFile.Key], now: Int64) {
+    package init(_ file: CertificateFile, of path: String, keys: [CertificateFile.Key], now: Int64) {
         self.file = path
         self.form = file.form.rawValue
         self.isFromApple = file.certificates.map(\.isFromApple)
@@ -120,7 +119,7 @@ struct CertificateReport: Encodable {
     }
 
     /// Describes an error, and the option that helps.
-    static func text(_ error: TLSError) -> String {
+    package static func text(_ error: TLSError) -> String {
         switch error {
         case .passphraseMissing:
             "encrypted, and no passphrase given; add --passphrase-file FILE, with the passphrase in its first line"
@@ -131,16 +130,6 @@ struct CertificateReport: Encodable {
             "it contains more than \(countMax.grouped) certificates and keys; keep only those that are needed"
         default: "\(error)"
         }
-    }
-
-    /// The report as a line of JSON.
-    func json() throws -> String { try Self.json(self) }
-
-    /// A value as a line of JSON with sorted keys.
-    static func json(_ value: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
     }
 }
 
@@ -192,7 +181,7 @@ extension CertificateReport.Certificate {
 
 extension CertificateReport {
     /// The lines to print.
-    func lines(now: Int64) -> [String] {
+    package func lines(now: Int64) -> [String] {
         var lines = ["\(self.file): \(self.formText)"]
         if let problem = self.problem { lines.append("  Not all of it can be read: \(problem)") }
         for (certificate, isFromApple) in zip(self.certificates, self.isFromApple) {
@@ -202,7 +191,7 @@ extension CertificateReport {
         if self.keys.isEmpty, self.problem == nil { lines.append("  Private key: none in this file") }
         for part in self.otherParts { lines.append("  Also in it: \(part)" + Self.advice(for: part)) }
         if let encryption = self.encryption { lines += Self.lines(of: encryption) }
-        return lines.map { $0.printable() }
+        return lines
     }
 
     private var formText: String {

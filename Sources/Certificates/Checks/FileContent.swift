@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import OpenSSLTLS
+
 /// The kind of a file, recognized by its content, for messages about mistakes.
 package enum FileContent: Hashable, Sendable {
     case empty
