@@ -106,10 +106,20 @@ extension ProviderError {
     }
 }
 
-// MARK: - The binary protocol
+// MARK: - How sending ends
 
 extension ProviderError {
-    /// Describes why a session ended early; `nil` if it did not.
+    /// A connection is not permitted, and another attempt would not help.
+    package static func notPermitted(_ failure: ConnectionFailure) -> Self {
+        Self(.notPermitted(failure), "\(failure)")
+    }
+
+    /// The service cannot be reached; this was the last failure.
+    package static func unavailable(_ failure: ConnectionFailure) -> Self {
+        Self(.unavailable(failure), "\(failure)")
+    }
+
+    /// Describes why a session of the binary protocol ended early; `nil` if it did not.
     ///
     /// - Parameters:
     ///   - ending: how it ended.
@@ -117,23 +127,46 @@ extension ProviderError {
     ///   - names: the names of the connection.
     init?(_ ending: ProviderEnding, lastFailure: ConnectionFailure?, _ names: TLSErrorNames) {
         let failure = lastFailure ?? .closed(names)
-        let (kind, text): (Kind, String)
         switch ending {
         case .completed: return nil
-        case .abandoned: (kind, text) = (.stopped, "stopped before everything was sent")
-        case .notPermitted: (kind, text) = (.notPermitted(failure), "\(failure)")
+        case .abandoned: self.init(.stopped, "stopped before everything was sent")
+        case .notPermitted: self = .notPermitted(failure)
         case .refused:
-            kind = .closedWithoutAnswer
-            text =
+            self.init(
+                .closedWithoutAnswer,
                 "\(names.remote) closed the first connections without an answer; check that \(names.clientCertificate) "
-                + "is for its app and environment and is not revoked, and that the port is for sending, not feedback"
-        case .unavailable: (kind, text) = (.unavailable(failure), "\(failure)")
+                    + "is for its app and environment and is not revoked, and that the port is for sending, "
+                    + "not feedback"
+            )
+        case .unavailable: self = .unavailable(failure)
         case .tooManyInvalidTokens:
-            kind = .tooManyInvalidTokens
-            text =
+            self.init(
+                .tooManyInvalidTokens,
                 "too many device tokens in a row were rejected (status 8: invalid token), and none was accepted; are "
-                + "they for the other environment or another app? The purge list is unchanged"
+                    + "they for the other environment or another app? The purge list is unchanged"
+            )
         }
-        self.init(kind, text)
+    }
+
+    /// The HTTP/2 service rejects every notification of this sender with this response.
+    package static func senderRefused(_ answer: PushRejection) -> Self {
+        let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceAnswer(answer))"
+        return Self(.senderRefused(answer), text)
+    }
+
+    /// The HTTP/2 service repeatedly sent this response, and no other.
+    package static func serviceTrouble(_ answer: PushRejection) -> Self {
+        let text =
+            "the service answers every request with \(DeliveryOutcome.Reason.serviceAnswer(answer)); try again later"
+        return Self(.serviceTrouble(answer), text)
+    }
+
+    /// Over HTTP/2, this number of tokens in a row was rejected as invalid, and none was accepted in between.
+    package static func tooManyInvalidTokens(count: Int) -> Self {
+        Self(
+            .tooManyInvalidTokens,
+            "\(count) device tokens in a row were rejected as invalid, and none was accepted; are they for the other "
+                + "environment or another app?"
+        )
     }
 }

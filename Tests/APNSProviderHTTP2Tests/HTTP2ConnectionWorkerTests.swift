@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSSession
+import APNSWire
 import MetricsTestKit
 import NIOConcurrencyHelpers
 import NIOCore
@@ -70,5 +72,49 @@ import Testing
         #expect(try metrics.expectCounter("push.http2.requests.repeated").totalValue == 2 - Int64(attempts))
         let unsent = try metrics.expectCounter("push.http2.requests", [("outcome", "unsent")])
         #expect(unsent.totalValue == Int64(attempts) - 1)
+    }
+
+    /// One notification, and then the end.
+    private final class Source: NotificationSource {
+        func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+            if batch.countFree > 0, let token = try? PushFixture.token(1) {
+                _ = Array("{}".utf8).withUnsafeBytes { batch.append(token: token, payload: $0, tag: 0) }
+            }
+            return .ended
+        }
+
+        func settle(_ settled: borrowing SettledNotifications) {}
+    }
+
+    @Test func `a request that the service postpones is counted once, with its last outcome`() async throws {
+        let metrics = TestMetrics()
+        let configuration = try PushFixture.clientConfiguration(port: 1)
+        let observer = DeliveryObserver(.requests, factory: metrics)
+        let options = HTTP2BatchOptions(requests: RequestRules(topic: PushFixture.topic))
+        let shared = HTTP2ConnectionWorker.Shared(
+            configuration,
+            try configuration.makeOpener(),
+            RequestSource(Source(), configuration, options),
+            observer: observer,
+            logger: PushFixture.quiet
+        )
+        _ = shared.queue.enter(0) {}
+        let pushes = shared.queue.take(1, worker: 0, at: .now())
+        #expect(pushes.count == 1)
+        let trouble = PushRejection(status: 503, reason: .serviceUnavailable)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        try await loop.submit {
+            let finished = loop.makePromise(of: WorkerEnding.self)
+            let worker = HTTP2ConnectionWorker(index: 0, shared: shared, eventLoop: loop, finished: finished)
+            let connection = PushConnection(configuration: configuration, worker: worker, observer: observer)
+            for push in pushes {
+                worker.answered(push, .rejected(.http2(trouble)), on: connection)
+                worker.answered(push, .accepted, on: connection)
+            }
+            finished.fail(CancellationError())
+        }
+        .get()
+        #expect(try metrics.expectCounter("push.http2.requests", [("outcome", "rejected")]).totalValue == 0)
+        #expect(try metrics.expectCounter("push.http2.requests", [("outcome", "accepted")]).totalValue == 1)
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSSession
+package import APNSTransport
 package import APNSWire
+package import Logging
 import NIOConcurrencyHelpers
 
 /// The storage for the notifications of a queue.
@@ -138,5 +140,32 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     package func settled(_ count: Int) {
         guard count > 0 else { return }
         self.callOut { $0.machine.settled(count, hasMemory: $0.storage.isLow) }
+    }
+}
+
+/// Logs that the connections of a client fail, and that they work again.
+package struct OutageLog: Sendable {
+    private let endpoint: Endpoint
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - endpoint: where the client sends to.
+    ///   - logger: gets messages at level notice.
+    package init(_ endpoint: Endpoint, _ logger: Logger) {
+        self.endpoint = endpoint
+        self.logger = logger
+    }
+
+    /// Logs a change.
+    ///
+    /// - Parameter failure: why connections fail; `nil` if they work.
+    func changed(_ failure: ConnectionFailure?) {
+        var metadata: Logger.Metadata = [LogKey.endpoint: "\(self.endpoint)"]
+        if let failure {
+            metadata[LogKey.failure] = "\(failure)"
+            self.logger.notice("connections fail, retrying", metadata: metadata)
+        } else {
+            self.logger.notice("connections work again", metadata: metadata)
+        }
     }
 }

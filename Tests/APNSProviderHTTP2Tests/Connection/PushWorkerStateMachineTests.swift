@@ -101,7 +101,7 @@ struct PushWorkerStateMachineTests {
         #expect(Self.end(&machine) == ["count", "outage", "give up"])
     }
 
-    @Test func `an accepted request begins the pauses anew`() {
+    @Test func `after an accepted request the first pause is short again`() {
         var machine = Self.machine()
         for _ in 0..<10 {
             #expect(Self.end(&machine) == ["count", "outage", "pause 1 s, attempt 1"])
