@@ -31,7 +31,7 @@ let package = Package(
     products: [
         .library(
             name: "APNSProvider",
-            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "JSON"]
+            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "APNSJSON"]
         ),
         .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
         .library(
@@ -39,7 +39,7 @@ let package = Package(
             targets: ["APNSFeedback", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS"]
         ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "Certificates"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "APNSCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -104,7 +104,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "Certificates",
+            name: "APNSCertificates",
             dependencies: [
                 "APNSTransport", "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -114,7 +114,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "Certificates", "OpenSSLTLS",
+                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "APNSCertificates", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -140,7 +140,7 @@ let package = Package(
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "Certificates", "FileSupport", "OpenSSLTLS", "TestSupport",
+                "APNSTestKit", "APNSCertificates", "FileSupport", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -248,7 +248,7 @@ let package = Package(
         .target(
             name: "APNSProviderHTTP2",
             dependencies: [
-                "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "JSON",
+                "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "APNSJSON",
                 "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
@@ -281,7 +281,7 @@ let package = Package(
         .target(
             name: "APNSServer",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "JSON", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "APNSJSON", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -297,7 +297,7 @@ let package = Package(
         .target(
             name: "ListenerFixtures",
             dependencies: [
-                "APNSServer", "APNSWire", "Certificates", "OpenSSLTLS",
+                "APNSServer", "APNSWire", "APNSCertificates", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -338,7 +338,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "JSON",
+                "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "APNSJSON",
                 "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
@@ -354,7 +354,7 @@ let package = Package(
             name: "APNSGatewayTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport",
-                "APNSWire", "Certificates", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
+                "APNSWire", "APNSCertificates", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -377,14 +377,14 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
-        .target(name: "JSON", swiftSettings: strict),
-        .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: settings),
-        .target(name: "APNSPayload", dependencies: ["JSON"], swiftSettings: strict),
+        .target(name: "APNSJSON", swiftSettings: strict),
+        .testTarget(name: "APNSJSONTests", dependencies: ["APNSJSON"], swiftSettings: settings),
+        .target(name: "APNSPayload", dependencies: ["APNSJSON"], swiftSettings: strict),
         .target(
             name: "Batch",
             dependencies: [
                 "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "CZlib",
-                "Certificates", "FileSupport", "JSON", "OpenSSLTLS", "TokenStore",
+                "APNSCertificates", "FileSupport", "APNSJSON", "OpenSSLTLS", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -407,7 +407,7 @@ let package = Package(
         .target(
             name: "TokenStore",
             dependencies: [
-                "APNSSession", "APNSWire", "FileSupport", "JSON",
+                "APNSSession", "APNSWire", "FileSupport", "APNSJSON",
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
@@ -490,7 +490,7 @@ let package = Package(
             name: "SimulatorService",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
-                "CZlib", "JSON", "OpenSSLTLS", "ServiceSupport",
+                "CZlib", "APNSJSON", "OpenSSLTLS", "ServiceSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -521,7 +521,7 @@ let package = Package(
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "Batch", "CLinux", "CNGHTTP2",
-                "COpenSSL", "Certificates", "FileSupport", "GatewayService", "JSON", "OpenSSLTLS",
+                "COpenSSL", "APNSCertificates", "FileSupport", "GatewayService", "APNSJSON", "OpenSSLTLS",
                 "ServiceSupport", "SimulatorService", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
@@ -549,7 +549,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "Batch", "Certificates", "FileSupport", "GatewayService", "OpenSSLTLS", "TestSupport",
+                "Batch", "APNSCertificates", "FileSupport", "GatewayService", "OpenSSLTLS", "TestSupport",
                 "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),

@@ -9,7 +9,7 @@ import APNSSession
 import APNSTransport
 import APNSWire
 import Batch
-import Certificates
+import APNSCertificates
 import FileSupport
 import GatewayService
 import OpenSSLTLS

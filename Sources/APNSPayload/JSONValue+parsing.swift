@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import JSON
+public import APNSJSON
 
 extension JSONValue {
     /// Parses a JSON text.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import JSON
+public import APNSJSON
 
 /// The content of a notification: a JSON object in UTF-8, no longer than its protocol allows.
 ///

@@ -6,4 +6,4 @@
 @_exported public import APNSTransport
 @_exported public import APNSWire
 @_exported public import OpenSSLTLS
-@_exported public import Certificates
+@_exported public import APNSCertificates

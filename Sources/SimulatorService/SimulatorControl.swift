@@ -4,7 +4,7 @@ package import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 package import Logging
 import NIOCore
 import ServiceSupport

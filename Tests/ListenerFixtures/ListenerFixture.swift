@@ -2,7 +2,7 @@
 
 package import APNSServer
 package import APNSWire
-package import Certificates
+package import APNSCertificates
 package import NIOCore
 package import OpenSSLTLS
 

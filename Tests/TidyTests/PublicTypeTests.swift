@@ -90,7 +90,7 @@ enum PublicTypes {
     /// The modules of this package that a file imports.
     private static func modules(in file: SourceFile) -> [Substring] {
         file.lines.compactMap { $0.wholeMatch(of: #/import (\w+)/#)?.1 }.filter {
-            $0.hasPrefix("APNS") || ["OpenSSLTLS", "Certificates", "TokenStore"].contains($0)
+            $0.hasPrefix("APNS") || ["OpenSSLTLS", "TokenStore"].contains($0)
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import ArgumentParser
-public import Certificates
+public import APNSCertificates
 
 extension IssuedIdentity.PKCS12Form: ExpressibleByArgument {
     /// The names of the formats that can be written.

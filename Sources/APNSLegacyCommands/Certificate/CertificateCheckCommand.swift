@@ -3,7 +3,7 @@
 import APNSTransport
 import APNSWire
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate check`: finds problems of certificates before they cause failures.

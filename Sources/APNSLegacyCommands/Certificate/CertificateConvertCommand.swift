@@ -4,7 +4,7 @@ import APNSWire
 import ArgumentParser
 import Batch
 import OpenSSLTLS
-import Certificates
+import APNSCertificates
 import FileSupport
 import OpenSSLTLS
 

@@ -3,7 +3,7 @@
 import APNSServer
 import APNSWire
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import FileSupport
 import OpenSSLTLS
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate show`: prints the content of files.

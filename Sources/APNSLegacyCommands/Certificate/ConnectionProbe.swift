@@ -4,7 +4,7 @@ import APNSProvider
 import APNSTransport
 import APNSWire
 import Batch
-import Certificates
+import APNSCertificates
 import NIOCore
 import NIOPosix
 import NIOTLS

@@ -3,7 +3,7 @@
 import APNSFeedback
 import APNSProviderHTTP2
 import APNSTransport
-import Certificates
+import APNSCertificates
 
 extension ServerNames {
     /// The host names of Apple's binary gateways and feedback services.

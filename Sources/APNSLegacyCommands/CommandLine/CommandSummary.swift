@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+import APNSJSON
 import NIOConcurrencyHelpers
 
 /// The result of a command, for the JSON object at the end of its output.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import JSON
+import APNSJSON
 import APNSTransport
 import APNSWire
 import Batch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import Certificates
+import APNSCertificates
 
 /// The language of an old provider, which determines the format of its certificate and the next steps.
 enum ClientFamily: String, CaseIterable, ExpressibleByArgument {

@@ -4,7 +4,7 @@ import APNSServer
 import APNSTransport
 import APNSWire
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import FileSupport
 import GatewayService
 import Glibc

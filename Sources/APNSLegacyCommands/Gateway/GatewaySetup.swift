@@ -4,7 +4,7 @@ import APNSFeedback
 import APNSPayload
 import APNSTransport
 import APNSWire
-import Certificates
+import APNSCertificates
 import FileSupport
 import Glibc
 import OpenSSLTLS

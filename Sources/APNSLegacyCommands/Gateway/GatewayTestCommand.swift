@@ -6,7 +6,7 @@ import APNSSession
 import APNSTransport
 import APNSWire
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import FoundationEssentials
 import GatewayService
 import Logging

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 
 /// The files of a certificate and its key, and the options that name them.

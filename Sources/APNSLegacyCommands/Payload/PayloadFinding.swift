@@ -4,7 +4,7 @@ import APNSPayload
 import APNSWire
 import ArgumentParser
 import Batch
-import JSON
+import APNSJSON
 
 /// The size limit of a payload.
 struct PayloadLimitOptions: ParsableArguments, Sendable {

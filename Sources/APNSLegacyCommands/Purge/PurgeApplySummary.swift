@@ -3,7 +3,7 @@
 import APNSWire
 import Batch
 import GatewayService
-import JSON
+import APNSJSON
 import NIOConcurrencyHelpers
 import TokenStore
 
@@ -127,8 +127,10 @@ struct PurgeApplySummary {
         summary.set("ending", self.ending)
         for (name, count) in counts { summary.set(name, count) }
         for (name, rows) in lists { summary.set(name, json: "[\(rows.map(String.init).joined(separator: ","))]") }
-        summary.set("spellings", json: JSONObject { for each in spellings { $0.add(each.name, report.spellings[each]) } }.text)
-        summary.set("times", json: JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } }.text)
+        let spellingCounts = JSONObject { for each in spellings { $0.add(each.name, report.spellings[each]) } }
+        summary.set("spellings", json: spellingCounts.text)
+        let timeCounts = JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } }
+        summary.set("times", json: timeCounts.text)
         summary.set("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
         let isLimitExceeded = report.ending == .limitExceeded
         environment.samples.withLockedValue {

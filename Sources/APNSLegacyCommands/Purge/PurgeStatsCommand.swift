@@ -3,7 +3,7 @@
 import APNSWire
 import ArgumentParser
 import Batch
-import JSON
+import APNSJSON
 import TokenStore
 
 /// `apns-legacy purge stats`: prints counts.

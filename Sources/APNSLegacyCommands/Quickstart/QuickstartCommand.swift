@@ -7,7 +7,7 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import Batch
-import Certificates
+import APNSCertificates
 import FoundationEssentials
 import Logging
 import OpenSSLTLS

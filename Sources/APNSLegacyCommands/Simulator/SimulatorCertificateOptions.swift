@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 
 /// The certificates that the simulator presents and accepts.

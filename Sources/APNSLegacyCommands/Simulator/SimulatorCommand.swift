@@ -5,7 +5,7 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import CLinux
-import Certificates
+import APNSCertificates
 import FileSupport
 import FoundationEssentials
 import Logging

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import JSON
+public import APNSJSON
 
 extension APS {
     /// The keys of the `aps` object that start, update or end a Live Activity.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+import APNSJSON
 
 /// Checks a payload against rules while a scanner skips it.
 struct PayloadCheck {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import JSON
+public import APNSJSON
 
 /// A key of a payload whose meaning and type are known.
 ///

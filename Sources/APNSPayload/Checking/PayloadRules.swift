@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+import APNSJSON
 
 /// The rules that a payload must comply with.
 public struct PayloadRules: Hashable, Sendable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+import APNSJSON
 
 /// An alert as the user sees it.
 public struct AlertPreview: Hashable, Sendable {

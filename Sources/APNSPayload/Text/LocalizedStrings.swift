@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import JSON
+public import APNSJSON
 
 /// The texts of an app in one language, by key, as in its `Localizable.strings`.
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+import APNSJSON
 
 extension Payload {
     /// The default end of a truncated text: an ellipsis, 3 bytes in UTF-8.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 import NIOCore
 
 /// An incomplete answer: the status, and the part of the body received so far.

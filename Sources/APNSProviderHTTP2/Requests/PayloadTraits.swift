@@ -2,7 +2,7 @@
 
 #if canImport(Glibc)
 import Glibc
-import JSON
+import APNSJSON
 #elseif canImport(Musl)
 import Musl
 #elseif canImport(Darwin)

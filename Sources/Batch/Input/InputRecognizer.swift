@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import Certificates
-import JSON
+import APNSCertificates
+import APNSJSON
 
 /// What a command expects to read.
 package enum InputExpectation: Hashable, Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
-import JSON
+import APNSJSON
 
 /// Writes results as JSON lines into memory of constant size, without an allocation per line.
 ///

@@ -3,7 +3,7 @@
 package import APNSWire
 import FileSupport
 import Glibc
-import JSON
+import APNSJSON
 import SystemPackage
 
 /// The outcomes of the lines of a batch, in memory: results, journal records and counts, which belong together.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 
 /// The outcome of a batch, as text and as JSON.
 package struct SendSummary {

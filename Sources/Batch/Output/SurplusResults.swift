@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 
 /// The results in a file behind those that its journal records, which a killed run left.
 ///

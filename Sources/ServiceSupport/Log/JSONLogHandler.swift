@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
+import APNSJSON
 import APNSServer
 import APNSWire
 import Glibc

@@ -56,8 +56,9 @@ package struct YAMLNode {
     /// - Parameters:
     ///   - yaml: the text.
     ///   - folder: the folder of the file with a trailing slash, for relative paths; by default none.
-    ///   - isTrusted: whether the text is the operator's own. Other texts have a limit. Aliases are refused in them, and
-    ///     so are many keys that are lists or mappings: a thousand bytes of them can take forever to convert or compare.
+    ///   - isTrusted: whether the text is the operator's own. Other texts have a limit. Aliases are refused in them,
+    ///     and so are many keys that are lists or mappings: a thousand bytes of them can take forever to convert or
+    ///     compare.
     /// - Returns: `nil` for an empty text.
     /// - Throws: the first error.
     package init?(yaml: String, folder: String = "", isTrusted: Bool = true) throws(Fault) {

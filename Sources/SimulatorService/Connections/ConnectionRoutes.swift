@@ -4,7 +4,7 @@ import APNSSimulator
 import APNSTransport
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 import OpenSSLTLS
 
 /// The routes of the control API for connections of providers.

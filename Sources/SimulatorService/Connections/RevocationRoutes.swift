@@ -4,7 +4,7 @@ import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 
 /// The routes of the control API for revoked certificates.
 struct RevocationRoutes: Sendable {

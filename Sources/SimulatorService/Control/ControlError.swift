@@ -2,7 +2,7 @@
 
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 import NIOCore
 
 /// A failed request: a status, and a message with the cause and the remedy.

@@ -5,7 +5,7 @@ import APNSSimulator
 import APNSWire
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 
 /// The routes of the control API for devices, tokens and feedback.
 struct DeviceRoutes: Sendable {

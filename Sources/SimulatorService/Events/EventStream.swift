@@ -4,7 +4,7 @@ import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
-import JSON
+import APNSJSON
 import NIOCore
 
 /// Server-sent events (`GET /events`).

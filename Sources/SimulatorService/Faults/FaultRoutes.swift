@@ -4,7 +4,7 @@ import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
 import APNSPayload
-import JSON
+import APNSJSON
 import NIOCore
 import ServiceSupport
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 
 /// The fields of a message of the binary protocol, as far as they arrived and can be parsed.
 struct BinaryFrameText {

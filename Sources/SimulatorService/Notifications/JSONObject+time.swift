@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 
 extension JSONObject {
     /// Adds a member with a time in milliseconds since 1970 (UTC); `nil` adds nothing.

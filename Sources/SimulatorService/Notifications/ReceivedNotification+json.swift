@@ -3,7 +3,7 @@
 package import APNSPayload
 package import APNSSimulator
 import APNSWire
-import JSON
+import APNSJSON
 import OpenSSLTLS
 
 extension ReceivedNotification {

@@ -2,7 +2,7 @@
 
 public import APNSWire
 import GRDB
-import JSON
+import APNSJSON
 
 /// A dead token, for a database other than SQLite.
 public struct DeadToken: Hashable, Sendable {

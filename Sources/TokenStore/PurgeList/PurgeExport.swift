@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import JSON
+import APNSJSON
 
 /// Writes entries of a list in text formats.
 ///

@@ -2,7 +2,7 @@
 
 import APNSServer
 import APNSTransport
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 import Testing
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import Certificates
+import APNSCertificates
 import FileSupport
 import Foundation
 import TestSupport

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Certificates
+import APNSCertificates
 import FileSupport
 import Foundation
 import OpenSSLTLS

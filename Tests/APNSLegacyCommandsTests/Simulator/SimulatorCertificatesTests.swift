@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Certificates
+import APNSCertificates
 import Foundation
 import OpenSSLTLS
 import Testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
-import Certificates
+import APNSCertificates
 import OpenSSLTLS
 import Testing
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import FoundationEssentials
 package import OpenSSLTLS
 
 /// The content of a file, as text or as a JSON object.
