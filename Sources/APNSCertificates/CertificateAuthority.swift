@@ -64,11 +64,6 @@ public struct CertificateAuthority: Sendable {
         }
 
         /// A validity from a day ago, since clocks of other machines may be slow.
-        ///
-        /// - Parameters:
-        ///   - dayCount: how long it lasts from now, in days.
-        ///   - now: in seconds since 1970.
-        ///   - issuer: the issuer, with which the validity ends at the latest.
         package init(dayCount: Int64, from now: Int64, within issuer: TLSCertificate? = nil) {
             self.notBefore = now - Self.day
             self.notAfter = min(now + dayCount * Self.day, issuer?.notAfter ?? .max)
@@ -158,8 +153,6 @@ public struct CertificateAuthority: Sendable {
 
     /// Parses the first certificate of a PEM text.
     ///
-    /// - Parameter pem: the text.
-    /// - Returns: the parsed certificate.
     /// - Throws: `CertificateError` if there is none.
     package static func readCertificate(pem: [UInt8]) throws -> TLSCertificate {
         try TLSCertificate(der: IssuedCertificate.read(pem: pem)[0].der())
@@ -282,15 +275,8 @@ public struct CertificateAuthority: Sendable {
 
     /// Issues a client certificate for storage, with a key that no other certificate has.
     ///
-    /// - Parameters:
-    ///   - topics: The topics, at least one. The first is its UID; several topics are in the extension
-    ///     1.2.840.113635.100.6.3.6, as in Apple's certificates.
-    ///   - team: The identifier of the developer team, which is its OU; by default none.
-    ///   - service: What precedes the topic in its common name; by default as in Apple's universal certificates.
-    ///   - environments: The environments.
-    ///   - keyKind: The type of its key.
-    ///   - period: Its validity.
-    /// - Returns: The certificate with its key.
+    /// Returns the certificate with its key.
+    ///
     /// - Throws: `CertificateError`.
     package func issueClient(
         topics: [CertificateTopics.Topic],

@@ -31,8 +31,6 @@ final class PrivateKey: @unchecked Sendable {
 
     /// Parses a private key that is not encrypted.
     ///
-    /// - Parameter pem: PKCS#8, or OpenSSL's traditional format.
-    /// - Returns: the key.
     /// - Throws: `CertificateError` if there is none.
     static func read(pem: [UInt8]) throws(CertificateError) -> PrivateKey {
         ERR_clear_error()
@@ -93,10 +91,6 @@ final class PrivateKey: @unchecked Sendable {
 
     /// Generates a key.
     ///
-    /// - Parameters:
-    ///   - kind: the type of the key.
-    ///   - isShared: whether an RSA key may be shared with other certificates of this process.
-    /// - Returns: the key.
     /// - Throws: `CertificateError`.
     static func make(_ kind: Kind, isShared: Bool = true) throws(CertificateError) -> PrivateKey {
         switch kind {

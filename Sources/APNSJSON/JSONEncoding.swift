@@ -12,10 +12,8 @@ package struct JSONEncoding: Encoder {
 
     /// Encodes a value.
     ///
-    /// - Parameters:
-    ///   - value: the value.
-    ///   - refusesNonFinite: whether a number without a JSON representation is an error; otherwise it becomes `null`.
-    /// - Returns: the members in the order in which they were encoded.
+    /// Returns the members in the order in which they were encoded.
+    ///
     /// - Throws: the errors of `value`, and `EncodingError` for such a number.
     package static func encode(_ value: some Encodable, refusesNonFinite: Bool = true) throws -> JSONNode {
         let node = JSONNode()

@@ -11,8 +11,6 @@ package struct JSONFields {
     private var numbers: [String: String] = [:]
 
     /// Parses an object; `nil` if the bytes are not a JSON object.
-    ///
-    /// - Parameter bytes: the whole text.
     package init?(_ bytes: [UInt8]) {
         let isRead = unsafe bytes.withUnsafeBytes { unsafe (try? self.read($0)) != nil }
         guard isRead else { return nil }

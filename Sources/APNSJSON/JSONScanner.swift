@@ -19,8 +19,6 @@ package struct JSONScanner {
     @inlinable package static var depthMax: Int { 64 }
 
     /// Creates a scanner at the first byte.
-    ///
-    /// - Parameter bytes: the text; it must stay valid as long as the scanner is used.
     @inlinable
     package init(_ bytes: UnsafeRawBufferPointer) {
         let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(StaticString("").utf8Start)
@@ -125,9 +123,8 @@ extension JSONScanner {
 extension JSONScanner {
     /// Skips the next key of an object, its colon, and white space.
     ///
-    /// - Parameter isFirst: `true` for the first call after the opening brace, which the caller skips with ``enter()``;
-    ///   set to `false`.
-    /// - Returns: the key, or `nil` at the closing brace, which is skipped.
+    /// Returns the key, or `nil` at the closing brace, which is skipped.
+    ///
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     @inlinable @inline(__always)
     package mutating func nextKey(isFirst: inout Bool) throws(ScanFailure) -> JSONString? {
@@ -149,8 +146,8 @@ extension JSONScanner {
 
     /// Skips the separator before the next element of an array.
     ///
-    /// - Parameter isFirst: `true` for the first call after the opening bracket; set to `false`.
-    /// - Returns: `false` at the closing bracket, which is skipped.
+    /// Returns `false` at the closing bracket, which is skipped.
+    ///
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     @inlinable
     package mutating func nextElement(isFirst: inout Bool) throws(ScanFailure) -> Bool {
@@ -190,8 +187,6 @@ extension JSONScanner {
 
     /// Skips one value of any kind.
     ///
-    /// - Parameter depth: the number of objects and arrays around the value; they count towards
-    ///   ``depthMax``.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     @inlinable
     package mutating func skipValue(enclosedBy depth: Int) throws(ScanFailure) {
@@ -442,18 +437,15 @@ extension JSONScanner {
 
 extension JSONScanner {
     /// The value of a scanned string.
-    /// - Parameter string: a string that this scanner has skipped.
-    /// - Returns: the text, without quotes and escapes.
+    ///
+    /// Returns the text, without quotes and escapes.
     package func text(of string: JSONString) -> String {
         unsafe self.withValue(of: string) { unsafe String(decoding: $0, as: UTF8.self) }
     }
 
     /// Calls `body` with the bytes of a scanned string, without quotes and escapes.
     ///
-    /// - Parameters:
-    ///   - string: a string that this scanner has skipped.
-    ///   - body: receives the bytes, which are valid until it returns.
-    /// - Returns: what `body` returns.
+    /// Returns what `body` returns.
     @inlinable @inline(__always)
     package func withValue<Value>(of string: JSONString, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         unsafe string.hasEscapes ? self.withDecoded(string, body) : body(self.bytes(of: string))
@@ -475,10 +467,7 @@ extension JSONScanner {
 
     /// Writes the value of a scanned string, as UTF-8, into the caller's memory.
     ///
-    /// - Parameters:
-    ///   - string: a string that this scanner has skipped.
-    ///   - target: the memory for the bytes; ``JSONString/byteCount`` bytes are always enough.
-    /// - Returns: the number of bytes written, or `nil` if `target` is too small.
+    /// Returns the number of bytes written, or `nil` if `target` is too small.
     package func decode(_ string: JSONString, into target: UnsafeMutableRawBufferPointer) -> Int? {
         var output = 0
         var index = 0

@@ -128,7 +128,6 @@ extension JSONValue: Encodable {
 extension JSONValue {
     /// Parses a JSON text.
     ///
-    /// - Parameter bytes: the whole text, in UTF-8.
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     package init(scanning bytes: UnsafeRawBufferPointer) throws(ScanFailure) {
         var scanner = unsafe JSONScanner(bytes)

@@ -16,8 +16,6 @@ package struct JSONWriter {
     @inlinable package static var escapeByteCountMax: Int { 6 }
 
     /// Creates a writer.
-    ///
-    /// - Parameter target: the memory to fill; it must stay valid as long as the writer is used.
     @inlinable
     package init(_ target: UnsafeMutableRawBufferPointer) {
         unsafe self.target = target

@@ -17,8 +17,7 @@ package struct ScanFailure: Error, Hashable, Sendable {
 extension UnsafeRawBufferPointer {
     /// Counts lines and code points up to an offset; this costs time only for invalid text.
     ///
-    /// - Parameter byteOffset: the offset of a byte, or the number of bytes.
-    /// - Returns: the line and the column of the byte, both counted from 1; LF, CR LF and a single CR end a line.
+    /// Returns the line and the column of the byte, both counted from 1; LF, CR LF and a single CR end a line.
     package func place(of byteOffset: Int) -> (line: Int, column: Int) {
         var line = 1
         var column = 1

@@ -14,10 +14,6 @@ final class BadLines: Sendable {
     /// The number of lines that are reported individually; more would hide the first ones.
     private static let reportedCountMax: UInt64 = 10
 
-    /// - Parameters:
-    ///   - name: the name of the input.
-    ///   - advice: where the other invalid lines are, or how to see them.
-    ///   - say: prints a message.
     init(of name: String, advice: String, _ say: @escaping @Sendable (Diagnostic) -> Void) {
         self.name = name
         self.advice = advice

@@ -47,11 +47,6 @@ package struct CommandEnvironment: Sendable {
     package init(console: Console) { self.console = console }
 
     /// The environment of this process.
-    ///
-    /// - Parameters:
-    ///   - commit: the commit that the program was built from.
-    ///   - metrics: creates and installs the metrics.
-    /// - Returns: the environment.
     package static func process(
         commit: String,
         metrics: @escaping @Sendable () -> GatewayMetrics
@@ -135,7 +130,6 @@ package protocol ConsoleCommand: ParsableCommand {
 
     /// Runs the command.
     ///
-    /// - Returns: the exit code.
     /// - Throws: any error; it determines the exit code and is reported.
     func run(in environment: CommandEnvironment) async throws -> ExitStatus
 }
@@ -147,11 +141,6 @@ extension ConsoleCommand {
 
 extension ApnsLegacyCommand {
     /// Runs the command that a command line names.
-    ///
-    /// - Parameters:
-    ///   - words: the command line without the name of the program.
-    ///   - environment: the input and output of the command.
-    /// - Returns: the exit code.
     package static func run(_ words: [String], in environment: CommandEnvironment) async -> Int32 {
         let isHelp = words.first == "help"
         let options = words.prefix { $0 != "--" }
@@ -231,8 +220,7 @@ extension ConsoleCommand {
 extension CommandEnvironment {
     /// Prints the summary for programs, and reports results that could not be written.
     ///
-    /// - Parameter status: the exit code of the command.
-    /// - Returns: the exit code of the process.
+    /// Returns the exit code of the process.
     fileprivate func writeSummary(_ status: ExitStatus) -> ExitStatus {
         let status = self.console.withPrintFailure(status)
         if let text = self.console.lastError, status.isFailure { self.summary.setDefault("error", text) }
@@ -244,9 +232,6 @@ extension CommandEnvironment {
 
 extension Console {
     /// Reports that results are missing.
-    ///
-    /// - Parameter status: the exit code apart from that.
-    /// - Returns: the exit code.
     fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
         guard let error = self.takePrintFailure() else { return status }
         let failure = CommandFailure(error)

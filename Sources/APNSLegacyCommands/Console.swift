@@ -108,8 +108,7 @@ package struct Console: Sendable {
 
     /// Asks a question.
     ///
-    /// - Parameter question: the question.
-    /// - Returns: the answer without white space around it; `nil` at the end of the input.
+    /// Returns the answer without white space around it; `nil` at the end of the input.
     func ask(_ question: String) -> String? {
         self.put(question + " ")
         guard let line = self.readLine() else { return nil }
@@ -122,8 +121,7 @@ package struct Console: Sendable {
 
     /// Asks a question whose answer the terminal does not show.
     ///
-    /// - Parameter question: the question.
-    /// - Returns: the unchanged line of the answer; `nil` at the end of the input.
+    /// Returns the unchanged line of the answer; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
         self.put(question + " ")
         guard TerminalSignals.hideInput(self.input, question: "\n\(question) ", on: self.error) else {
@@ -173,8 +171,6 @@ package struct Console: Sendable {
     }
 
     /// Writes messages, and waits only briefly if nothing reads them.
-    ///
-    /// - Parameter body: writes them.
     func briefly(_ body: @escaping @Sendable (Console) -> Void) {
         let written = DispatchSemaphore(value: 0)
         // A separate queue has its own thread, even if all others are blocked.

@@ -125,10 +125,6 @@ struct CommandFailure: Error, CustomStringConvertible {
     }
 
     /// Creates the exit code and the line for a list that was not read.
-    ///
-    /// - Parameters:
-    ///   - error: why.
-    ///   - tls: names the files of this side.
     init(_ error: FeedbackError, _ tls: TLSConfiguration?) {
         self.init(error)
         switch error {

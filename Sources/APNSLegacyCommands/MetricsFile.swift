@@ -44,9 +44,6 @@ struct MetricsFile: Sendable {
 
     /// Prepares a file.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - command: the words of the command.
     /// - Throws: `CommandFailure` if the file could not be created at the end.
     init(_ path: String, command: String) throws(CommandFailure) {
         self.path = path
@@ -63,11 +60,8 @@ struct MetricsFile: Sendable {
 
     /// Runs a command, and writes the file regardless of its result.
     ///
-    /// - Parameters:
-    ///   - environment: provides the time.
-    ///   - successes: the exit codes of a complete run.
-    ///   - body: the command; it sets the samples of the environment.
-    /// - Returns: the exit code of the command, or, if it succeeded, that of writing the file.
+    /// Returns the exit code of the command, or, if it succeeded, that of writing the file.
+    ///
     /// - Throws: what the command throws.
     func record(
         in environment: CommandEnvironment,

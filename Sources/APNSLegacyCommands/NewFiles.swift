@@ -19,7 +19,6 @@ struct NewFiles {
     private let replaces: Bool
     private var files: [File] = []
 
-    /// - Parameter replaces: whether existing files are replaced (`--force`).
     init(replaces: Bool) { self.replaces = replaces }
 
     /// Adds a file to be written.

@@ -27,8 +27,6 @@ enum ProcessResources {
     }
 
     /// Raises the soft limit of open files to the hard limit.
-    ///
-    /// - Returns: the limit.
     @discardableResult
     static func raiseFileLimit() -> Int {
         var limit = rlimit()
@@ -41,7 +39,6 @@ enum ProcessResources {
 
     /// Checks whether a command can start.
     ///
-    /// - Parameter connectionCount: the number of connections that it opens.
     /// - Throws: ``CommandFailure`` that names the missing resource.
     static func require(connectionCount: Int = 0) throws(CommandFailure) {
         try Self.requireFiles(Self.fileCount + Self.fileCountPerEventLoop * System.coreCount + connectionCount)

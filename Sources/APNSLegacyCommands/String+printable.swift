@@ -2,9 +2,6 @@
 
 extension String {
     /// The text with each control character replaced by its number, such as `<U+1B>`.
-    ///
-    /// - Parameter lineBreak: replaces a line break; if `nil`, line breaks are shown as numbers, too.
-    /// - Returns: the text.
     func printable(lineBreak: String? = nil) -> String {
         var printable = ""
         for scalar in self.unicodeScalars {

@@ -194,10 +194,7 @@ extension Payload {
     ///
     /// The check continues after a duplicate key or a value of the wrong type, and stops at any other problem.
     ///
-    /// - Parameters:
-    ///   - rules: the rules.
-    ///   - countMax: the maximum number of problems to return.
-    /// - Returns: the problems that ``check(rules:)`` would report one after another, in the order of their bytes.
+    /// Returns the problems that ``check(rules:)`` would report one after another, in the order of their bytes.
     package func problems(rules: PayloadRules, countMax: Int) -> [PayloadProblem] {
         unsafe self.bytes.withUnsafeBytes { bytes in
             var problems: [PayloadProblem] = []
@@ -240,9 +237,6 @@ extension Payload {
 extension PayloadRules {
     /// Refuses a payload that is too long.
     ///
-    /// - Parameters:
-    ///   - measure: the length of a payload.
-    ///   - byteOffset: the start of the payload, for the position of the error.
     /// - Throws: ``PayloadFailure`` if the payload is longer than ``byteCountMax``.
     package borrowing func limit(_ measure: PayloadMeasure, at byteOffset: Int) throws(PayloadFailure) {
         let byteCount = self.measuresMinified ? measure.minifiedByteCount : measure.byteCount

@@ -7,10 +7,6 @@ package import OpenSSLTLS
 
 extension ConnectionFailure {
     /// Describes an error that ended a connection, or kept it from being opened.
-    ///
-    /// - Parameters:
-    ///   - error: what TLS, the network or a handler of a connection reported.
-    ///   - names: the names of the connection.
     package init(_ error: any Error, _ names: TLSErrorNames = TLSErrorNames()) {
         switch error {
         case let failure as ConnectionFailure: self = failure
@@ -32,11 +28,6 @@ extension ConnectionFailure {
     }
 
     /// What came is no error response.
-    ///
-    /// - Parameters:
-    ///   - answer: the first bytes of it.
-    ///   - names: the names of the connection.
-    /// - Returns: the failure.
     private static func notAGateway(_ answer: UnexpectedAnswer, _ names: TLSErrorNames) -> Self {
         let found = answer.foreignProtocol
         let advice =

@@ -12,10 +12,6 @@ package final class ConnectionMonitor: Sendable {
         package var countMax: Int?
 
         /// Creates a retry.
-        ///
-        /// - Parameters:
-        ///   - number: its number, from 1.
-        ///   - countMax: how many there are at most; `nil` for no limit.
         package init(number: Int, countMax: Int?) {
             self.number = number
             self.countMax = countMax

@@ -31,13 +31,6 @@ package struct WorkerEnding: Sendable {
     package var isAnswered: Bool?
 
     /// Creates an ending.
-    ///
-    /// - Parameters:
-    ///   - ending: why it ended.
-    ///   - failure: why not everything was attempted.
-    ///   - hasLeftSomething: whether unsettled notifications remained.
-    ///   - isAnswered: whether the service answered, or closed too few connections to tell; `nil` if nothing was
-    ///     settled.
     package init(
         ending: ProviderEnding,
         failure: ProviderError?,

@@ -30,12 +30,6 @@ package struct DeliveryObserver: Sendable {
     private let monitor: ConnectionMonitor?
 
     /// Creates the metrics.
-    ///
-    /// - Parameters:
-    ///   - subject: what the metrics measure.
-    ///   - factory: makes the metrics.
-    ///   - monitor: follows the connections; by default nothing does.
-    ///   - onFailure: is called for every connection that fails.
     package init(
         _ subject: Subject,
         factory: any MetricsFactory = MetricsSystem.factory,
@@ -92,11 +86,6 @@ package struct DeliveryObserver: Sendable {
     }
 
     /// The next attempt to connect begins after a delay.
-    ///
-    /// - Parameters:
-    ///   - number: its number, from 1.
-    ///   - failureCountMax: the number of consecutive failures after which there is none; `nil` for no limit.
-    ///   - delay: how long it waits.
     package func retries(_ number: Int, failureCountMax: Int?, after delay: Duration) {
         guard let monitor = self.monitor else { return }
         let retry = ConnectionMonitor.Retry(number: number, countMax: failureCountMax.map { max(number, $0 - 1) })

@@ -64,8 +64,6 @@ extension ProviderError {
     package static func configuration(_ detail: String) -> Self { Self(.configuration, detail) }
 
     /// Checks that values of the configuration are in their ranges.
-    ///
-    /// - Parameter values: the name of each, its value, and its range.
     package static func check(_ values: [(String, Int, ClosedRange<Int>)]) throws(ProviderError) {
         for (name, value, range) in values where !range.contains(value) {
             throw .configuration("invalid \(name) \(value), expected \(range.lowerBound) to \(range.upperBound)")
@@ -92,8 +90,6 @@ extension ProviderError {
     }
 
     /// A client ended before a sequence that it was sending.
-    ///
-    /// - Parameter reason: why it accepts no more notifications.
     @usableFromInline
     init(sequenceEndedBy reason: DeliveryOutcome.Reason) {
         let kind: Kind =
@@ -120,11 +116,6 @@ extension ProviderError {
     }
 
     /// Describes why a session of the binary protocol ended early; `nil` if it did not.
-    ///
-    /// - Parameters:
-    ///   - ending: how it ended.
-    ///   - lastFailure: the last failure of a connection, if there was one.
-    ///   - names: the names of the connection.
     init?(_ ending: ProviderEnding, lastFailure: ConnectionFailure?, _ names: TLSErrorNames) {
         let failure = lastFailure ?? .closed(names)
         switch ending {

@@ -15,14 +15,12 @@ package protocol ProviderTransport: Sendable {
 
     /// Starts a run.
     ///
-    /// - Parameter source: provides the notifications of the run, and receives their outcomes.
-    /// - Returns: a closure that makes each worker of the run, on the worker's event loop.
+    /// Returns a closure that makes each worker of the run, on the worker's event loop.
     func begin(_ source: any NotificationSource) -> WorkerFactory
 
     /// Why a run ended early.
     ///
-    /// - Parameter endings: the ending of each worker.
-    /// - Returns: `nil` if everything was attempted.
+    /// Returns `nil` if everything was attempted.
     func failure(of endings: [WorkerEnding]) -> ProviderError?
 }
 

@@ -17,11 +17,6 @@ package final class WorkerPool: Sendable {
     private let workers = NIOLockedValueBox<[Int: NIOLoopBound<any ConnectionWorker>]>([:])
 
     /// Creates the workers, each on the next event loop of a group, and starts them.
-    ///
-    /// - Parameters:
-    ///   - count: the number of workers.
-    ///   - group: the event loops.
-    ///   - makeWorker: makes one worker.
     package init(count: Int, on group: any EventLoopGroup, _ makeWorker: @escaping WorkerFactory) {
         self.handles = (0..<count).map { index in
             let eventLoop = group.next()
@@ -54,7 +49,7 @@ package final class WorkerPool: Sendable {
 
     /// Waits until all workers have ended; if the task is cancelled, they stop immediately.
     ///
-    /// - Returns: the ending of each.
+    /// Returns the ending of each.
     package func endings() async -> [WorkerEnding] {
         for handle in self.handles {
             // A permanent failure of one worker stops the others, too. One that cannot connect does not: a gateway may

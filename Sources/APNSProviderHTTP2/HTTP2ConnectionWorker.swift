@@ -20,13 +20,6 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let logger: Logger
         let retries: RetryRules
 
-        /// - Parameters:
-        ///   - configuration: the service and the options.
-        ///   - opener: opens the connections.
-        ///   - source: makes the requests of a batch; `nil` for a client.
-        ///   - outages: logs outages of a client; `nil` if nothing does.
-        ///   - observer: the metrics.
-        ///   - logger: receives debug messages.
         init(
             _ configuration: PushConfiguration,
             _ opener: ConnectionOpener,
@@ -260,12 +253,6 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// A connection has ended.
-    ///
-    /// - Parameters:
-    ///   - connection: the connection.
-    ///   - unknown: requests without an answer that may have been processed.
-    ///   - unprocessed: requests that were not processed.
-    ///   - error: why it has ended, if that is known.
     func ended(
         _ connection: PushConnection,
         unknown: [PendingPush],

@@ -86,12 +86,6 @@ extension BatchSender {
 
     /// Prepares to send over the HTTP/2 provider API, with connections that are followed.
     ///
-    /// - Parameters:
-    ///   - configuration: where and how.
-    ///   - options: additional options for a batch.
-    ///   - group: the event loops.
-    ///   - monitor: follows the connections; `nil` if nothing does.
-    ///   - logger: gets debug messages.
     /// - Throws: as without a monitor.
     package init(
         http2 configuration: PushConfiguration,

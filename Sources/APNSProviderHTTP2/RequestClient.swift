@@ -26,13 +26,6 @@ package final class RequestClient: Sendable {
 
     /// Creates a client; it connects only for the first request.
     ///
-    /// - Parameters:
-    ///   - configuration: the service and the options.
-    ///   - eventLoopGroup: the event loops.
-    ///   - logger: receives connections and requests that are not accepted at debug level, and other requests at trace
-    ///     level, with the identifiers of the requests.
-    ///   - observer: the metrics.
-    ///   - outages: logs outages; `nil` if the caller reports them otherwise.
     /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
     ///   keys that cannot be used.
     package init(
@@ -88,17 +81,11 @@ package final class RequestClient: Sendable {
     ///
     /// For callers that were refused, there is room again when half of ``PushConfiguration/requestCountMax`` is
     /// settled.
-    ///
-    /// - Parameter callback: called on any thread; it must not block.
     package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
     /// Submits a request without waiting.
     ///
-    /// - Parameters:
-    ///   - request: the request.
-    ///   - onReport: is called once with the outcome, if the request was accepted: on an event loop of the client, or
-    ///     immediately on the caller's thread if the request is invalid. It must not block.
-    /// - Returns: whether it was accepted.
+    /// Returns whether it was accepted.
     package func submit(
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void

@@ -10,10 +10,6 @@ package struct ConnectFailureCounter: Hashable, Sendable {
     /// Consecutive failures without an answer.
     package private(set) var silentCount = 0
 
-    /// - Parameters:
-    ///   - backoff: the delays between attempts.
-    ///   - countMax: the number of consecutive failures after which to give up; `nil` for never.
-    ///   - isFirstFree: whether to reconnect immediately after the first failure.
     package init(backoff: Backoff, countMax: Int?, isFirstFree: Bool = false) {
         self.backoff = backoff
         self.countMax = countMax ?? .max
@@ -25,11 +21,7 @@ package struct ConnectFailureCounter: Hashable, Sendable {
 
     /// A connection could not be opened, or ended before it was useful.
     ///
-    /// - Parameters:
-    ///   - hasAnswered: whether the service answered anything. The service then works, so this is no reason to give up,
-    ///     but a service that closes a connection after each rejection must not cause a connection storm.
-    ///   - jitter: a random number from 0 to 1, which selects a delay between half and all of the maximum.
-    /// - Returns: the delay before the next attempt; `nil` to give up.
+    /// Returns the delay before the next attempt; `nil` to give up.
     package mutating func failed(hasAnswered: Bool = false, jitter: Double) -> Duration? {
         self.count += 1
         self.silentCount = hasAnswered ? 0 : self.silentCount + 1

@@ -42,9 +42,6 @@ final class ConnectionHistory: Sendable {
     private let configuration: SimulatorConfiguration
     private let devices: DeviceRegistry
 
-    /// - Parameters:
-    ///   - configuration: provides the clock and the observer.
-    ///   - devices: counts the connections.
     init(_ configuration: SimulatorConfiguration, _ devices: DeviceRegistry) {
         self.devices = devices
         self.configuration = configuration
@@ -65,7 +62,7 @@ final class ConnectionHistory: Sendable {
 
     /// Ends a connection.
     ///
-    /// - Returns: whether it was open.
+    /// Returns whether it was open.
     func end(_ number: UInt64, of listener: SimulatorListener, _ ending: FaultReport.Ending) -> Bool {
         let channel = self.state.withLockedValue { $0.open[Key(listener: listener, number: number)]?.channel }
         guard let channel else { return false }

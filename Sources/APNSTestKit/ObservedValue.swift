@@ -32,10 +32,6 @@ package final class ObservedValue<Value: Sendable>: Sendable {
 
     /// Waits until the value meets a condition.
     ///
-    /// - Parameters:
-    ///   - limit: the maximum time to wait; by default 20 seconds.
-    ///   - isMet: the condition.
-    ///   - failure: the error after the time limit.
     /// - Throws: `failure`.
     package func wait(
         within limit: Duration = .seconds(20),

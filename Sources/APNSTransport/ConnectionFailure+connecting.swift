@@ -7,11 +7,6 @@ import NIOPosix
 
 extension ConnectionFailure {
     /// Describes why a TCP connection could not be opened; `nil` for an error of another kind.
-    ///
-    /// - Parameters:
-    ///   - error: what the network reported.
-    ///   - target: the service, or the proxy before it.
-    ///   - role: what the target is.
     init?(_ error: any Error, connectingTo target: Endpoint, _ role: RemoteRole) {
         switch error {
         case let error as NIOConnectionError:
@@ -44,13 +39,6 @@ extension ConnectionFailure {
 
 extension ConnectionFailure {
     /// A proxy did not open the connection.
-    ///
-    /// - Parameters:
-    ///   - proxy: where it listens.
-    ///   - target: where the connection was to lead.
-    ///   - reason: why.
-    ///   - advice: what to do.
-    /// - Returns: the failure.
     static func proxy(_ proxy: Endpoint, to target: Endpoint, _ reason: String, advice: String?) -> Self {
         Self(.proxy, "proxy \(proxy) did not connect to \(target): \(reason)", advice: advice)
     }

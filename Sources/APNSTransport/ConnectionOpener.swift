@@ -31,16 +31,6 @@ package struct ConnectionOpener: Sendable {
 
     /// Creates an opener.
     ///
-    /// - Parameters:
-    ///   - endpoint: the service to connect to.
-    ///   - role: the kind of the endpoint, for the messages of failures.
-    ///   - serverName: the expected name in the service's certificate; `nil` for the endpoint's host.
-    ///   - proxy: the proxy to connect through; `nil` for a direct connection.
-    ///   - tls: the identity, trust and versions of TLS.
-    ///   - connectDurationMax: the time limit for opening a TCP connection, including the proxy.
-    ///   - keepaliveDelay: the time without traffic before TCP sends keepalive probes; `nil` for none.
-    ///   - receiveBufferByteCount: the size of the socket's receive buffer, which the kernel doubles; `nil` for that of
-    ///     the system, which grows to some megabytes.
     /// - Throws: `TLSError` for unusable certificates and keys.
     package init(
         endpoint: Endpoint,

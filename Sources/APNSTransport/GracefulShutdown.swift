@@ -8,10 +8,8 @@ import ServiceLifecycle
 ///
 /// Without the trait `ServiceLifecycleSupport`, the handler is never called.
 ///
-/// - Parameters:
-///   - operation: the operation to run.
-///   - handler: called at most once, from any thread.
-/// - Returns: the result of `operation`.
+/// Returns the result of `operation`.
+///
 /// - Throws: the error of `operation`.
 package func withShutdownHandler<Value>(
     operation: () async throws -> Value,

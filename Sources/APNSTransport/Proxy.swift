@@ -43,11 +43,6 @@ public struct Proxy: Hashable, Sendable {
     }
 
     /// Creates a proxy.
-    ///
-    /// - Parameters:
-    ///   - kind: the protocol.
-    ///   - endpoint: the address of the proxy.
-    ///   - credentials: a user name and a password, only for HTTP.
     #if !Proxy
     @available(*, unavailable, message: "proxies need the trait Proxy of the package apns-legacy")
     #endif

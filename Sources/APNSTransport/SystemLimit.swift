@@ -4,8 +4,8 @@ import Glibc
 
 /// Describes which system resource is exhausted.
 package enum SystemLimit {
-    /// - Parameter code: the error number of the failed system call.
-    /// - Returns: the exhausted resource, and what to do.
+    ///
+    /// Returns the exhausted resource, and what to do.
     package static func sentence(_ code: CInt) -> String {
         let text = unsafe String(cString: strerror(code))
         return switch code {

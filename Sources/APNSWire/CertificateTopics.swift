@@ -37,8 +37,6 @@ public struct CertificateTopics: Hashable, Sendable {
     public var topics: [Topic]
 
     /// Creates a list of topics.
-    ///
-    /// - Parameter topics: at least one; their names and kinds have at most about 65,000 bytes in total.
     package init(_ topics: [Topic]) { self.topics = topics }
 
     /// The content of the extension, without a wrapper.

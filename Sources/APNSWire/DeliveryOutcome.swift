@@ -119,8 +119,6 @@ extension DeliveryOutcome {
         }
 
         /// Parses a name; `nil` if it is unknown.
-        ///
-        /// - Parameter name: one of the values of ``name``.
         package init?(name: some StringProtocol) {
             guard let kind = Self.allCases.first(where: { name == "\($0.name)" }) else { return nil }
             self = kind

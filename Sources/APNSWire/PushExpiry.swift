@@ -28,11 +28,6 @@ public struct PushExpiry: Hashable, Sendable {
     }
 
     /// Stored for a duration from a time; the result is rounded up to a whole second.
-    ///
-    /// - Parameters:
-    ///   - duration: the duration.
-    ///   - seconds: the time, in seconds since 1970 (UTC).
-    /// - Returns: the expiry.
     package static func after(_ duration: Duration, from seconds: Int64) -> PushExpiry {
         let (whole, part) = duration.components
         let (sum, overflows) = seconds.addingReportingOverflow(part > 0 ? whole.advanced(byClamping: 1) : whole)

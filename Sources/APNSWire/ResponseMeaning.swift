@@ -51,11 +51,6 @@ extension ResponseMeaning {
     static let topicByteCountMax = 255
 
     /// Interprets an outcome.
-    ///
-    /// - Parameters:
-    ///   - outcome: the outcome of an attempt.
-    ///   - topic: the topic of the request.
-    ///   - now: the time in seconds since 1970 (UTC).
     package init(_ outcome: DeliveryOutcome, topic: String?, now: UInt32) {
         switch outcome {
         case .accepted, .suppressed: self = .accepted
@@ -69,11 +64,6 @@ extension ResponseMeaning {
     }
 
     /// Interprets a rejection.
-    ///
-    /// - Parameters:
-    ///   - rejection: the answer.
-    ///   - topic: the topic of the request; `nil` if it has none.
-    ///   - now: the time in seconds since 1970 (UTC), the upper bound of the time of removal.
     package init(_ rejection: Rejection, topic: String? = nil, now: UInt32) {
         switch rejection {
         case .binary(let status): self = .rejected(status)
@@ -162,9 +152,6 @@ package enum TokenFault: Hashable, Sendable {
 
 extension Rejection {
     /// The fault of the token; `nil` if the token is not at fault.
-    ///
-    /// - Parameter now: the time in seconds since 1970 (UTC).
-    /// - Returns: the fault.
     package func tokenFault(now: UInt32) -> TokenFault? {
         switch ResponseMeaning(self, now: now) {
         case .dead(let since): .dead(since: since)

@@ -4,10 +4,6 @@
 enum WholeValue {
     /// Reads the value.
     ///
-    /// - Parameters:
-    ///   - bytes: all bytes of the value.
-    ///   - parse: reads a value from the front, or returns `nil` if it is incomplete.
-    /// - Returns: the value.
     /// - Throws: what `parse` throws, ``WireError/incomplete(byteCount:)``, ``WireError/trailingBytes(offset:)``.
     static func read<Value>(
         _ bytes: some Collection<UInt8>,

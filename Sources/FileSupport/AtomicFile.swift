@@ -7,11 +7,6 @@ package import SystemPackage
 package enum AtomicFile {
     /// Writes a temporary file in the same folder, and renames it when it is on the disk.
     ///
-    /// - Parameters:
-    ///   - content: the content of the file.
-    ///   - path: the file.
-    ///   - mode: who may read it, regardless of the umask.
-    ///   - replaces: whether an existing file is replaced.
     /// - Throws: `Errno`; `fileExists` if the file exists and must not be replaced.
     package static func write(
         _ content: [UInt8],

@@ -140,12 +140,8 @@ package final class AtomicFolder {
 
     /// Reads a file, or creates it.
     ///
-    /// - Parameters:
-    ///   - file: the file.
-    ///   - change: why it must be replaced; `nil` if that depends on its content.
-    ///   - read: parses the content; throws if it is damaged.
-    ///   - make: creates new content.
-    /// - Returns: the result of `read`.
+    /// Returns the result of `read`.
+    ///
     /// - Throws: ``AtomicFolderError``.
     package func keep<Value>(
         _ file: KeptFile,
@@ -158,12 +154,8 @@ package final class AtomicFolder {
 
     /// Reads several files, or creates all of them.
     ///
-    /// - Parameters:
-    ///   - files: the files.
-    ///   - change: why they must be replaced; `nil` if that depends on their content.
-    ///   - read: parses the contents; throws if one is damaged.
-    ///   - make: creates new contents.
-    /// - Returns: the result of `read`.
+    /// Returns the result of `read`.
+    ///
     /// - Throws: ``AtomicFolderError``.
     package func keep<Value>(
         _ files: [KeptFile],
@@ -239,7 +231,8 @@ package final class AtomicFolder {
 
     /// Writes all new files.
     ///
-    /// - Returns: the new files, with each reason once.
+    /// Returns the new files, with each reason once.
+    ///
     /// - Throws: ``AtomicFolderError``; nothing has changed then, or the next start completes the change.
     @discardableResult
     package func commit() throws -> [Creation] {

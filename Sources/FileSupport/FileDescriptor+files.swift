@@ -6,11 +6,6 @@ package import SystemPackage
 extension FileDescriptor {
     /// Opens a file, which programs that this process starts do not inherit.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - flags: those of `open`.
-    ///   - mode: the mode of a new file.
-    /// - Returns: the open file.
     /// - Throws: the error of the system call.
     package static func opened(
         _ path: String,
@@ -24,8 +19,8 @@ extension FileDescriptor {
 
     /// Creates an unnamed file, which disappears when it is closed, even if this process is killed.
     ///
-    /// - Parameter folder: the folder whose file system stores it.
-    /// - Returns: the file, open for reading and writing.
+    /// Returns the file, open for reading and writing.
+    ///
     /// - Throws: the error of the system call.
     package static func unnamed(in folder: String) throws(Errno) -> FileDescriptor {
         var path = Array((folder + "/.apns-legacy-XXXXXX").utf8CString)

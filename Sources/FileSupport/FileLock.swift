@@ -26,7 +26,6 @@ package final class FileLock: Sendable {
 
     /// Acquires the lock.
     ///
-    /// - Parameter path: the lock file, which is created if missing.
     /// - Throws: ``Failure``.
     package init(path: String) throws(Failure) {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -49,8 +48,8 @@ package final class FileLock: Sendable {
 
     /// Locks an open file until it is closed, without waiting.
     ///
-    /// - Parameter descriptor: the file, whose content is not changed.
-    /// - Returns: whether the lock was acquired.
+    /// Returns whether the lock was acquired.
+    ///
     /// - Throws: ``Failure`` if the file cannot be locked.
     package static func take(_ descriptor: CInt) throws(Failure) -> Bool {
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {

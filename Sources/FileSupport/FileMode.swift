@@ -19,10 +19,7 @@ package enum FileMode {
 
     /// Sets the mode of an open file, regardless of the umask.
     ///
-    /// - Parameters:
-    ///   - mode: the mode.
-    ///   - descriptor: the file.
-    /// - Returns: whether it has the mode now; `nil` if the change failed, and `errno` says why.
+    /// Returns whether it has the mode now; `nil` if the change failed, and `errno` says why.
     package static func set(_ mode: UInt32, of descriptor: CInt) -> Change? {
         if fchmod(descriptor, mode) == 0 { return .done }
         return errno == EPERM || errno == ENOTSUP ? .notPermitted : nil

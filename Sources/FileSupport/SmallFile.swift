@@ -37,12 +37,6 @@ package enum SmallFile {
 
     /// Reads a file.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - kind: the kinds of files to read.
-    ///   - byteCountMax: the maximum size of the file, in bytes.
-    ///   - pipeDurationMax: how long to wait for a pipe; by default 10 s.
-    /// - Returns: its bytes.
     /// - Throws: ``Failure``.
     package static func read(
         _ path: String,

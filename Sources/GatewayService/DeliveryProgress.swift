@@ -8,16 +8,11 @@ struct DeliveryProgress {
     /// The time of the last progress.
     private var stalledSince: Duration?
 
-    /// - Parameter stallDurationMax: how long no notification may complete.
     init(stallDurationMax: Duration) { self.stallDurationMax = stallDurationMax }
 
     /// Updates the counts.
     ///
-    /// - Parameters:
-    ///   - inFlightCount: the number of notifications in flight.
-    ///   - settledCount: the number of notifications completed since the process started.
-    ///   - now: the time since any fixed point.
-    /// - Returns: whether the delivery makes progress.
+    /// Returns whether the delivery makes progress.
     mutating func isMoving(inFlightCount: Int, settledCount: UInt64, now: Duration) -> Bool {
         guard inFlightCount > 0, settledCount == self.settledCount, let since = self.stalledSince else {
             self.settledCount = settledCount

@@ -86,13 +86,6 @@ package final class Gateway: Sendable {
 
     /// Creates a gateway that does not listen yet.
     ///
-    /// - Parameters:
-    ///   - configuration: the configuration.
-    ///   - openFileCountMax: the maximum number of open files of the process.
-    ///   - metrics: the store of the process's metrics, which is served to operators.
-    ///   - version: the program's version.
-    ///   - logger: the logger.
-    ///   - reread: reads the configuration again, to replace the running one.
     /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` if the database cannot be used, or
     ///   `ProviderError` if a client cannot be created.
     package init(
@@ -229,11 +222,9 @@ package final class Gateway: Sendable {
 
     /// Runs until it is asked to end, or fails.
     ///
-    /// - Parameters:
-    ///   - requests: the commands.
-    ///   - onChange: receives changes of state, from any thread.
-    /// - Returns: the number of notifications whose outcome is unknown, or that were not accepted without their
-    ///   provider being told.
+    /// Returns the number of notifications whose outcome is unknown, or that were not accepted without their provider
+    /// being told.
+    ///
     /// - Throws: `ServerError` if an address cannot be listened on.
     package func run(
         requests: some AsyncSequence<Request, Never> & Sendable,
@@ -260,8 +251,8 @@ package final class Gateway: Sendable {
         return unsettled
     }
 
-    /// - Parameter admin: the address for operators; `nil` if there is none.
-    /// - Returns: why the gateway ended unasked; `nil` if it was asked to end.
+    ///
+    /// Returns why the gateway ended unasked; `nil` if it was asked to end.
     private func deliver(
         _ admin: SocketAddress?,
         _ requests: some AsyncSequence<Request, Never> & Sendable,
@@ -325,7 +316,8 @@ package final class Gateway: Sendable {
         onChange(.ready(Addresses(gateway: gateway, feedback: feedback, admin: admin)))
     }
 
-    /// - Returns: why the gateway ended unasked; `nil` if it was asked to end.
+    ///
+    /// Returns why the gateway ended unasked; `nil` if it was asked to end.
     private func react(
         to events: AsyncStream<Event>,
         _ source: AsyncStream<Event>.Continuation,
@@ -422,7 +414,7 @@ package final class Gateway: Sendable {
     ///
     /// Revocations apply even if the configuration file cannot be used.
     ///
-    /// - Returns: the number of clients that were started, and the result.
+    /// Returns the number of clients that were started, and the result.
     private func reload(
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
@@ -458,7 +450,8 @@ package final class Gateway: Sendable {
 
     /// Switches to a configuration.
     ///
-    /// - Returns: the number of clients that were started.
+    /// Returns the number of clients that were started.
+    ///
     /// - Throws: an error before anything is changed.
     private func apply(
         _ configuration: ResolvedConfiguration,

@@ -34,9 +34,6 @@ final class UpstreamHealth: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Int64
 
-    /// - Parameters:
-    ///   - logger: receives the changes.
-    ///   - now: returns the time in seconds since 1970 (UTC).
     init(logger: Logger, now: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
         self.logger = logger
         self.now = now

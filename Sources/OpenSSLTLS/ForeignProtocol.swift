@@ -15,8 +15,6 @@ package enum ForeignProtocol: Sendable {
     package static let byteCountMax = 16
 
     /// Recognizes a protocol; `nil` if it is unknown.
-    ///
-    /// - Parameter bytes: the first bytes that the remote side sent.
     package init?(_ bytes: some Collection<UInt8>) {
         let head = Array(bytes.prefix(Self.byteCountMax))
         func begins(_ texts: String...) -> Bool { texts.contains { head.starts(with: $0.utf8) } }

@@ -56,10 +56,6 @@ package struct TLSErrorNames: Hashable, Sendable {
     }
 
     /// Creates the names of a connection.
-    ///
-    /// - Parameters:
-    ///   - remote: the remote side, such as "gateway localhost:2195".
-    ///   - configuration: provides the files of this side.
     package init(remote: String, _ configuration: TLSConfiguration) {
         self.init(remote: remote)
         self.certificate = configuration.identity?.path
@@ -94,9 +90,6 @@ extension TLSError: CustomStringConvertible {
     public var description: String { self.text(TLSErrorNames()) }
 
     /// What failed and what to do about it, in one line.
-    ///
-    /// - Parameter names: the names of the connection.
-    /// - Returns: the line.
     package func text(_ names: TLSErrorNames) -> String {
         let fact = self.fact(names)
         return self.advice(names).map { "\(fact); \($0)" } ?? fact

@@ -104,11 +104,6 @@ extension TLSError {
 
 extension TLSError {
     /// Converts OpenSSL's errors about a connection.
-    ///
-    /// - Parameters:
-    ///   - queue: The errors of the failed call.
-    ///   - isHandshaking: Whether the handshake had not completed.
-    ///   - verification: The problem of the remote side's certificate, if verification failed.
     init(_ queue: OpenSSLQueue, isHandshaking: Bool, verification: TLSError?) {
         if let alert = queue.alert {
             self = Self.received(alert, detail: queue.text)

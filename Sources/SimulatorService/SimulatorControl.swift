@@ -24,10 +24,6 @@ package final class SimulatorControl: Sendable {
     /// The requests of clients to the program itself.
     package let requests: AsyncStream<Request>
 
-    /// - Parameters:
-    ///   - configuration: the address and access rules.
-    ///   - version: the program's version.
-    ///   - simulator: the configuration of the simulator, which receives an observer.
     package init(_ configuration: ControlConfiguration, version: String, of simulator: inout SimulatorConfiguration) {
         self.configuration = configuration
         self.facts = StatusRoutes.Facts(
@@ -45,11 +41,8 @@ package final class SimulatorControl: Sendable {
 
     /// Serves a simulator while `body` runs.
     ///
-    /// - Parameters:
-    ///   - simulator: the simulator that was created with the configuration.
-    ///   - logger: receives failures.
-    ///   - body: called with the port.
-    /// - Returns: what `body` returns.
+    /// Returns what `body` returns.
+    ///
     /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
     package func withRunning<Value: Sendable>(
         _ simulator: Simulator,

@@ -53,11 +53,7 @@ package struct CertificateChecker {
 
     /// Checks a file.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - key: the file of the key; `nil` if it is in the same file, or not available.
-    ///   - passphraseFile: the file with the passphrase.
-    /// - Returns: the findings, the worst first; at least one.
+    /// Returns the findings, the worst first; at least one.
     package mutating func findings(_ path: String, key: String?, passphraseFile: String?) -> [CertificateFinding] {
         self.path = path
         self.findings = []

@@ -67,12 +67,6 @@ package struct CertificateReport: Encodable {
     }
 
     /// Describes a file.
-    ///
-    /// - Parameters:
-    ///   - file: the parsed file.
-    ///   - path: its path.
-    ///   - keys: the private keys, those of the file or of another one.
-    ///   - now: in seconds since 1970.
     package init(_ file: CertificateFile, of path: String, keys: [CertificateFile.Key], now: Int64) {
         self.file = path
         self.form = file.form.rawValue

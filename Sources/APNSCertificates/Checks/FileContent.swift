@@ -35,8 +35,6 @@ package enum FileContent: Hashable, Sendable {
     private static let headByteCount = 1024
 
     /// Recognizes a file that is expected to be a certificate or a key.
-    ///
-    /// - Parameter bytes: the whole file.
     package init(_ bytes: [UInt8]) {
         if bytes.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) {
             self = .empty
@@ -142,8 +140,6 @@ extension FileContent {
     ]
 
     /// Recognizes content that is no text in UTF-8; `nil` if it may be text.
-    ///
-    /// - Parameter bytes: the beginning of the content.
     package init?(beginning bytes: [UInt8]) {
         if let content = Self.unicode(bytes) {
             self = content
@@ -163,8 +159,6 @@ extension FileContent {
     }
 
     /// Recognizes PEM, XML and web pages.
-    ///
-    /// - Parameter line: the first line that is not blank.
     package init?(firstLine line: [UInt8]) {
         if line.starts(with: "-----BEGIN ".utf8) {
             self = .credentials(format: "PEM")

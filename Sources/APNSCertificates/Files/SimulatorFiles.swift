@@ -71,10 +71,6 @@ package struct SimulatorFiles {
 
     /// Reads the files in a folder and creates missing ones; `AtomicFolder.commit()` writes them.
     ///
-    /// - Parameters:
-    ///   - folder: the folder.
-    ///   - options: the properties of the certificates.
-    ///   - now: in seconds since 1970.
     /// - Throws: ``Failure``, or `AtomicFolderError` if a file is damaged.
     package init(in folder: AtomicFolder, _ options: Options, now: Int64) throws {
         try Self.requireOwn(folder)

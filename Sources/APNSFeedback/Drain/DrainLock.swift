@@ -29,10 +29,8 @@ final class DrainLock: Sendable {
 
     /// Acquires the lock.
     ///
-    /// - Parameters:
-    ///   - fingerprint: the fingerprint of the certificate, in hexadecimal.
-    ///   - endpoint: the service.
-    /// - Returns: the lock, or `nil` if this process may not use Unix sockets.
+    /// Returns the lock, or `nil` if this process may not use Unix sockets.
+    ///
     /// - Throws: ``FeedbackError/held(_:holder:)`` if another process has it.
     static func acquire(_ fingerprint: String, _ endpoint: Endpoint) throws(FeedbackError) -> DrainLock? {
         guard let descriptor = Self.open() else { return nil }

@@ -20,7 +20,6 @@ struct FeedbackSpool: Sendable {
     ///
     /// An existing one must belong to this user or root, and other users must not be able to write to it.
     ///
-    /// - Parameter folder: the folder.
     /// - Throws: ``SpoolError``.
     init(folder: String) throws(SpoolError) {
         let stem = String(folder.reversed().drop { $0 == "/" }.reversed())
@@ -42,8 +41,8 @@ struct FeedbackSpool: Sendable {
 
     /// Acquires the lock of a topic and environment.
     ///
-    /// - Parameter scope: the topic and environment.
-    /// - Returns: the lock, which is released with its last reference.
+    /// Returns the lock, which is released with its last reference.
+    ///
     /// - Throws: ``SpoolError/held(path:holder:)``, or why it cannot be acquired.
     func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
         let path = self.path(scope.fileStem + ".lock")
@@ -136,8 +135,6 @@ struct FeedbackSpool: Sendable {
     }
 
     /// Renames a segment so that it is not read again.
-    ///
-    /// - Returns: its new path.
     func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
         let aside = Self.aside(path, ending.rawValue)
         try self.removeTakenByteCount(of: path)
@@ -150,7 +147,7 @@ struct FeedbackSpool: Sendable {
 
     /// Writes the bytes of an incomplete tuple to a file next to the segment.
     ///
-    /// - Returns: the path of what was written.
+    /// Returns the path of what was written.
     func keepPartial(_ bytes: [UInt8], of path: String) throws(SpoolError) -> String {
         let aside = Self.aside(path, SpoolLeftover.Kind.partial.rawValue)
         let file = try SpoolFile(path: aside, O_WRONLY | O_CREAT | O_TRUNC)

@@ -46,9 +46,6 @@ struct SpoolCursor: Sendable {
     /// Later times of tuples are set to it, since they would override later registrations.
     private var readBy: Int64
 
-    /// - Parameters:
-    ///   - reader: the segment.
-    ///   - readBy: the time until which the bytes were read, in seconds since 1970.
     init(_ reader: SpoolReader, readBy: Int64) {
         self.reader = reader
         self.readBy = readBy

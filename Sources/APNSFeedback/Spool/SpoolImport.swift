@@ -152,7 +152,7 @@ final class SpoolImport: Sendable {
 
     /// Empties the segment, since everything in it was delivered.
     ///
-    /// - Returns: whether that was possible; it is not if the segment contains invalid bytes.
+    /// Returns whether that was possible; it is not if the segment contains invalid bytes.
     func restart(_ segment: SpoolSegment) async throws -> Bool {
         try await self.threads.run {
             let (current, isEmpty) = self.state.withLockedValue { ($0.cursor, $0.unspooled.isEmpty) }
@@ -248,7 +248,7 @@ extension SpoolImport {
 
     /// Reads the header of a segment.
     ///
-    /// - Returns: the start time of its connection, and whether it is damaged.
+    /// Returns the start time of its connection, and whether it is damaged.
     private static func check(
         _ path: String,
         _ spool: FeedbackSpool

@@ -64,8 +64,8 @@ final class SpoolReceiver: Sendable {
 
     /// Delivers everything and empties the spool, to make space for what did not fit.
     ///
-    /// - Returns: whether more may be read. If not, what was read is in the spool or was delivered, unless
-    ///   ``unspooledByteCount`` is greater than 0.
+    /// Returns whether more may be read. If not, what was read is in the spool or was delivered, unless
+    /// ``unspooledByteCount`` is greater than 0.
     func relieve() async -> Bool {
         guard case (let segment?, let segmentImport?) = self.parts else { return false }
         do {
@@ -81,7 +81,7 @@ final class SpoolReceiver: Sendable {
 
     /// Appends bytes, or keeps them in memory.
     ///
-    /// - Returns: why they could not be written, or why there is no space for more.
+    /// Returns why they could not be written, or why there is no space for more.
     private func write(
         _ bytes: UnsafeRawBufferPointer,
         _ segment: SpoolSegment,
@@ -115,7 +115,6 @@ final class SpoolReceiver: Sendable {
 
     /// Delivers the rest, and removes the segment; nothing is appended any more.
     ///
-    /// - Parameter isEnded: whether the service ended its list, possibly inside a tuple.
     /// - Throws: an error if it was not delivered; the segment then remains.
     func finish(isEnded: Bool) async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }

@@ -24,11 +24,6 @@ extension TokenScope {
     /// The service selects the list by the certificate: with another topic, the list would be emptied and its tokens
     /// assigned to the wrong app.
     ///
-    /// - Parameters:
-    ///   - certificate: a push certificate.
-    ///   - topic: the app; `nil` for the first topic of the certificate.
-    ///   - environment: the environment of the tokens; `nil` for production, unless the certificate is only for the
-    ///     sandbox.
     /// - Throws: ``FeedbackError/topicMissing``, ``FeedbackError/topicForeign(_:certificate:)``,
     ///   ``FeedbackError/topicUnusable(_:)``.
     package init(

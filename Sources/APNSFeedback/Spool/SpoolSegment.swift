@@ -113,7 +113,6 @@ final class SpoolSegment: Sendable {
 
     /// Releases the remaining reserved space, and waits until that is on disk.
     ///
-    /// - Parameter isEnded: whether to record that the service's list has ended.
     /// - Throws: ``SpoolError``; the segment then has no record of it.
     func finish(isEnded: Bool = true) throws(SpoolError) {
         var length = self.length.withLockedValue { $0 }

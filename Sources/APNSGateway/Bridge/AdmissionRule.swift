@@ -62,10 +62,7 @@ public struct AdmissionRule: Sendable {
 
     /// Checks a provider's certificate.
     ///
-    /// - Parameters:
-    ///   - provider: the connection of the provider.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: whether it belongs to this provider.
+    /// Returns whether it belongs to this provider.
     func check(_ provider: ProviderConnection, now: Int64) -> Finding {
         guard let certificate = provider.certificate else { return .refused(nil) }
         if let pin = self.pins.first(where: { $0.fingerprint == certificate.fingerprint }) {
@@ -90,12 +87,6 @@ public struct AdmissionRule: Sendable {
     }
 
     /// Returns why a certificate is not admitted.
-    ///
-    /// - Parameters:
-    ///   - certificate: a provider's certificate.
-    ///   - intermediates: the further certificates that the provider sends.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the reason, without a period; `nil` if it is admitted.
     package func refusal(of certificate: TLSCertificate, intermediates: [TLSCertificate], now: Int64) -> String? {
         let provider = ProviderConnection(
             number: 0,

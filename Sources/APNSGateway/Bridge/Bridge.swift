@@ -414,13 +414,6 @@ final class Bridge: Sendable {
     // MARK: The end of a connection
 
     /// Ends a connection whose provider is about to receive an error response.
-    ///
-    /// - Parameters:
-    ///   - sender: the sender on the connection.
-    ///   - ending: the end that the protocol requires.
-    ///   - response: the error response to send.
-    ///   - body: called once, from any thread, possibly before this returns, unless the connection closes first; `true`
-    ///     if the error response may be sent, since every resend to expect is either new or remembered on the disk.
     func end(
         of sender: Sender,
         _ ending: GatewayEnding,

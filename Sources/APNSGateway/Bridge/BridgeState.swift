@@ -127,7 +127,7 @@ struct BridgeState {
 
     /// Holds a notification until the run of its connection is certain, or ended.
     ///
-    /// - Returns: the completion, if that was the case before this call.
+    /// Returns the completion, if that was the case before this call.
     mutating func hold(_ delivery: DeliveryNumber, then body: @escaping HoldCompletion) -> Resolution {
         guard case .decided(let resend)? = self.held[delivery] else {
             self.held[delivery] = .waiting(body)
@@ -209,7 +209,7 @@ struct BridgeState {
 
     /// Records that a notification waits for a retry.
     ///
-    /// - Returns: the end of its connection, if it waited only for this notification.
+    /// Returns the end of its connection, if it waited only for this notification.
     mutating func wait(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
@@ -225,13 +225,7 @@ struct BridgeState {
 
     /// Records that a connection ends with an error response.
     ///
-    /// - Parameters:
-    ///   - connection: the connection.
-    ///   - number: the first message that was not accepted.
-    ///   - identifier: the identifier of the notification at fault, if one is.
-    ///   - namesFirst: whether the error response names the first message that was not accepted, with none at fault.
-    ///   - body: completes the end.
-    /// - Returns: the end, or `nil` if it has to wait.
+    /// Returns the end, or `nil` if it has to wait.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
@@ -272,7 +266,7 @@ struct BridgeState {
 
     /// Records that a connection closes without the planned error response.
     ///
-    /// - Returns: the completion; `nil` if the connection has closed.
+    /// Returns the completion; `nil` if the connection has closed.
     mutating func refuse(_ connection: UInt64) -> EndCompletion? {
         self.tracker.close(connection)
         return self.endCompletions.removeValue(forKey: connection)
@@ -304,14 +298,15 @@ struct BridgeState {
 
     /// Registers a callback for when nothing is in flight.
     ///
-    /// - Returns: whether anything is in flight; otherwise nothing is registered.
+    /// Returns whether anything is in flight; otherwise nothing is registered.
     mutating func wait(_ waiter: @escaping @Sendable () -> Void) -> Bool {
         guard self.inFlightCount > 0 else { return false }
         self.idleWaiters.append(waiter)
         return true
     }
 
-    /// - Returns: the callbacks to call now.
+    ///
+    /// Returns the callbacks to call now.
     mutating func takeIdleWaiters() -> [@Sendable () -> Void] {
         guard self.inFlightCount == 0, !self.idleWaiters.isEmpty else { return [] }
         defer { self.idleWaiters = [] }

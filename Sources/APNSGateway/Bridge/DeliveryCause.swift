@@ -27,11 +27,6 @@ enum DeliveryCause: String, CaseIterable, Sendable {
 
 extension ResponseMeaning {
     /// Returns the final outcome of a notification for its provider, and the cause.
-    ///
-    /// - Parameters:
-    ///   - isUnknown: whether an attempt may have been processed without an answer.
-    ///   - isRepeatable: whether the provider may be asked to send such a notification again.
-    /// - Returns: the outcome and its cause.
     func ending(isUnknown: Bool, isRepeatable: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
         switch self {
         case .accepted: (.accepted, .accepted)

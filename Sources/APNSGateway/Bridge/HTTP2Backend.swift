@@ -207,8 +207,7 @@ public final class HTTP2Backend: DeliveryBackend {
 
     /// Finds the provider and topic of a certificate.
     ///
-    /// - Parameter provider: the connection.
-    /// - Returns: the name of the provider and its topic; `nil` if no provider matches, which is logged.
+    /// Returns the name of the provider and its topic; `nil` if no provider matches, which is logged.
     func list(of provider: ProviderConnection) -> TokenScope? {
         guard let (bridge, topic) = self.find(provider) else { return nil }
         let name = bridge.configuration.name

@@ -147,7 +147,8 @@ struct InFlightTracker {
             row.identifier == nil || row.identifier != self.fault
         }
 
-        /// - Returns: the end of the connection, if it waited only for this notification.
+        ///
+        /// Returns the end of the connection, if it waited only for this notification.
         mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
             -> ConnectionEnd?
         {
@@ -169,7 +170,8 @@ struct InFlightTracker {
             return .send
         }
 
-        /// - Returns: whether the message that the error response would name was delivered.
+        ///
+        /// Returns whether the message that the error response would name was delivered.
         mutating func end(at number: UInt64, fault identifier: UInt32?, namesFirst: Bool) -> Bool {
             let isContradicted = self.firstNumber > number
             while self.firstNumber < number, !self.rows.isEmpty {
@@ -221,12 +223,7 @@ struct InFlightTracker {
     ///
     /// Those of a connection arrive in the order of their numbers, from 1 without gaps.
     ///
-    /// - Parameters:
-    ///   - content: the content, which identifies a resend.
-    ///   - identifier: the provider's identifier; `nil` for none.
-    ///   - origin: where its outcome is reported.
-    ///   - arrivedAt: when it arrived, in milliseconds since 1970 (UTC).
-    /// - Returns: the number of its delivery.
+    /// Returns the number of its delivery.
     mutating func take(
         _ content: ResendContent,
         identifier: UInt32?,
@@ -247,11 +244,7 @@ struct InFlightTracker {
 
     /// Records that a notification waits for a retry.
     ///
-    /// - Parameters:
-    ///   - delivery: the number of its delivery.
-    ///   - origin: the connection and message.
-    ///   - mayBeTaken: whether the service may have accepted it in an attempt that it did not answer.
-    /// - Returns: the end of its connection, if it waited only for this notification.
+    /// Returns the end of its connection, if it waited only for this notification.
     mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
         // What the service may have accepted cannot be left to a resend, which the service would treat as new.
         guard !mayBeTaken else { return nil }
@@ -266,13 +259,7 @@ struct InFlightTracker {
 
     /// Records that a connection ends with an error response.
     ///
-    /// - Parameters:
-    ///   - connection: the connection.
-    ///   - number: the first message that was not accepted.
-    ///   - identifier: the identifier of the notification at fault, which is not resent, nor are others with the same
-    ///     identifier; `nil` if none is at fault, so that its provider may resend every one.
-    ///   - namesFirst: whether the error response names the first one to resend.
-    /// - Returns: the end, or `nil` if it has to wait for outcomes.
+    /// Returns the end, or `nil` if it has to wait for outcomes.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
@@ -296,7 +283,7 @@ struct InFlightTracker {
 
     /// Records that the error response is sent; notifications that will be resent are no longer retried.
     ///
-    /// - Returns: the number of notifications given up.
+    /// Returns the number of notifications given up.
     mutating func tell(_ connection: UInt64) -> Int {
         guard let rows = self.connections.removeValue(forKey: connection) else { return 0 }
         let abandoned = rows.abandoned

@@ -39,12 +39,6 @@ struct ProviderCooldown: Sendable {
     /// Records a fault.
     ///
     /// Faults of other notifications in flight at the same time have no further effect.
-    ///
-    /// - Parameters:
-    ///   - key: the key of the fault.
-    ///   - now: the time since any fixed point.
-    ///   - delayMax: the maximum delay if less than ``delayMax``, so that expected resends are not forgotten meanwhile.
-    ///   - jitter: a random number, 0 to 1.
     mutating func fault(
         of key: Key,
         now: Duration,

@@ -36,8 +36,7 @@ struct ResendContent: Sendable {
 
     /// What identifies the content if its expiry is computed each time it is written; `nil` if it has no expiry.
     ///
-    /// - Parameter arrivedAt: when it arrived, in milliseconds since 1970 (UTC).
-    /// - Returns: the content without its expiry, and the time from the arrival to the expiry.
+    /// Returns the content without its expiry, and the time from the arrival to the expiry.
     func lifetime(arrivedAt: Int64) -> ExpectedResend.Lifetime? {
         guard let expiry, expiry != 0 else { return nil }
         return ExpectedResend.Lifetime(

@@ -96,10 +96,6 @@ struct ResendDeduplicator {
     /// The number of delivered messages that may be resends.
     private(set) var possibleCount: UInt64 = 0
 
-    /// - Parameters:
-    ///   - countMax: the maximum number of expected resends.
-    ///   - duration: how long a resend is expected.
-    ///   - rules: the rules for resends with another expiry.
     init(countMax: Int, duration: Duration, rules: ResendRunRules = ResendRunRules()) {
         self.countMax = max(0, countMax)
         self.duration = duration
@@ -134,13 +130,7 @@ struct ResendDeduplicator {
 
     /// Adds expected resends, either all or none.
     ///
-    /// - Parameters:
-    ///   - resends: the resends, in the order of their places.
-    ///   - connection: the connection that receives the error response; `nil` if a previous process sent it.
-    ///   - namesFirst: whether it names the message before the first place, which the provider may resend as well; by
-    ///     default `false`.
-    ///   - now: the time since any fixed point.
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     mutating func insert(
         _ resends: some Collection<ExpectedResend>,
         of connection: UInt64?,
@@ -204,10 +194,7 @@ struct ResendDeduplicator {
 
     /// Determines what a message is.
     ///
-    /// - Parameters:
-    ///   - message: the message. Those of a connection are passed in order; some may be left out.
-    ///   - now: the time since any fixed point.
-    /// - Returns: what it is, and what follows for messages that were held before it.
+    /// Returns what it is, and what follows for messages that were held before it.
     mutating func take(_ message: Message, now: Duration) -> (match: Match, resolution: Resolution) {
         self.expire(now: now)
         let connection = message.origin.connection

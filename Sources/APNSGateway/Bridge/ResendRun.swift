@@ -93,7 +93,7 @@ struct ResendRun {
 
     /// Ends a run that is not certain.
     ///
-    /// - Returns: the messages to deliver.
+    /// Returns the messages to deliver.
     mutating func end() -> [DeliveryNumber] {
         guard case .candidate(let candidate) = self.phase else { return [] }
         self.phase = .over

@@ -72,8 +72,14 @@ public final class HTTP2Upstream: Upstream {
         }
     }
 
+    /// Whether another request can be in progress now.
     public var hasRoom: Bool { self.client.hasRoom }
 
+    /// Sends a request.
+    ///
+    /// - Parameters:
+    ///   - request: the request.
+    ///   - onAnswer: receives the outcome once, from any thread, and the time until the answer if there was one.
     public func send(
         _ request: PushRequest,
         onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void

@@ -57,11 +57,8 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
 
     /// The validity period, which starts yesterday, since clocks of other machines may be slow.
     ///
-    /// - Parameters:
-    ///   - dayCount: the default for `--days`, limited by the validity of the authority.
-    ///   - authority: the issuer.
-    ///   - now: in seconds since 1970.
-    /// - Returns: the first and the last second.
+    /// Returns the first and the last second.
+    ///
     /// - Throws: ``CommandFailure`` if the authority expires before the certificate.
     func period(
         _ dayCount: Int,
@@ -82,12 +79,6 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
 
     /// Creates the files of a certificate, and reports them.
     ///
-    /// - Parameters:
-    ///   - files: the files.
-    ///   - prefix: the beginning of their names.
-    ///   - purpose: what the certificate is, for the report.
-    ///   - environment: receives the report.
-    ///   - issue: issues the certificate, if none of the files is in the way.
     /// - Throws: ``CommandFailure`` if a file exists or cannot be written, and the errors of `issue`.
     func create(
         files: [IdentityFile] = [.certificate, .key],

@@ -199,9 +199,6 @@ extension ConnectionProbe {
     }
 
     /// Explains why a service closes right after the handshake.
-    ///
-    /// - Parameter isOrderly: whether it sent close_notify.
-    /// - Returns: the finding.
     private func closing(isOrderly: Bool) -> CertificateFinding {
         let start = "the handshake succeeded, and then the server closed the connection without an alert; "
         let advice = "check its environment and topic, whether it is revoked, and the log of the server"

@@ -49,8 +49,6 @@ package final class CommandSummary: Sendable {
     }
 
     /// Adds a number to a member.
-    ///
-    /// - Returns: the sum.
     @discardableResult
     func add(_ name: String, _ count: some BinaryInteger) -> Int64 {
         self.members.withLockedValue { members in

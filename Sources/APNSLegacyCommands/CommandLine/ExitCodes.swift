@@ -35,10 +35,7 @@ extension ExitStatus {
 
     /// The exit codes of a command, for its help; `Scripts/manual` also reads them.
     ///
-    /// - Parameters:
-    ///   - own: the meaning of exit codes for this command in particular.
-    ///   - others: other exit codes of this command, with their general meaning.
-    /// - Returns: a title, and a line for each code.
+    /// Returns a title, and a line for each code.
     static func list(_ own: KeyValuePairs<ExitStatus, String>, _ others: ExitStatus...) -> String {
         var meanings: [ExitStatus: String] = [:]
         for status in Self.common + others { meanings[status] = status.meaning }

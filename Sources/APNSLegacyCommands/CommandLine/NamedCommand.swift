@@ -18,7 +18,6 @@ struct NamedCommand {
     /// What `apns-legacy help` explains apart from commands.
     static let exitCodes = "exit-codes"
 
-    /// - Parameter words: the command line without the name of the program.
     init(_ words: some Sequence<String>) {
         for word in words {
             let configuration = self.type.configuration

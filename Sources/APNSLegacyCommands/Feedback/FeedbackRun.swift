@@ -17,9 +17,6 @@ struct FeedbackRun {
     private let readByteCount = NIOLockedValueBox<UInt64>(0)
     private var console: Console { self.environment.console }
 
-    /// - Parameters:
-    ///   - command: the command line.
-    ///   - environment: the process that the command runs in.
     init(_ command: FeedbackCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment

@@ -79,11 +79,8 @@ struct GatewayCheckCommand: GatewaySubcommand {
 
     /// Finds the provider that a certificate belongs to, or why it belongs to none.
     ///
-    /// - Parameters:
-    ///   - path: the file of the certificate, followed by its intermediate certificates.
-    ///   - configuration: the configuration.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the name of the provider, or the reason why there is none.
+    /// Returns the name of the provider, or the reason why there is none.
+    ///
     /// - Throws: ``CommandFailure`` if the file has no certificate.
     private static func admission(
         of path: String,

@@ -45,10 +45,8 @@ struct GatewayFileOptions: ParsableArguments, Sendable {
 
     /// Reads the configuration and the files that it names.
     ///
-    /// - Parameters:
-    ///   - environment: the environment of the command.
-    ///   - running: the configuration in effect; `nil` if there is none.
-    /// - Returns: the configuration; its `refusals` are the parts that cannot be used.
+    /// Returns the configuration; its `refusals` are the parts that cannot be used.
+    ///
     /// - Throws: ``GatewayFailure`` if the file cannot be used.
     func configuration(
         _ environment: CommandEnvironment,

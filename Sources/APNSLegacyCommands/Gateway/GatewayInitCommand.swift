@@ -299,7 +299,8 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     // MARK: Credentials
 
-    /// - Returns: the credentials for Apple's service, and the certificate if they include one.
+    ///
+    /// Returns the credentials for Apple's service, and the certificate if they include one.
     private func credentials(
         _ asker: SetupQuestions,
         _ missing: inout [String]
@@ -411,10 +412,8 @@ private struct SetupQuestions {
 
     /// Asks until the answer is valid.
     ///
-    /// - Parameters:
-    ///   - question: the question.
-    ///   - read: parses the answer, or throws the problem.
-    /// - Returns: `nil` if the input is not a terminal.
+    /// Returns `nil` if the input is not a terminal.
+    ///
     /// - Throws: ``CommandFailure`` if no answer was valid.
     func ask<Answer>(_ question: String, _ read: (String) throws -> Answer) throws -> Answer? {
         guard self.console.isInteractive else { return nil }
@@ -427,7 +426,7 @@ private struct SetupQuestions {
 
     /// Asks for a secret.
     ///
-    /// - Returns: `nil` if the input is not a terminal, or ends.
+    /// Returns `nil` if the input is not a terminal, or ends.
     func askSecret(_ question: String) -> [UInt8]? {
         self.console.isInteractive ? self.console.askSecret(question) : nil
     }

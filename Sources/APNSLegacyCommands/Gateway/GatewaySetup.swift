@@ -65,9 +65,6 @@ struct GatewaySetup {
 
     /// Writes all files into the folder.
     ///
-    /// - Parameters:
-    ///   - folder: the locked folder.
-    ///   - now: in seconds since 1970.
     /// - Throws: ``CommandFailure`` if one of the files exists; nothing is changed then.
     func write(to folder: AtomicFolder, now: Int64) throws {
         try self.write(try self.files(now: now), to: folder)

@@ -240,15 +240,6 @@ struct GatewayTestFinding {
     let sentence: String
 
     /// Describes the outcome of the notification.
-    ///
-    /// - Parameters:
-    ///   - outcome: the outcome as the provider sees it.
-    ///   - failure: why sending ended early.
-    ///   - target: the gateway and the provider.
-    ///   - verdict: the outcome in the gateway's metrics; `nil` if unknown.
-    ///   - hasDevice: whether the token belongs to a device.
-    ///   - trust: the file with the authority of the gateway's certificate.
-    ///   - refusal: why the configuration refuses the provider's certificate; `nil` if it accepts it.
     init(
         _ outcome: DeliveryOutcome,
         _ failure: ProviderError?,

@@ -16,9 +16,6 @@ struct GatewayVerdicts: Sendable {
     private let endpoint: Endpoint
     private let provider: String
 
-    /// - Parameters:
-    ///   - endpoint: the address of the gateway's metrics.
-    ///   - provider: the provider's name.
     init(_ endpoint: Endpoint, provider: String) {
         self.endpoint = endpoint
         self.provider = provider
@@ -26,7 +23,7 @@ struct GatewayVerdicts: Sendable {
 
     /// Requests the metrics.
     ///
-    /// - Returns: the counts by verdict; `nil` if the request fails.
+    /// Returns the counts by verdict; `nil` if the request fails.
     func read() async -> [String: Int]? {
         let text = await withTaskGroup(of: String?.self) { group in
             group.addTask { try? await self.request() }
@@ -72,10 +69,7 @@ struct GatewayVerdicts: Sendable {
 
     /// Reads the counts of a provider.
     ///
-    /// - Parameters:
-    ///   - text: the metrics in Prometheus text format.
-    ///   - provider: its name.
-    /// - Returns: the counts by verdict.
+    /// Returns the counts by verdict.
     static func counts(_ text: String, provider: String) -> [String: Int] {
         var counts: [String: Int] = [:]
         let begin = "\(Self.metric){provider=\"\(provider)\",verdict=\""
@@ -88,7 +82,7 @@ struct GatewayVerdicts: Sendable {
 
     /// Finds the verdict of the one notification that was settled between two readings.
     ///
-    /// - Returns: `nil` if there was none, or more than one.
+    /// Returns `nil` if there was none, or more than one.
     static func difference(_ before: [String: Int]?, _ after: [String: Int]?) -> String? {
         guard let before, let after else { return nil }
         let changes = after.filter { $0.value != before[$0.key, default: 0] }

@@ -12,11 +12,6 @@ enum CertificateValidity {
 
     /// Checks a certificate.
     ///
-    /// - Parameters:
-    ///   - identity: the certificate with its key.
-    ///   - path: the file of the certificate.
-    ///   - allowsExpired: whether an expired one may be used.
-    ///   - now: in seconds since 1970.
     /// - Throws: one line with the file, the date and what to do.
     static func check(
         _ identity: TLSIdentity,

@@ -83,10 +83,6 @@ enum HostCheck {
     /// The names of the binary services that Apple shut down are allowed if they resolve to a private address: then
     /// your own gateway serves them.
     ///
-    /// - Parameters:
-    ///   - endpoint: where to connect.
-    ///   - purpose: what the command connects to.
-    ///   - addresses: returns the addresses of a host; empty if it has none.
     /// - Throws: one line that suggests the right option.
     static func check(
         _ endpoint: Endpoint,

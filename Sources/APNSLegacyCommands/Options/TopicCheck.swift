@@ -7,7 +7,6 @@ import ArgumentParser
 enum TopicCheck {
     /// Checks the value of `--topic`.
     ///
-    /// - Parameter topic: the value; `nil` if the option was not given.
     /// - Throws: one line with what a topic is.
     static func check(_ topic: String?) throws {
         guard let topic, !PushServerConfiguration.isTopic(topic) else { return }

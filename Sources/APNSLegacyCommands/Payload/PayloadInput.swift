@@ -214,7 +214,7 @@ struct PayloadInput {
 
     /// Finds the payload in a line: the member `payload` if there is a `token`, otherwise the whole line.
     ///
-    /// - Returns: `nil` if there is a token and no payload.
+    /// Returns `nil` if there is a token and no payload.
     private static func payloadRange(_ bytes: [UInt8]) throws(ScanFailure) -> Range<Int>? {
         try unsafe bytes.span.withUnsafeBytes { bytes throws(ScanFailure) -> Range<Int>? in
             var scanner = unsafe JSONScanner(bytes)

@@ -23,12 +23,6 @@ final class ProgressDisplay: @unchecked Sendable {
     private let timer: any DispatchSourceTimer
 
     /// Starts to show progress.
-    ///
-    /// - Parameters:
-    ///   - environment: the console, and whether it is a terminal that can redraw a line.
-    ///   - isPlain: whether other messages bypass the console, so that no line can be redrawn.
-    ///   - delay: how long a command must run before its progress is shown on a terminal.
-    ///   - snapshot: returns the current progress.
     init(
         _ environment: CommandEnvironment,
         isPlain: Bool = false,

@@ -43,10 +43,6 @@ struct ProgressLine: Sendable {
     private var snapshot = ProgressSnapshot()
 
     /// Records the progress of the command.
-    ///
-    /// - Parameters:
-    ///   - snapshot: the progress.
-    ///   - elapsed: the time since the start, which never decreases.
     mutating func update(_ snapshot: ProgressSnapshot, elapsed: Duration) {
         if snapshot.activity != self.snapshot.activity { self.samples = [] }
         self.snapshot = snapshot
@@ -69,8 +65,7 @@ struct ProgressLine: Sendable {
 
     /// The line for a terminal.
     ///
-    /// - Parameter columnCount: the width of the terminal.
-    /// - Returns: the line, at most as wide as the terminal and ``columnCountMax``.
+    /// Returns the line, at most as wide as the terminal and ``columnCountMax``.
     func text(columnCount: Int) -> String {
         let countMax = max(0, min(columnCount - 1, Self.columnCountMax))
         var text = ""

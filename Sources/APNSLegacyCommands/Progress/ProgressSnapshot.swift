@@ -45,12 +45,6 @@ extension ProgressSnapshot {
 
 extension ProgressSnapshot {
     /// The progress of a batch.
-    ///
-    /// - Parameters:
-    ///   - progress: counts and position.
-    ///   - earlierCounts: the outcomes of an earlier run with the same journal.
-    ///   - connection: the activity of the connections.
-    ///   - isDryRun: whether nothing is sent, so that a line is complete when it was read.
     init(
         _ progress: SendProgress,
         earlierCounts: OutcomeCounts,

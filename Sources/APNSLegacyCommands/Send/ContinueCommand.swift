@@ -19,8 +19,7 @@ struct ContinueCommand {
 
     /// The command that sends the rest of the same input.
     ///
-    /// - Parameter line: the first line of the rest.
-    /// - Returns: the command; the results go to a new file, so that those of the first part are kept.
+    /// Returns the command; the results go to a new file, so that those of the first part are kept.
     func rest(from line: UInt64) -> String {
         var words = self.commandLine
         if let results = self.results {

@@ -11,13 +11,6 @@ import OpenSSLTLS
 
 extension SendRun {
     /// Reports the end of a run.
-    ///
-    /// - Parameters:
-    ///   - summary: the outcomes.
-    ///   - source: the batch, of which everything that was taken has its outcome.
-    ///   - failure: why not everything was tried; `nil` if everything was.
-    ///   - past: the outcomes that earlier runs found.
-    /// - Returns: the exit code.
     func report(
         _ summary: SendSummary,
         _ source: SendSource,

@@ -23,9 +23,6 @@ struct SendRun {
     /// The failure to connect that was reported last.
     let lastFailure = NIOLockedValueBox<ConnectionFailure?>(nil)
 
-    /// - Parameters:
-    ///   - command: the command line.
-    ///   - environment: the process that the command runs in.
     init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
@@ -260,7 +257,7 @@ struct SendRun {
 
     /// Sends, and ends the files, which may wait for their reader: signals are heard until then.
     ///
-    /// - Returns: why not everything was tried, and why a file could not be written, if so.
+    /// Returns why not everything was tried, and why a file could not be written, if so.
     private func send(
         _ source: SendSource,
         _ tls: TLSConfiguration?

@@ -35,10 +35,6 @@ final class ServiceManager: Sendable {
     let watchdogTimeout: Duration?
 
     /// Finds the service manager.
-    ///
-    /// - Parameters:
-    ///   - variables: the environment: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
-    ///   - processIdentifier: the identifier of this process; a watchdog for another process is ignored.
     init(_ variables: [String: String], processIdentifier: pid_t = getpid()) {
         self.socket = variables["NOTIFY_SOCKET"].flatMap { Socket($0) }
         let isOurs = variables["WATCHDOG_PID"].map { $0 == "\(processIdentifier)" } ?? true
@@ -68,7 +64,8 @@ final class ServiceManager: Sendable {
         if beginsRetrying { Task { await self.retry(socket) } }
     }
 
-    /// - Returns: whether nothing is left to send.
+    ///
+    /// Returns whether nothing is left to send.
     @discardableResult
     private func sendUnsent(_ socket: Socket) -> Bool {
         self.unsent.withLockedValue { unsent in
@@ -116,8 +113,6 @@ extension ServiceManager {
         private let address: sockaddr_un
         private let addressByteCount: socklen_t
 
-        /// - Parameter name: a path, or a name in the abstract namespace after "@"; the result is `nil` for anything
-        ///   else.
         init?(_ name: String) {
             guard name.hasPrefix("/") || name.hasPrefix("@"), name.utf8.count > 1 else { return nil }
             var bytes = Array(name.utf8)
@@ -140,7 +135,7 @@ extension ServiceManager {
 
         /// Sends a datagram unless it would have to wait.
         ///
-        /// - Returns: `false` if sending would have to wait.
+        /// Returns `false` if sending would have to wait.
         func send(_ text: String) -> Bool {
             var text = text
             return text.withUTF8 { bytes in

@@ -13,10 +13,6 @@ final class Watchdog: Sendable {
     private let isWorking: @Sendable () -> Bool
     private let hasRound = NIOLockedValueBox(false)
 
-    /// - Parameters:
-    ///   - manager: receives the reports.
-    ///   - group: the event loops to check.
-    ///   - isWorking: whether other parts work; called on an event loop.
     init(
         _ manager: ServiceManager,
         group: MultiThreadedEventLoopGroup = .singleton,

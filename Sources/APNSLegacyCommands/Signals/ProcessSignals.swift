@@ -49,10 +49,6 @@ enum ProcessSignals {
     /// Passes signals to a function, on a thread of its own, one at a time; those that wait are the first.
     ///
     /// If the previous receiver is at work, this waits until it has returned.
-    ///
-    /// - Parameters:
-    ///   - kinds: signals to catch, besides those that are caught already.
-    ///   - body: the receiver, in place of the previous one.
     static func receive(_ kinds: [CInt], _ body: @escaping @Sendable (CInt) -> Void) {
         guard Self.output.load(ordering: .sequentiallyConsistent) >= 0 else { return }
         for signal in kinds { Self.forward(signal) }

@@ -24,8 +24,7 @@ extension CommandEnvironment {
 
     /// The requests to stop from now on, by their numbers.
     ///
-    /// - Parameter kinds: the signals that are requests, besides SIGINT and SIGTERM.
-    /// - Returns: the numbers, from 1; a stream without an end.
+    /// Returns the numbers, from 1; a stream without an end.
     func stopRequests(_ kinds: [CInt] = []) -> AsyncStream<Int> {
         let (requests, continuation) = AsyncStream.makeStream(of: Int.self)
         self.receiveSignals(kinds) { [stops] signal in
@@ -36,10 +35,8 @@ extension CommandEnvironment {
 
     /// Runs work that signals can stop.
     ///
-    /// - Parameters:
-    ///   - reaction: what to report and to do.
-    ///   - work: is cancelled at the second request.
-    /// - Returns: what the work returns.
+    /// Returns what the work returns.
+    ///
     /// - Throws: what the work throws.
     func stoppable<Value: Sendable>(
         _ reaction: StopReaction,

@@ -35,11 +35,7 @@ enum TerminalSignals {
 
     /// Hides what is typed.
     ///
-    /// - Parameters:
-    ///   - terminal: the descriptor.
-    ///   - question: is repeated when the process continues after it was suspended.
-    ///   - output: where the question is.
-    /// - Returns: `false` if the descriptor is not a terminal.
+    /// Returns `false` if the descriptor is not a terminal.
     static func hideInput(_ terminal: CInt, question: String, on output: CInt) -> Bool {
         guard unsafe tcgetattr(terminal, &Self.visible) == 0 else { return false }
         unsafe Self.hidden = Self.visible

@@ -16,7 +16,6 @@ final class Announcement: Sendable {
 
     /// Locks the file, and removes a file left by a killed process.
     ///
-    /// - Parameter path: the file.
     /// - Throws: `CommandFailure` if another process has locked it, or it cannot be created.
     init(_ path: String) throws(CommandFailure) {
         self.path = path

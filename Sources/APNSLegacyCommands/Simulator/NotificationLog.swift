@@ -36,9 +36,6 @@ final class NotificationLog: Sendable {
     ///
     /// An incomplete last line, left by a killed process, is removed.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - say: reports a message.
     /// - Throws: `CommandFailure` if it cannot be opened, another process has locked it, or its last line is incomplete
     ///   and not written by a simulator.
     init(_ path: String, say: @escaping @Sendable (String) -> Void) throws {
@@ -123,7 +120,7 @@ final class NotificationLog: Sendable {
 
     /// Appends bytes, all or none of them.
     ///
-    /// - Returns: the error code; `nil` on success.
+    /// Returns the error code; `nil` on success.
     private func write(_ text: String) -> CInt? {
         let start = lseek(self.descriptor, 0, SEEK_END)
         do {

@@ -108,10 +108,6 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
 
     /// Creates the TLS configuration of all listeners.
     ///
-    /// - Parameters:
-    ///   - server: the server's certificate and key.
-    ///   - trust: the client authorities, unless `--client-authority` names others.
-    /// - Returns: the configuration.
     /// - Throws: ``CommandFailure`` if it cannot be used.
     func tls(_ server: TLSIdentity, trust: TLSTrust) throws -> TLSConfiguration {
         let version = try TLSVersion(option: self.tlsMin)

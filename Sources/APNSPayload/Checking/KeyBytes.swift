@@ -6,7 +6,6 @@ struct KeyBytes: ~Copyable {
     private let start: UnsafeRawPointer
     let count: Int
 
-    /// - Parameter bytes: at least one; they must outlive this value.
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress else { return nil }
         unsafe self.start = start

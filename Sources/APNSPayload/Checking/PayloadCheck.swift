@@ -152,8 +152,8 @@ struct PayloadCheck {
 extension JSONScanner {
     /// Skips a payload and checks it against rules; the caller skips white space around it.
     ///
-    /// - Parameter rules: the rules, except for the length.
-    /// - Returns: the length of the payload.
+    /// Returns the length of the payload.
+    ///
     /// - Throws: ``PayloadFailure`` for the first byte at fault.
     package mutating func skipPayload(_ rules: borrowing PayloadRules) throws(PayloadFailure) -> PayloadMeasure {
         let byteOffset = self.byteOffset

@@ -233,7 +233,7 @@ private struct LocalizedStringsParser {
 
     /// Skips white space and comments.
     ///
-    /// - Returns: whether anything follows.
+    /// Returns whether anything follows.
     private mutating func skipSpace() throws(LocalizedStringsProblem) -> Bool {
         while let scalar = self.next {
             if scalar.properties.isWhitespace {

@@ -20,11 +20,7 @@ package enum NearestName {
 
     /// Finds the nearest of some names.
     ///
-    /// - Parameters:
-    ///   - typed: the misspelled name, such as `--cert`.
-    ///   - names: the valid names, such as `--certificate`.
-    ///   - reach: what counts as near.
-    /// - Returns: the nearest name; `nil` if none is similar.
+    /// Returns the nearest name; `nil` if none is similar.
     package static func find(
         _ typed: String,
         in names: some Sequence<String>,
@@ -71,10 +67,7 @@ package enum NearestName {
 extension String {
     /// Describes a name that is unknown, with the nearest valid name and all valid names.
     ///
-    /// - Parameters:
-    ///   - names: the valid names.
-    ///   - kind: what they are, in the plural, such as "keys".
-    /// - Returns: the name, cut after 64 characters, then such as "; did you mean port? Valid keys: host, port".
+    /// Returns the name, cut after 64 characters, then such as "; did you mean port? Valid keys: host, port".
     package func answer(asUnknownOf names: [String], _ kind: String) -> String {
         let name = String(self.prefix(64))
         let list = names.joined(separator: ", ")
@@ -87,9 +80,7 @@ extension StringProtocol {
     /// The number of insertions, deletions, replacements and swaps of adjacent characters that turn this text into
     /// another.
     ///
-    /// - Parameter other: the other text. Both should be short: the run time is proportional to the product of their
-    ///   lengths.
-    /// - Returns: the number; 0 if they are equal.
+    /// Returns the number; 0 if they are equal.
     package func editDistance(to other: some StringProtocol) -> Int {
         let (mine, its) = (Array(self), Array(other))
         guard !mine.isEmpty, !its.isEmpty else { return mine.count + its.count }

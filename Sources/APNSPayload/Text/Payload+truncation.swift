@@ -44,7 +44,7 @@ extension Payload {
 
     /// The beginning of a text with at most this many bytes as JSON, including the mark.
     ///
-    /// - Returns: `nil` if nothing would be left.
+    /// Returns `nil` if nothing would be left.
     private static func shortened(_ text: String, to byteCountMax: Int, mark: String) -> String? {
         let room = byteCountMax - JSONWriter.escapedByteCount(mark)
         var byteCount = 0
@@ -87,8 +87,8 @@ extension Payload {
 extension JSONScanner {
     /// Advances to the value of a member, if the next value is an object that has it.
     ///
-    /// - Parameter name: the name of the member; if it is repeated, the first one counts.
-    /// - Returns: whether the value is next.
+    /// Returns whether the value is next.
+    ///
     /// - Throws: ``ScanFailure`` for the first byte at fault.
     fileprivate mutating func descend(to name: String) throws(ScanFailure) -> Bool {
         guard try self.kind() == .object else { return false }

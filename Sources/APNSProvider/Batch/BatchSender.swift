@@ -33,12 +33,6 @@ public struct BatchSender: Sendable {
 
     /// Prepares to send over the binary protocol, with connections that are followed.
     ///
-    /// - Parameters:
-    ///   - configuration: where and how.
-    ///   - group: the event loops.
-    ///   - monitor: follows the connections; `nil` if nothing does.
-    ///   - logger: gets debug messages.
-    ///   - onFailure: is called for every connection that fails, on its event loop.
     /// - Throws: as without a monitor.
     package init(
         _ configuration: ProviderConfiguration,
@@ -53,10 +47,6 @@ public struct BatchSender: Sendable {
     }
 
     /// Creates a sender.
-    ///
-    /// - Parameters:
-    ///   - transport: the transport for the notifications.
-    ///   - eventLoopGroup: the event loops.
     package init(over transport: any ProviderTransport, eventLoopGroup: any EventLoopGroup) {
         self.transport = transport
         self.group = eventLoopGroup

@@ -80,7 +80,7 @@ public struct NotificationBatch: ~Copyable {
 
     /// Appends as many of the given consecutive frames as fit.
     ///
-    /// - Returns: the number of appended frames and of their bytes.
+    /// Returns the number of appended frames and of their bytes.
     mutating func append(
         frames: UnsafeRawBufferPointer,
         count: Int,

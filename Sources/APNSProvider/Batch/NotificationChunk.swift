@@ -27,10 +27,7 @@ package final class NotificationChunk: Sendable {
 
     /// Requests new notifications from a source.
     ///
-    /// - Parameters:
-    ///   - source: provides the notifications, and receives their outcomes.
-    ///   - countMax: the maximum number.
-    /// - Returns: the notifications, `nil` if there are none now; and whether the source may have more.
+    /// Returns the notifications, `nil` if there are none now; and whether the source may have more.
     package static func take(
         from source: any NotificationSource,
         countMax: Int
@@ -42,8 +39,6 @@ package final class NotificationChunk: Sendable {
     }
 
     /// Calls a closure with each notification, in the order of the source.
-    ///
-    /// - Parameter body: receives what the source appended; the payload is a slice of the chunk's memory.
     package func forEach(
         _ body: (
             _ position: Position, _ token: DeviceToken, _ payload: ByteBuffer, _ expiry: UInt32?, _ priority: UInt8?
@@ -76,10 +71,6 @@ package final class NotificationChunk: Sendable {
     }
 
     /// Reports the outcome of a notification to the source.
-    ///
-    /// - Parameters:
-    ///   - position: the notification.
-    ///   - report: its outcome.
     package func settle(_ position: Position, _ report: DeliveryReport) {
         self.source.settle(
             SettledNotifications(

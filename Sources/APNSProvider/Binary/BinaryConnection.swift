@@ -64,7 +64,7 @@ final class BinaryConnection: ChannelInboundHandler {
 
     /// Closes the connection; afterwards it reports nothing but that it has closed.
     ///
-    /// - Returns: whether there is a channel, which will report that.
+    /// Returns whether there is a channel, which will report that.
     func close() -> Bool {
         self.isOver = true
         guard !self.channels.isEmpty else { return false }

@@ -34,7 +34,7 @@ struct FrameStore {
 
     /// Requests new notifications from a source.
     ///
-    /// - Returns: their frames, and whether the source may have more.
+    /// Returns their frames, and whether the source may have more.
     mutating func take(
         from source: any NotificationSource,
         number: UInt64,
@@ -80,7 +80,7 @@ struct FrameStore {
 
     /// Frames that were already taken, with the identifiers of another connection.
     ///
-    /// - Returns: the frames from `number`, as far as they are contiguous.
+    /// Returns the frames from `number`, as far as they are contiguous.
     mutating func frames(from number: UInt64, countMax: UInt64, identifier: UInt32) -> (frames: ByteBuffer, count: Int)
     {
         guard let position = self.position(of: number) else { return (ByteBuffer(), 0) }

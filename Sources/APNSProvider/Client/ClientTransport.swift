@@ -11,11 +11,7 @@ package protocol ClientTransport: Sendable {
 
     /// Submits a notification without waiting.
     ///
-    /// - Parameters:
-    ///   - notification: the notification.
-    ///   - receiver: receives its outcome, if it was submitted.
-    ///   - key: identifies the notification for the receiver.
-    /// - Returns: whether it was submitted.
+    /// Returns whether it was submitted.
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
@@ -24,11 +20,7 @@ package protocol ClientTransport: Sendable {
 
     /// Submits a notification that must not be sent, and reports its outcome immediately.
     ///
-    /// - Parameters:
-    ///   - outcome: its outcome.
-    ///   - receiver: receives the outcome, if it was submitted.
-    ///   - key: identifies the notification for the receiver.
-    /// - Returns: whether it was submitted.
+    /// Returns whether it was submitted.
     func settleLocally(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
@@ -40,7 +32,7 @@ package protocol ClientTransport: Sendable {
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     ///
-    /// - Returns: why they ended; `nil` if the task is cancelled.
+    /// Returns why they ended; `nil` if the task is cancelled.
     func waitForEnd() async -> DeliveryOutcome.Reason?
 
     /// Verifies what was sent as soon as possible.

@@ -263,8 +263,6 @@ final class OpenBatch<ID: Sendable>: Sendable {
     }
 
     /// Stores an identifier, if there is room or the task is cancelled.
-    ///
-    /// - Returns: its key.
     @inlinable
     func append(_ id: ID) -> UInt64? {
         self.state.withLockedValue { state in
@@ -294,7 +292,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     /// Submits a notification without waiting, if it may be sent.
     ///
-    /// - Returns: whether it was submitted.
+    /// Returns whether it was submitted.
     @inlinable
     func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
         guard case nil = self.check?.outcome(of: notification),

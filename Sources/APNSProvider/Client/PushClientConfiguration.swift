@@ -22,10 +22,6 @@ public struct PushClientConfiguration: Sendable {
     package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
 
     /// Creates a configuration for a protocol.
-    ///
-    /// - Parameters:
-    ///   - endpoint: the address of the service.
-    ///   - makeTransport: makes the transport of the client.
     package init(
         endpoint: Endpoint,
         _ makeTransport: @escaping @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport

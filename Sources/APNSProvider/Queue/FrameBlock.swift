@@ -21,7 +21,8 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     var isEmpty: Bool { self.drainedCount == self.count }
 
-    /// - Returns: whether it fit.
+    ///
+    /// Returns whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
@@ -46,7 +47,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     /// Moves frames to a batch.
     ///
-    /// - Returns: whether all frames were moved.
+    /// Returns whether all frames were moved.
     mutating func drain(into batch: inout NotificationBatch) -> Bool {
         guard !self.isEmpty else { return true }
         let frames = unsafe UnsafeRawBufferPointer(rebasing: self.memory[self.drainedByteCount..<self.byteCount])
@@ -65,7 +66,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     /// Removes the frames whose numbers are less than another one.
     ///
-    /// - Returns: their numbers, as ranges.
+    /// Returns their numbers, as ranges.
     mutating func removeAll(before end: UInt64) -> [Range<UInt64>] {
         var ranges: [Range<UInt64>] = []
         self.marks.forEachTagRange(in: self.drainedCount..<self.count) { numbers in

@@ -30,7 +30,6 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// more than the block.
     private static let sealedCountLow = 4
 
-    /// - Parameter suppressionDuration: how long a rejected token is suppressed; `nil` to not suppress any.
     init(suppressionDuration: Duration?) { self.rejected = RejectedTokens(suppressedFor: suppressionDuration) }
 
     var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
@@ -45,7 +44,8 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// Whether anything waits, including in a block that may be returned.
     var hasWaiting: Bool { self.takenCount > 0 || !self.isEmpty }
 
-    /// - Returns: whether it fit.
+    ///
+    /// Returns whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }
         guard self.sealed.count < FrameBlocks.sealedCountMax else { return false }
@@ -72,8 +72,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
 
     /// Removes notifications that wait and have a lower number.
     ///
-    /// - Parameter end: the number.
-    /// - Returns: the numbers, as ranges.
+    /// Returns the numbers, as ranges.
     mutating func removeAll(before end: UInt64 = .max) -> [Range<UInt64>] {
         var ranges: [Range<UInt64>] = []
         while var block = self.take() {
@@ -89,7 +88,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
 
     /// Replaces the open block by an empty one.
     ///
-    /// - Returns: the previous open block.
+    /// Returns the previous open block.
     private mutating func replaceOpen() -> FrameBlock {
         var block = self.spare.take() ?? FrameBlock()
         swap(&self.open, &block)

@@ -38,11 +38,6 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     private let outages: OutageLog?
 
     /// Creates a queue.
-    ///
-    /// - Parameters:
-    ///   - machine: the decisions.
-    ///   - storage: the storage for the notifications.
-    ///   - outages: logs when connections begin to fail, and when they work again; `nil` if nothing does.
     package init(_ machine: QueueStateMachine, _ storage: consuming Storage, _ outages: OutageLog?) {
         self.state = State(machine: machine, storage: storage)
         self.outages = outages
@@ -61,9 +56,6 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     }
 
     /// Adds a notification, if there is room.
-    ///
-    /// - Parameter append: stores it with its number; returns whether there was memory for it.
-    /// - Returns: the result.
     package func put(_ append: (inout Storage, _ number: UInt64) -> Bool) -> SubmissionReceipt {
         let (receipt, wake) = self.withState { state -> (SubmissionReceipt, QueueStateMachine.Callback?) in
             guard state.machine.mayPut else { return (state.machine.refusal, nil) }
@@ -96,15 +88,13 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.
     ///
-    /// - Returns: why they ended; `nil` if the task is cancelled.
+    /// Returns why they ended; `nil` if the task is cancelled.
     package func waitForEnd() async -> DeliveryOutcome.Reason? {
         await self.wait { state, waiter, callback in state.machine.awaitEnd(waiter, callback) }
         return self.withState { $0.machine.isOver ? $0.machine.reason ?? .stopped : nil }
     }
 
     /// Waits until a callback is called, or the task is cancelled.
-    ///
-    /// - Parameter keep: stores the callback; returns whether to wait for it.
     private func wait(
         _ keep: (inout State, _ waiter: UInt64, _ callback: @escaping QueueStateMachine.Callback) -> Bool
     ) async {
@@ -126,8 +116,6 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     package func finish() { self.callOut { $0.machine.finish() } }
 
     /// Records that connections fail, or work.
-    ///
-    /// - Parameter failure: why they fail; `nil` if they work.
     package func connectionsChanged(_ failure: ConnectionFailure?) {
         let wasOutage = self.withState { state in
             defer { state.outage = failure }
@@ -148,17 +136,12 @@ package struct OutageLog: Sendable {
     private let endpoint: Endpoint
     private let logger: Logger
 
-    /// - Parameters:
-    ///   - endpoint: where the client sends to.
-    ///   - logger: gets messages at level notice.
     package init(_ endpoint: Endpoint, _ logger: Logger) {
         self.endpoint = endpoint
         self.logger = logger
     }
 
     /// Logs a change.
-    ///
-    /// - Parameter failure: why connections fail; `nil` if they work.
     func changed(_ failure: ConnectionFailure?) {
         var metadata: Logger.Metadata = [LogKey.endpoint: "\(self.endpoint)"]
         if let failure {

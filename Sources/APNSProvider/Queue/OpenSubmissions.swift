@@ -8,10 +8,6 @@ import DequeModule
 package protocol SubmissionReceiver: AnyObject, Sendable {
     /// Receives the outcome of notifications; called on any thread, once for each, possibly before the call that
     /// submits it returns. It must not block.
-    ///
-    /// - Parameters:
-    ///   - keys: identify the notifications for the receiver.
-    ///   - report: the report for each.
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport)
 }
 
@@ -37,11 +33,6 @@ struct OpenSubmissions: Sendable {
     var isEmpty: Bool { self.runs.isEmpty }
 
     /// Records the receiver of a notification.
-    ///
-    /// - Parameters:
-    ///   - number: the number of the notification; higher than all before.
-    ///   - receiver: receives its outcome.
-    ///   - key: identifies the notification for the receiver.
     mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, key: UInt64) {
         if let last = self.runs.last, last.openCount > 0, last.receiver === receiver,
             last.numbers.upperBound == number, last.firstKey + UInt64(last.numbers.count) == key
@@ -55,8 +46,7 @@ struct OpenSubmissions: Sendable {
 
     /// Removes settled notifications; each may be passed only once.
     ///
-    /// - Parameter numbers: the notifications.
-    /// - Returns: the receivers with their keys.
+    /// Returns the receivers with their keys.
     mutating func settle(_ numbers: Range<UInt64>) -> [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] {
         var settled: [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] = []
         var index = self.index(of: numbers.lowerBound)

@@ -50,10 +50,6 @@ package struct QueueStateMachine: Sendable {
     /// Whether submissions have ended.
     package private(set) var hasEnded = false
 
-    /// - Parameters:
-    ///   - countMax: the maximum number of notifications without an outcome.
-    ///   - workerCount: the number of workers of the queue.
-    ///   - hasSource: whether a source fills the queue.
     package init(countMax: Int = .max, workerCount: Int, hasSource: Bool = false) {
         self.countMax = countMax
         self.workers = Array(repeating: Worker(), count: workerCount)
@@ -70,7 +66,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Adds a notification.
     ///
-    /// - Returns: its number, and a callback that wakes a worker for it.
+    /// Returns its number, and a callback that wakes a worker for it.
     package mutating func put() -> (number: UInt64, wake: Callback?) {
         defer { self.nextNumber += 1 }
         self.openCount += 1
@@ -85,7 +81,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Ends submissions.
     ///
-    /// - Returns: the callbacks to call.
+    /// Returns the callbacks to call.
     package mutating func finish() -> [Callback] {
         self.hasEnded = true
         return self.takeRoomCallbacks() + self.wakersOfAll + self.takeEndCallbacks()
@@ -93,10 +89,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Stops sending.
     ///
-    /// - Parameters:
-    ///   - reason: why.
-    ///   - isAtOnce: whether not to wait for what was written.
-    /// - Returns: the callbacks to call.
+    /// Returns the callbacks to call.
     package mutating func stop(_ reason: DeliveryOutcome.Reason, isAtOnce: Bool) -> [Callback] {
         self.reason = self.reason ?? reason
         self.hasEnded = true
@@ -117,11 +110,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Stores a callback until there is room, or submissions have ended.
     ///
-    /// - Parameters:
-    ///   - waiter: the caller that waits.
-    ///   - hasMemory: whether there is memory, apart from the limit.
-    ///   - callback: the callback.
-    /// - Returns: whether it is stored; otherwise call it now.
+    /// Returns whether it is stored; otherwise call it now.
     package mutating func awaitRoom(_ waiter: UInt64, hasMemory: Bool, _ callback: @escaping Callback) -> Bool {
         guard !self.hasEnded, !hasMemory || self.openCount >= self.countMax else { return false }
         self.roomCallbacks[waiter] = callback
@@ -130,10 +119,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Stores a callback until everything has ended.
     ///
-    /// - Parameters:
-    ///   - waiter: the caller that waits.
-    ///   - callback: the callback.
-    /// - Returns: whether it is stored; otherwise call it now.
+    /// Returns whether it is stored; otherwise call it now.
     package mutating func awaitEnd(_ waiter: UInt64, _ callback: @escaping Callback) -> Bool {
         guard !self.isOver else { return false }
         self.endCallbacks[waiter] = callback
@@ -170,10 +156,7 @@ package struct QueueStateMachine: Sendable {
     ///
     /// Callers that were refused are notified of room when half of the limit is free.
     ///
-    /// - Parameters:
-    ///   - count: the number of outcomes.
-    ///   - hasMemory: whether there is memory, apart from the limit.
-    /// - Returns: the callbacks to call.
+    /// Returns the callbacks to call.
     package mutating func settled(_ count: Int, hasMemory: Bool) -> [Callback] {
         self.openCount -= count
         let callbacks = hasMemory && self.openCount <= self.countMax / 2 ? self.takeRoomCallbacks() : []
@@ -196,8 +179,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Reserves room for notifications from the source; reserved ones count as taken.
     ///
-    /// - Parameter count: the requested number.
-    /// - Returns: the number to take.
+    /// Returns the number to take.
     package mutating func reserve(_ count: Int) -> Int {
         guard self.supply == .available, self.reason == nil else { return 0 }
         let count = max(0, min(count, self.countMax - self.openCount))
@@ -207,10 +189,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Records the answer of the source.
     ///
-    /// - Parameters:
-    ///   - supply: the answer.
-    ///   - unusedCount: the number of reserved notifications that it did not provide.
-    /// - Returns: the callbacks to call.
+    /// Returns the callbacks to call.
     package mutating func supplied(_ supply: ProviderSupply, unusedCount: Int) -> [Callback] {
         self.openCount -= unusedCount
         self.supply = supply
@@ -225,11 +204,7 @@ package struct QueueStateMachine: Sendable {
 
     /// Registers a worker.
     ///
-    /// - Parameters:
-    ///   - worker: the worker.
-    ///   - waitingCount: the number of waiting notifications.
-    ///   - wake: makes the worker check whether there is something to send, and whether everything has ended.
-    /// - Returns: whether it should check immediately.
+    /// Returns whether it should check immediately.
     package mutating func enter(_ worker: Int, waitingCount: Int, wake: @escaping Callback) -> Bool {
         self.workers[worker] = Worker(status: .idle, wake: wake)
         self.mayWake = true

@@ -17,8 +17,6 @@ package struct RejectedTokens: Sendable {
     private var firstDeadline = NIODeadline.distantFuture
 
     /// Creates an empty set.
-    ///
-    /// - Parameter duration: how long a client suppresses a token after its rejection; `nil` if it does not.
     package init(suppressedFor duration: Duration? = nil) { self.duration = duration }
 
     /// Adds a token that was rejected, unless it is not at fault or tokens are not suppressed.
@@ -36,20 +34,12 @@ package struct RejectedTokens: Sendable {
     package var isEmpty: Bool { self.deadlines.isEmpty }
 
     /// Adds a token.
-    ///
-    /// - Parameters:
-    ///   - bytes: the bytes of the token; lengths other than 1 to 100 are ignored.
-    ///   - deadline: when it expires; by default never.
     package mutating func insert(_ bytes: UnsafeRawBufferPointer, until deadline: NIODeadline = .distantFuture) {
         guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
         self.insert(token, until: deadline)
     }
 
     /// Adds a token.
-    ///
-    /// - Parameters:
-    ///   - token: the token.
-    ///   - deadline: when it expires; by default never.
     package mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
         if self.deadlines.count >= Self.countMax { self.removeOverdue(at: .now()) }
         guard self.deadlines.count < Self.countMax else { return }
@@ -65,16 +55,9 @@ package struct RejectedTokens: Sendable {
     }
 
     /// Removes a token.
-    ///
-    /// - Parameter token: the token.
     package mutating func remove(_ token: DeviceToken) { self.deadlines[token] = nil }
 
     /// Whether a token is in the set.
-    ///
-    /// - Parameters:
-    ///   - token: the token.
-    ///   - now: the time; by default one before any expiry.
-    /// - Returns: whether it was rejected.
     package func contains(_ token: DeviceToken, at now: NIODeadline = .uptimeNanoseconds(0)) -> Bool {
         self.deadlines[token].map { $0 > now } ?? false
     }

@@ -29,11 +29,6 @@ final class SubmissionQueue: NotificationSource {
     /// The number of clock checks during the maximum waiting time of a notification.
     private static let clockMarkCount = 8
 
-    /// - Parameters:
-    ///   - configuration: the format and the limits.
-    ///   - observer: records the outcomes determined here.
-    ///   - logger: receives outages.
-    ///   - eventLoop: runs the clock checks.
     init(
         _ configuration: ProviderConfiguration,
         observer: DeliveryObserver,
@@ -220,8 +215,6 @@ final class SubmissionQueue: NotificationSource {
     func stop() { self.stop(.stopped) }
 
     /// Ends submissions, and settles as unsent what no connection has taken.
-    ///
-    /// - Parameter reason: why.
     func stop(_ reason: DeliveryOutcome.Reason) {
         var unsent: [Range<UInt64>] = []
         self.queue.callOut { state in

@@ -91,7 +91,6 @@ import NIOCore
     /// More than twice the number of frames that fit into the input.
     private static let inputEventCountMax = 4096
 
-    /// - Parameter streamCountMax: the maximum number of concurrent requests.
     init(streamCountMax: Int) {
         self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
         var session: OpaquePointer?
@@ -140,8 +139,6 @@ import NIOCore
     // MARK: Reading
 
     /// Processes bytes of the service.
-    ///
-    /// - Parameter bytes: at most ``inputByteCountMax``.
     func receive(_ bytes: ByteBuffer) {
         guard self.failure == nil else { return }
         self.inputByteCount += bytes.readableBytes
@@ -206,7 +203,7 @@ import NIOCore
 
     /// Submits a request.
     ///
-    /// - Returns: the number of its stream; `nil` if the numbers are used up.
+    /// Returns the number of its stream; `nil` if the numbers are used up.
     func submit(_ headers: HTTP2HeaderFields, body: ByteBuffer) -> UInt32? {
         guard self.failure == nil, !self.hasSentGoAway else { return nil }
         let slot = self.takeSlot()
@@ -338,8 +335,7 @@ import NIOCore
     ///
     /// There are none after a GOAWAY frame.
     ///
-    /// - Parameter limit: the desired number of bytes; the last frame may exceed it.
-    /// - Returns: `nil` if there is nothing to send.
+    /// Returns `nil` if there is nothing to send.
     func nextBytes(atMost limit: Int) -> ByteBuffer? {
         guard self.serialize(atMost: limit) else { return nil }
         let bytes = self.outgoing
@@ -347,7 +343,8 @@ import NIOCore
         return bytes
     }
 
-    /// - Returns: whether there is anything to send.
+    ///
+    /// Returns whether there is anything to send.
     private func serialize(atMost limit: Int) -> Bool {
         self.outgoingByteCountMax = limit
         while !self.hasSentGoAway, self.outgoing.readableBytes < limit {

@@ -22,7 +22,7 @@ struct PushAnswer {
 
     /// Counts a frame of the answer.
     ///
-    /// - Returns: whether the answer is still within its maximum length.
+    /// Returns whether the answer is still within its maximum length.
     mutating func count(_ payloadByteCount: Int) -> Bool {
         self.byteCount += payloadByteCount + Self.frameOverhead
         return self.byteCount <= Self.byteCountMax

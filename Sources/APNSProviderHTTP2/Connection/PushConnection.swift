@@ -76,7 +76,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
 
     /// Writes a request.
     ///
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     func write(_ push: PendingPush, authorization: String?) -> Bool {
         guard !self.isOver, !self.isClosing else { return false }
         var push = push
@@ -127,11 +127,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
 
     /// Checks the deadlines; called periodically.
     ///
-    /// - Parameters:
-    ///   - now: the time.
-    ///   - answerDurationMax: the maximum time for an answer.
-    ///   - isWanted: whether requests wait for room on this connection.
-    /// - Returns: the requests whose answers took too long.
+    /// Returns the requests whose answers took too long.
     func check(
         at now: NIODeadline,
         answerDurationMax: Duration,
@@ -286,8 +282,6 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     }
 
     /// Ends the connection, even if it has no channel yet; a channel that is opened later is closed.
-    ///
-    /// - Parameter error: why no channel could be opened.
     func end(_ error: (any Error)? = nil) {
         guard !self.isOver else { return }
         self.failure = self.failure ?? error

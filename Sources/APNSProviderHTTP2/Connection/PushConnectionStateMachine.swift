@@ -42,10 +42,6 @@ struct PushConnectionStateMachine<Element> {
     /// The number of answers to requests.
     private var answerCount = 0
 
-    /// - Parameters:
-    ///   - authority: host and port for the `:authority` field.
-    ///   - streamCountMax: the maximum number of concurrent requests.
-    ///   - startsWithOne: whether only one request at a time is sent until one was accepted.
     init(authority: String, streamCountMax: Int, startsWithOne: Bool) {
         self.session = HTTP2Session(streamCountMax: streamCountMax)
         self.headers = HTTP2HeaderFields(authority: authority)
@@ -65,7 +61,7 @@ struct PushConnectionStateMachine<Element> {
 
     /// Opens a stream for a request.
     ///
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     mutating func write(_ element: Element, _ request: PushRequest, authorization: String?) -> Bool {
         guard self.room > 0 else { return false }
         let number = self.streams.open(element)
@@ -80,8 +76,7 @@ struct PushConnectionStateMachine<Element> {
 
     /// Bytes for the service.
     ///
-    /// - Parameter limit: the desired number of bytes.
-    /// - Returns: `nil` if there is nothing to send.
+    /// Returns `nil` if there is nothing to send.
     func nextBytes(atMost limit: Int) -> ByteBuffer? { self.session.nextBytes(atMost: limit) }
 
     /// Sends a PING frame.

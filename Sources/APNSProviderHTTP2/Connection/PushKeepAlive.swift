@@ -35,10 +35,7 @@ struct PushKeepAlive: Equatable {
 
     /// Checks the deadlines; called periodically.
     ///
-    /// - Parameters:
-    ///   - now: the time.
-    ///   - isWaiting: whether an answer is due.
-    /// - Returns: what to do.
+    /// Returns what to do.
     mutating func step(at now: NIODeadline, isWaiting: Bool) -> Step {
         if let askedAt = self.askedAt { return now - askedAt >= TimeAmount(self.durationMax) ? .giveUp : .rest }
         guard now - self.heardAt >= TimeAmount(isWaiting ? self.waitingDelay : self.idleDelay) else { return .rest }

@@ -58,10 +58,6 @@ struct PushWorkerStateMachine<Connection: WorkerConnection> {
     /// Whether the worker has ended.
     private(set) var isOver = false
 
-    /// - Parameters:
-    ///   - failures: the delays after failures, and when to give up.
-    ///   - endsWhenRefused: whether the worker ends if the service rejects the client.
-    ///   - names: the names that the texts of failures contain.
     init(_ failures: ConnectFailureCounter, endsWhenRefused: Bool, names: TLSErrorNames) {
         self.failures = failures
         self.endsWhenRefused = endsWhenRefused
@@ -100,10 +96,7 @@ struct PushWorkerStateMachine<Connection: WorkerConnection> {
 
     /// A connection takes no more requests, and is replaced.
     ///
-    /// - Parameters:
-    ///   - connection: the connection.
-    ///   - jitter: a random number from 0 to 1 for a delay.
-    /// - Returns: what to do.
+    /// Returns what to do.
     mutating func release(_ connection: Connection, jitter: @autoclosure () -> Double) -> [Action] {
         guard connection === self.current else { return [] }
         self.leaving.append(connection)
@@ -117,13 +110,7 @@ struct PushWorkerStateMachine<Connection: WorkerConnection> {
 
     /// A connection has ended.
     ///
-    /// - Parameters:
-    ///   - connection: the connection.
-    ///   - failure: why.
-    ///   - hadRequests: whether there were requests without an answer on it.
-    ///   - hasWaiting: whether requests wait for a connection.
-    ///   - jitter: a random number from 0 to 1 for a delay.
-    /// - Returns: what to do.
+    /// Returns what to do.
     mutating func ended(
         _ connection: Connection,
         _ failure: ConnectionFailure,
@@ -160,7 +147,7 @@ struct PushWorkerStateMachine<Connection: WorkerConnection> {
 
     /// Ends: the connections are to be closed.
     ///
-    /// - Returns: what to do, if there are none.
+    /// Returns what to do, if there are none.
     mutating func end() -> [Action] {
         self.isOver = true
         return self.finish()

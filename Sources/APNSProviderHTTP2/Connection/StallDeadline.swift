@@ -17,10 +17,7 @@ struct StallDeadline: Equatable {
 
     /// Checks the deadline; called periodically.
     ///
-    /// - Parameters:
-    ///   - now: the time.
-    ///   - isStalled: whether there are requests that cannot be sent.
-    /// - Returns: whether to give up the connection.
+    /// Returns whether to give up the connection.
     mutating func isOver(at now: NIODeadline, isStalled: Bool) -> Bool {
         guard isStalled else {
             self.stalledSince = nil

@@ -61,9 +61,6 @@ struct StreamTable<Element> {
     private var isUnrestricted: Bool
     private(set) var isGoingAway = false
 
-    /// - Parameters:
-    ///   - countMax: the maximum number of streams of this client, at least 1.
-    ///   - startsWithOne: whether only one stream at a time is opened until a request was accepted.
     init(countMax: Int, startsWithOne: Bool) {
         self.ownMax = countMax
         self.isUnrestricted = !startsWithOne
@@ -85,10 +82,6 @@ struct StreamTable<Element> {
     var isUsedUp: Bool { self.nextNumber >= Self.lastNumber - 1 }
 
     /// Applies the limit of a SETTINGS frame.
-    ///
-    /// - Parameter countMax: the maximum number of concurrent streams; `nil` if the frame does not contain it. The
-    ///   limit is then unchanged, or 100 for the first frame: the RFC defines no limit for this case, but no service
-    ///   means that.
     mutating func settings(countMax: Int?) {
         self.announcedMax = countMax.map { max(0, $0) } ?? self.announcedMax ?? 100
     }
@@ -104,7 +97,7 @@ struct StreamTable<Element> {
 
     /// Records a complete answer.
     ///
-    /// - Returns: its request; `nil` if no request waits on that stream.
+    /// Returns its request; `nil` if no request waits on that stream.
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
         if !self.begun.isEmpty { self.begun[number] = nil }
@@ -122,26 +115,19 @@ struct StreamTable<Element> {
 
     /// Records the end of a stream without a complete answer, by the service or the library.
     ///
-    /// - Parameters:
-    ///   - number: the stream.
-    ///   - code: why it was closed.
-    /// - Returns: what is known about its request; `nil` if no request waits on that stream.
+    /// Returns what is known about its request; `nil` if no request waits on that stream.
     mutating func closed(_ number: UInt32, code: UInt32) -> Fate? {
         self.end(number, isUnprocessed: code == HTTP2Failure.refusedStream)
     }
 
     /// Gives up a stream.
     ///
-    /// - Parameters:
-    ///   - number: the stream.
-    ///   - hasLeft: whether the request was sent completely, or the service has answered something.
-    /// - Returns: what is known about its request; `nil` if no request waits on that stream.
+    /// Returns what is known about its request; `nil` if no request waits on that stream.
     mutating func giveUp(_ number: UInt32, hasLeft: Bool) -> Fate? { self.end(number, isUnprocessed: !hasLeft) }
 
     /// Processes a GOAWAY frame: no more streams are opened, and those above the last were not processed.
     ///
-    /// - Parameter last: the last stream that the service may have processed.
-    /// - Returns: the requests that get no answer.
+    /// Returns the requests that get no answer.
     mutating func goAway(last: UInt32) -> Unanswered {
         self.isGoingAway = true
         var unanswered = Unanswered()
@@ -156,8 +142,7 @@ struct StreamTable<Element> {
 
     /// Records the end of the connection.
     ///
-    /// - Parameter unfinished: the streams whose request was not sent completely.
-    /// - Returns: the requests without an answer.
+    /// Returns the requests without an answer.
     mutating func lost(unfinished: [UInt32]) -> Unanswered {
         self.isGoingAway = true
         let unfinished = Set(unfinished)

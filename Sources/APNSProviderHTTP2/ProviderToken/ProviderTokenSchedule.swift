@@ -59,7 +59,7 @@ struct ProviderTokenSchedule: Equatable {
 
     /// The service refused a token with TooManyProviderTokenUpdates.
     ///
-    /// - Returns: the time of issue of the previous token, which is used again if it is still valid.
+    /// Returns the time of issue of the previous token, which is used again if it is still valid.
     mutating func renewalRefused(at now: Int64) -> Int64? {
         self.lastRenewal = now
         guard let previous = self.previous, now - previous < Self.ageMax else { return nil }
@@ -71,7 +71,7 @@ struct ProviderTokenSchedule: Equatable {
 
     /// The service reported that a token has expired, although its age is valid: the clocks differ.
     ///
-    /// - Returns: whether to make another attempt with a new token.
+    /// Returns whether to make another attempt with a new token.
     mutating func expired(issuedAt: Int64, at now: Int64) -> Bool {
         // Another request has already renewed it.
         guard issuedAt == self.issuedAt else { return true }

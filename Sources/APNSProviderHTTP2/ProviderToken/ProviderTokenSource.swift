@@ -71,7 +71,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// The service refused a renewed token.
     ///
-    /// - Returns: whether there is a token for another attempt.
+    /// Returns whether there is a token for another attempt.
     func renewalRefused(issuedAt: Int64) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { state in
@@ -85,7 +85,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// The service reported that a token has expired.
     ///
-    /// - Returns: whether to make another attempt.
+    /// Returns whether to make another attempt.
     func expired(issuedAt: Int64) -> Bool {
         let now = self.now()
         return self.state.withLockedValue { $0.schedule.expired(issuedAt: issuedAt, at: now) }

@@ -49,13 +49,7 @@ struct PendingPush: Sendable {
 
     /// Decides how to handle a rejection; if it is to be sent again, it is ready for the next attempt.
     ///
-    /// - Parameters:
-    ///   - rejection: the answer.
-    ///   - meaning: what it means.
-    ///   - rules: the limits and delays of attempts.
-    ///   - classifier: decides about the batch; `nil` for a client.
-    ///   - renews: see ``RetryState/receive(_:_:isKept:elapsed:jitter:renews:)``.
-    /// - Returns: what to do.
+    /// Returns what to do.
     mutating func receive(
         _ rejection: Rejection,
         _ meaning: ResponseMeaning,
@@ -86,10 +80,6 @@ struct PendingPush: Sendable {
     }
 
     /// Reports the outcome.
-    ///
-    /// - Parameters:
-    ///   - outcome: the outcome.
-    ///   - now: when the request was answered.
     func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
         var report = DeliveryReport(
             outcome,

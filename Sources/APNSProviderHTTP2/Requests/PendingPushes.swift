@@ -52,7 +52,7 @@ struct PendingPushes: QueueStorage {
 
     /// Moves postponed requests that are due back to the waiting ones, in order.
     ///
-    /// - Returns: their number.
+    /// Returns their number.
     mutating func returnDue(at now: NIODeadline) -> Int {
         guard !self.postponed.isEmpty else { return 0 }
         let due = self.postponed.filter { $0.due <= now }.map(\.push)

@@ -70,10 +70,6 @@ struct PushQueue: Sendable {
     }
 
     /// Stops sending; all waiting requests are unsent.
-    ///
-    /// - Parameters:
-    ///   - reason: why.
-    ///   - isAtOnce: whether not to wait for what was written.
     func stop(_ reason: DeliveryOutcome.Reason, isAtOnce: Bool = false) {
         var waiting: [PendingPush] = []
         var postponed: [PendingPush] = []
@@ -107,10 +103,7 @@ struct PushQueue: Sendable {
 
     /// Registers a worker.
     ///
-    /// - Parameters:
-    ///   - worker: the worker.
-    ///   - wake: makes the worker check whether there is something to send, and whether everything has ended.
-    /// - Returns: whether it should check immediately.
+    /// Returns whether it should check immediately.
     func enter(_ worker: Int, wake: @escaping @Sendable () -> Void) -> Bool {
         self.queue.withState { $0.machine.enter(worker, waitingCount: $0.storage.waitingCount, wake: wake) }
     }
@@ -152,7 +145,7 @@ struct PushQueue: Sendable {
 
     /// Asks the source whether it has ended, for a worker that cannot send now.
     ///
-    /// - Returns: whether to ask again, since all its notifications were invalid.
+    /// Returns whether to ask again, since all its notifications were invalid.
     func lookForEnd(at now: NIODeadline) -> Bool {
         let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         self.queue.callOut { Self.wakers(&$0, after: answer) }
@@ -184,11 +177,6 @@ struct PushQueue: Sendable {
     }
 
     /// Asks the source until nothing more is requested, or it has nothing that can be sent.
-    ///
-    /// - Parameters:
-    ///   - now: the time, at which postponed requests may be due.
-    ///   - wantedCount: returns the number of further requests.
-    /// - Returns: the result.
     private func askSource(
         at now: NIODeadline,
         _ wantedCount: (inout NotificationQueue<PendingPushes>.State) -> Int
@@ -208,8 +196,6 @@ struct PushQueue: Sendable {
     }
 
     /// Adds notifications of the source, for which room was reserved.
-    ///
-    /// - Returns: the result.
     private func takeFromSource(_ countMax: Int) -> SourceAnswer {
         guard let source = self.source else { return .notAsked }
         // Without the lock, since the source is foreign code.
@@ -231,7 +217,7 @@ struct PushQueue: Sendable {
 
     /// Postpones a request, until a worker takes requests at that time or later.
     ///
-    /// - Returns: whether it is postponed; if sending has stopped, it has its outcome.
+    /// Returns whether it is postponed; if sending has stopped, it has its outcome.
     func postpone(_ push: PendingPush, until due: NIODeadline) -> Bool {
         let isKept = self.queue.withState { state in
             guard state.machine.reason == nil else { return false }

@@ -57,14 +57,6 @@ public struct RequestRules: Hashable, Sendable {
     public init(topic: String?) { self.topic = topic }
 
     /// Creates the request for a notification.
-    ///
-    /// - Parameters:
-    ///   - token: the recipient.
-    ///   - payload: the payload, which is unchanged in the request.
-    ///   - expiry: the provider's expiry; `nil` if there is none.
-    ///   - priority: the provider's priority; `nil` if there is none. An unknown one counts as none.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the request.
     package func request(
         token: DeviceToken,
         payload: ByteBuffer,

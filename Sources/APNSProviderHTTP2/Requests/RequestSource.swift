@@ -28,10 +28,7 @@ struct RequestSource: Sendable {
 
     /// Takes notifications from the source.
     ///
-    /// - Parameters:
-    ///   - countMax: the maximum number.
-    ///   - observer: counts those that are refused locally.
-    /// - Returns: their number, those of them that can be sent, and whether there may be more.
+    /// Returns their number, those of them that can be sent, and whether there may be more.
     func take(
         _ countMax: Int,
         _ observer: DeliveryObserver

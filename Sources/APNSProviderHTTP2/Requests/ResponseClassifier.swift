@@ -17,8 +17,6 @@ final class ResponseClassifier: Sendable {
     private let invalidTokenRunCountMax: Int
     private let state = NIOLockedValueBox(State())
 
-    /// - Parameter invalidTokenRunCountMax: the number of consecutive tokens rejected as invalid after which the batch
-    ///   ends; 0 for no limit.
     init(invalidTokenRunCountMax: Int) { self.invalidTokenRunCountMax = invalidTokenRunCountMax }
 
     /// Why no more are sent.
@@ -41,7 +39,7 @@ final class ResponseClassifier: Sendable {
 
     /// Records that an answer arrived, which may not be the last one to its notification.
     ///
-    /// - Returns: the number of notifications with an answer other than a problem of the service.
+    /// Returns the number of notifications with an answer other than a problem of the service.
     func rejectionArrived() -> UInt64 {
         self.state.withLockedValue { state in
             state.isConnectionLost = false
@@ -51,11 +49,7 @@ final class ResponseClassifier: Sendable {
 
     /// Records the last answer to a notification.
     ///
-    /// - Parameters:
-    ///   - answer: the answer.
-    ///   - meaning: what it means.
-    ///   - isOnlyTrouble: whether no other notification got another answer while the service postponed this one.
-    /// - Returns: whether the notification is at fault.
+    /// Returns whether the notification is at fault.
     func rejected(_ answer: PushRejection, _ meaning: ResponseMeaning, isOnlyTrouble: Bool) -> Bool {
         switch meaning {
         case .misconfigured, .credentialFault: self.fail(.senderRefused(answer))

@@ -37,10 +37,7 @@ package struct RetryState: Hashable, Sendable {
 
     /// Records that its stream ended without an answer.
     ///
-    /// - Parameters:
-    ///   - isUnknown: whether it may have been processed.
-    ///   - rules: the limits.
-    /// - Returns: whether to send it again immediately.
+    /// Returns whether to send it again immediately.
     mutating func resend(isUnknown: Bool, _ rules: RetryRules) -> Bool {
         guard self.attemptCount < rules.attemptCountMax, rules.resendsUnknown || !isUnknown else { return false }
         self.isUnknown = self.isUnknown || isUnknown
@@ -56,15 +53,7 @@ package struct RetryState: Hashable, Sendable {
 
     /// Processes the answer to the last attempt.
     ///
-    /// - Parameters:
-    ///   - meaning: what it means.
-    ///   - rules: the limits.
-    ///   - isKept: whether the service stores it for a device that is offline.
-    ///   - elapsed: the time since the first attempt, for the budget.
-    ///   - jitter: a random number from 0 to 1; only evaluated for a delay, since each costs a system call.
-    ///   - renews: whether the caller has another provider token or connection for another attempt at once; asked at
-    ///     most once between two delays. A gateway has none: its client does that.
-    /// - Returns: what to do.
+    /// Returns what to do.
     package mutating func receive(
         _ meaning: ResponseMeaning,
         _ rules: RetryRules,

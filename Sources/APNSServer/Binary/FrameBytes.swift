@@ -55,7 +55,7 @@ struct FrameBytes {
 
     /// Adds bytes to an incomplete message.
     ///
-    /// - Returns: whether there were any.
+    /// Returns whether there were any.
     mutating func extend() -> Bool {
         guard self.begin.readableBytes > 0 else {
             guard self.newest.readableBytes > 0 else { return false }

@@ -73,7 +73,7 @@ struct FrameDispatcher: ~Copyable {
 
     /// Continues to skip a rejected message.
     ///
-    /// - Returns: whether its end was reached.
+    /// Returns whether its end was reached.
     private mutating func skipRest() -> Bool {
         while !self.skipper.isAtFrameStart {
             let (bytes, _) = self.bytes.next
@@ -92,7 +92,7 @@ struct FrameDispatcher: ~Copyable {
 
     /// Passes on the complete messages in a buffer.
     ///
-    /// - Returns: why it stopped; `nil` if the bytes or the message quota ran out.
+    /// Returns why it stopped; `nil` if the bytes or the message quota ran out.
     private mutating func walk(
         _ bytes: ByteBuffer,
         messageCountMax: Int,
@@ -225,7 +225,7 @@ struct FrameDispatcher: ~Copyable {
 
     /// Discards what was read and not processed, and everything read from now on.
     ///
-    /// - Returns: the number of messages in it, excluding the one at fault.
+    /// Returns the number of messages in it, excluding the one at fault.
     mutating func discard() -> Int {
         let before = self.discardedCount
         var unparsed = FrameBytes()
@@ -274,7 +274,7 @@ struct FrameDispatcher: ~Copyable {
 
     /// Records that the end of the connection does not name the message at fault, which counts as discarded.
     ///
-    /// - Returns: the number of messages that this adds.
+    /// Returns the number of messages that this adds.
     mutating func discardFault() -> Int {
         let before = self.discardedCount
         self.faultNumber = nil

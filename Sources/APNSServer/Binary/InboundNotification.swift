@@ -28,11 +28,8 @@ public struct InboundNotification: Sendable {
 
     /// Moves to another message of the same read.
     ///
-    /// - Parameters:
-    ///   - start: the offset of the message.
-    ///   - rest: the bytes from there on.
-    ///   - limits: the maximum announced lengths.
-    /// - Returns: whether the message is complete.
+    /// Returns whether the message is complete.
+    ///
     /// - Throws: the error in the message.
     mutating func move(
         to start: Int,
@@ -88,8 +85,6 @@ public struct InboundNotification: Sendable {
     package var byteCountLeft: Int { self.bytes.readableBytes - self.start }
 
     /// Appends a copy of the whole message as received.
-    ///
-    /// - Parameter copy: the destination.
     package func appendFrame(to copy: inout [UInt8]) {
         let range = self.start..<self.start + self.layout.byteCount
         unsafe self.bytes.withUnsafeReadableBytes { bytes in

@@ -42,14 +42,6 @@ public struct RefusedMessage: Sendable {
     /// When the listener started to process its bytes.
     package let receivedAt: NIODeadline
 
-    /// - Parameters:
-    ///   - number: the number that the message would have.
-    ///   - status: the status.
-    ///   - identifier: the identifier in the error response.
-    ///   - byteCount: the length of the whole message; `nil` if unknown.
-    ///   - receivedAt: when the listener started to process its bytes.
-    ///   - reason: what is wrong, as a sentence.
-    ///   - rest: the bytes from the start of the message.
     init(
         number: UInt64,
         status: ErrorResponse.Status?,

@@ -8,7 +8,6 @@ package struct TokenWords: Equatable, Sendable {
     @inlinable
     package init() {}
 
-    /// - Parameter bytes: 32 bytes.
     package init(_ bytes: UnsafeRawBufferPointer) {
         self.words = unsafe bytes.loadUnaligned(as: (UInt64, UInt64, UInt64, UInt64).self)
     }
@@ -18,9 +17,6 @@ package struct TokenWords: Equatable, Sendable {
     package static func == (left: TokenWords, right: TokenWords) -> Bool { left.words == right.words }
 
     /// Returns a hash of the bytes and a seed.
-    ///
-    /// - Parameter seed: any number.
-    /// - Returns: the hash.
     @inlinable @inline(__always)
     package func mixed(_ seed: UInt64) -> UInt64 {
         var mixed = (self.words.0 ^ seed) &* 0x9E37_79B9_7F4A_7C15

@@ -14,12 +14,7 @@ package final class ProviderTokenRenewals: Sendable {
 
     /// Records the token of a key; the previous token stays valid.
     ///
-    /// - Parameters:
-    ///   - key: the identifier of the key.
-    ///   - issuedAt: when the token was issued, in seconds since 1970.
-    ///   - interval: the minimum time in seconds between two renewals; `nil` for none.
-    ///   - now: the time in seconds since 1970.
-    /// - Returns: how long ago the newest token was issued if that is too recent for this one; otherwise `nil`.
+    /// Returns how long ago the newest token was issued if that is too recent for this one; otherwise `nil`.
     func take(_ key: String, issuedAt: Int64, interval: Int64?, now: Int64) -> Int64? {
         guard let interval else { return nil }
         return self.newest.withLockedValue { newest in

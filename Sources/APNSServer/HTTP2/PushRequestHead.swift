@@ -33,10 +33,7 @@ struct PushRequestHead: Equatable {
 
     /// Parses headers, in the order of Apple's service.
     ///
-    /// - Parameters:
-    ///   - headers: the received headers.
-    ///   - certificateTopics: the topics of the client's certificate; empty without a certificate.
-    /// - Returns: the parsed headers, or the reason for a rejection.
+    /// Returns the parsed headers, or the reason for a rejection.
     static func read(_ headers: HPACKHeaders, certificateTopics: [String]) -> Result {
         let values = Values(headers)
         let text = values["apns-id"]

@@ -22,12 +22,6 @@ extension PushType {
     private static let managementPrefix = "com.apple.mgmt."
 
     /// Returns the error of a notification of this type.
-    ///
-    /// - Parameters:
-    ///   - topic: the topic.
-    ///   - priority: the priority; `nil` if not specified, which means 10 or what the type requires.
-    ///   - expiration: the expiration; `nil` if not specified.
-    /// - Returns: the first error, or `nil`.
     func problem(topic: String, priority: UInt8?, expiration: UInt32?) -> PushRefusal? {
         let name = "push type \(self.rawValue)"
         switch self {

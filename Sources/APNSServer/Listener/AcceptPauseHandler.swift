@@ -26,10 +26,7 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
 
     /// Adds a handler at the start of a listener's pipeline.
     ///
-    /// - Parameters:
-    ///   - listener: the listening channel.
-    ///   - logger: receives the reason for a pause.
-    /// - Returns: completes when the handler is added.
+    /// Returns completes when the handler is added.
     package static func add(to listener: any Channel, _ logger: Logger) -> EventLoopFuture<Void> {
         listener.eventLoop.submit {
             try listener.pipeline.syncOperations.addHandler(AcceptPauseHandler(logger), position: .first)

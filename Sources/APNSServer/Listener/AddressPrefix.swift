@@ -7,7 +7,6 @@ import NIOCore
 struct AddressPrefix: Hashable, Sendable {
     private let bytes: [UInt8]
 
-    /// - Parameter address: the remote address; all without an IP address count as one.
     init(_ address: SocketAddress?) {
         guard let address, address.protocol != .unix else {
             self.bytes = []

@@ -43,7 +43,8 @@ final class ConnectionAdmission: Sendable {
     /// Sets the current certificate of the listener.
     func setCertificate(_ certificate: TLSCertificate) { self.issuer.withLockedValue { $0 = certificate.issuer } }
 
-    /// - Returns: the number of the connection.
+    /// Returns the number of the connection.
+    ///
     /// - Throws: if there is no room for it, and it has to be closed.
     func enter(_ channel: any Channel) throws -> UInt64 {
         switch self.registry.add(channel) {

@@ -43,9 +43,6 @@ final class ConnectionRegistry: Sendable {
     let countMax: Int
     let unauthenticatedCountMax: Int
 
-    /// - Parameters:
-    ///   - countMax: the maximum number of connections.
-    ///   - unauthenticatedCountMax: the maximum number of unauthenticated connections per address.
     init(countMax: Int, unauthenticatedCountMax: Int) {
         self.countMax = countMax
         self.unauthenticatedCountMax = unauthenticatedCountMax
@@ -55,7 +52,7 @@ final class ConnectionRegistry: Sendable {
 
     /// Adds a connection, initially unauthenticated, until it closes.
     ///
-    /// - Returns: the result; the caller closes a connection that was not added.
+    /// Returns the result; the caller closes a connection that was not added.
     func add(_ channel: any Channel) -> Entry {
         let address = AddressPrefix(channel.remoteAddress)
         let entry = self.connections.withLockedValue { connections -> Entry in
@@ -109,7 +106,7 @@ final class ConnectionRegistry: Sendable {
 
     /// Sends an event to each connection, from the tail of its pipeline.
     ///
-    /// - Returns: completes when each connection has handled it or is closed.
+    /// Returns completes when each connection has handled it or is closed.
     func send(_ event: any Sendable, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         .andAllComplete(self.channels.map { $0.triggerUserOutboundEvent(event) }, on: eventLoop)
     }

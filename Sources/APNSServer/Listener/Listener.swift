@@ -166,7 +166,7 @@ public final class Listener: Sendable {
 
     /// Sends an event to each connection, from the tail of its pipeline.
     ///
-    /// - Returns: completes when each connection has handled it or is closed.
+    /// Returns completes when each connection has handled it or is closed.
     func send(_ event: any Sendable) -> EventLoopFuture<Void> { self.registry.send(event, on: self.group.any()) }
 
     private func listen() async throws -> any Channel {

@@ -86,10 +86,6 @@ public struct ListenerConfiguration: Sendable {
     /// Applies a TLS configuration.
     ///
     /// The protocol determines whether clients are asked for certificates, and the application protocols.
-    ///
-    /// - Parameters:
-    ///   - tls: the configuration of a server.
-    ///   - identity: its certificate and key.
     package mutating func setTLS(_ tls: TLSConfiguration, identity: TLSIdentity) {
         self.identity = identity
         self.clientTrust = tls.trust
@@ -105,8 +101,8 @@ public struct ListenerConfiguration: Sendable {
         self.tls = own
     }
 
-    /// - Parameter change: applies the settings of a protocol.
-    /// - Returns: the TLS context of connections.
+    /// Returns the TLS context of connections.
+    ///
     /// - Throws: ``ServerError/tls(_:)``.
     func tlsContext(_ change: (inout TLSConfiguration) -> Void) throws(ServerError) -> TLSContext {
         var tls = self.tls ?? .server(identity: self.identity)

@@ -13,10 +13,6 @@ package struct LogRateLimiter: Sendable {
     private var leftOutCount = 0
 
     /// Creates a limiter.
-    ///
-    /// - Parameters:
-    ///   - burst: the maximum amount at once.
-    ///   - perSecond: the amount added per second.
     package init(burst: Int, perSecond: Int) {
         self.burst = burst
         self.perSecond = perSecond
@@ -25,10 +21,7 @@ package struct LogRateLimiter: Sendable {
 
     /// Requests permission to write a line.
     ///
-    /// - Parameters:
-    ///   - amount: the amount of the line.
-    ///   - now: the time.
-    /// - Returns: whether to write it.
+    /// Returns whether to write it.
     package mutating func allows(_ amount: Int, now: NIODeadline) -> Bool {
         let microseconds = Int(clamping: max(0, (now - self.time).nanoseconds) / 1000)
         let added = microseconds.multipliedReportingOverflow(by: self.perSecond)

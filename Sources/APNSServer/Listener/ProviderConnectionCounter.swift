@@ -13,7 +13,7 @@ final class ProviderConnectionCounter: Sendable {
 
     /// Counts a connection of a provider, by the fingerprint of its certificate, if the limit permits.
     ///
-    /// - Returns: whether it was counted. If so, the caller calls ``giveBack(_:)`` later.
+    /// Returns whether it was counted. If so, the caller calls ``giveBack(_:)`` later.
     func take(_ fingerprint: String) -> Bool {
         self.counts.withLockedValue { counts in
             guard counts[fingerprint, default: 0] < self.countMax else { return false }

@@ -23,12 +23,6 @@ package final class RefusalLog: Sendable {
     package init(_ logger: Logger) { self.logger = logger }
 
     /// Logs a refusal.
-    ///
-    /// - Parameters:
-    ///   - message: a constant for each kind of refusal.
-    ///   - level: by default a warning.
-    ///   - now: the time; by default the current time.
-    ///   - metadata: the client and the reason.
     package func log(
         _ message: Logger.Message,
         level: Logger.Level = .warning,

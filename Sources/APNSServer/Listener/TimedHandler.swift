@@ -10,7 +10,7 @@ protocol TimedHandler: AnyObject {
 extension TimedHandler {
     /// Calls a closure after a delay, unless the handler has left its pipeline by then.
     ///
-    /// - Returns: the timer; `nil` if the handler is in no pipeline.
+    /// Returns the timer; `nil` if the handler is in no pipeline.
     func after(
         _ delay: TimeAmount,
         _ body: @escaping (Self, ChannelHandlerContext) -> Void

@@ -216,7 +216,7 @@ struct FeedbackTupleScanner: Sendable {
 
     /// Scans bytes.
     ///
-    /// - Returns: an invalid token length, which ends the scan, or `nil`.
+    /// Returns an invalid token length, which ends the scan, or `nil`.
     mutating func scan(_ bytes: UnsafeRawBufferPointer) -> Int? {
         var index = 0
         while index < bytes.count {

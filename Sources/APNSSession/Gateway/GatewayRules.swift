@@ -34,10 +34,7 @@ public struct GatewayRules: Hashable, Sendable {
 
     /// Checks a message.
     ///
-    /// - Parameters:
-    ///   - message: the positions of its parts.
-    ///   - isPayloadObject: whether its payload is a JSON object.
-    /// - Returns: what is wrong with it, or `nil`.
+    /// Returns what is wrong with it, or `nil`.
     @inline(__always)
     package func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
         switch self.failedCheck(of: message, isPayloadObject: isPayloadObject) {
@@ -53,10 +50,7 @@ public struct GatewayRules: Hashable, Sendable {
 
     /// Describes what is wrong with a message, for logs.
     ///
-    /// - Parameters:
-    ///   - message: the positions of its parts.
-    ///   - isPayloadObject: whether its payload is a JSON object.
-    /// - Returns: a sentence without private data; `nil` if the message passes.
+    /// Returns a sentence without private data; `nil` if the message passes.
     package func reason(of message: borrowing FrameLayout, isPayloadObject: Bool) -> String? {
         switch self.failedCheck(of: message, isPayloadObject: isPayloadObject) {
         case nil: nil

@@ -30,7 +30,8 @@ struct ReceivedIdentifiers {
             return index < self.ranges.count && self.ranges[index].lowerBound <= number
         }
 
-        /// - Returns: whether the number was absent.
+        ///
+        /// Returns whether the number was absent.
         @inline(__always)
         mutating func insert(_ number: UInt32) -> Bool {
             // The usual case: the successor of the previous number.
@@ -104,8 +105,7 @@ struct ReceivedIdentifiers {
 
     /// Adds the identifier of a message.
     ///
-    /// - Returns: whether the provider begins to count again, from 0 or 1, and so may have forgotten the messages
-    ///   before.
+    /// Returns whether the provider begins to count again, from 0 or 1, and so may have forgotten the messages before.
     @inline(__always)
     mutating func insert(_ identifier: UInt32) -> Bool {
         if self.isSwapped == nil { self.chooseByteOrder(identifier) }

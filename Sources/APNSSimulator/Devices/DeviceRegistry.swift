@@ -126,7 +126,7 @@ final class DeviceRegistry: Sendable {
 
     /// Removes an app from its device.
     ///
-    /// - Returns: whether the app was registered.
+    /// Returns whether the app was registered.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
         let timestamp = timestamp ?? self.now
         return self.state.withLockedValue { state in
@@ -137,7 +137,8 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// - Returns: whether the device existed.
+    ///
+    /// Returns whether the device existed.
     func removeDevice(_ identifier: String) -> Bool {
         let now = self.now
         return self.state.withLockedValue { state in
@@ -148,7 +149,8 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// - Returns: whether the device exists.
+    ///
+    /// Returns whether the device exists.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
         let now = self.now
         return self.state.withLockedValue { state in
@@ -206,9 +208,6 @@ final class DeviceRegistry: Sendable {
     // MARK: Notifications
 
     /// Counts, delivers or stores, and records an accepted notification.
-    ///
-    /// - Parameter notification: the notification. If its ``ReceivedNotification/timestamp`` is 0, it is set.
-    /// - Returns: the recorded notification.
     @discardableResult
     func take(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
@@ -255,10 +254,6 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Counts and records messages for cached tokens.
-    ///
-    /// - Parameters:
-    ///   - batch: one or more messages.
-    ///   - revision: the revision for which the cache is valid.
     func take(_ batch: MessageBatch, revision: UInt64) {
         var batch = batch
         batch.timestamp = self.now
@@ -281,9 +276,6 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Records a rejected notification.
-    ///
-    /// - Parameter notification: the notification. If its ``ReceivedNotification/timestamp`` is 0, it is set.
-    /// - Returns: the recorded notification.
     @discardableResult
     func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
@@ -300,7 +292,7 @@ final class DeviceRegistry: Sendable {
 
     /// Counts a received message.
     ///
-    /// - Returns: its number over all connections, from 1.
+    /// Returns its number over all connections, from 1.
     func countMessage() -> UInt64 {
         self.state.withLockedValue { state in
             state.statistics.messageCount += 1
@@ -361,7 +353,7 @@ final class DeviceRegistry: Sendable {
 
     /// Adds the token of a removed app to the feedback list, although nothing was sent to it.
     ///
-    /// - Returns: whether the app was removed.
+    /// Returns whether the app was removed.
     func listFeedback(_ token: DeviceToken) -> Bool {
         self.state.withLockedValue { state in
             let isListed = state.table.listFeedback(token)
@@ -392,7 +384,6 @@ struct TokenCounts {
     private var counts: [Int] = []
     private let tokenCountMax: Int
 
-    /// - Parameter tokenCountMax: the maximum number of tokens.
     init(tokenCountMax: Int) { self.tokenCountMax = tokenCountMax }
 
     subscript(_ token: DeviceToken) -> Int { self.indices[token].map { self.counts[Int($0)] } ?? 0 }

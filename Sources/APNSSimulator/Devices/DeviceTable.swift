@@ -86,12 +86,6 @@ struct DeviceTable {
     /// The highest device number taken from an identifier, which leaves room for automatic numbers.
     private static let namedNumberMax: UInt64 = 1 << 53
 
-    /// - Parameters:
-    ///   - environment: the environment of the service.
-    ///   - tokenKey: the key that seals tokens.
-    ///   - tokenCountMax: the maximum number of tokens.
-    ///   - feedbackFailureCountMin: how many failed notifications put a token on the feedback list.
-    ///   - deviceNumberMin: numbers up to this one were assigned by an earlier table.
     init(
         environment: Environment,
         tokenKey: [UInt8],
@@ -132,8 +126,7 @@ struct DeviceTable {
 
     /// Registers or updates a device.
     ///
-    /// - Returns: the device with its identifier, and the changes of notifications stored for apps that it no longer
-    ///   has.
+    /// Returns the device with its identifier, and the changes of notifications stored for apps that it no longer has.
     mutating func register(_ device: SimulatedDevice) -> (device: SimulatedDevice, changes: [DeliveryChange]) {
         var device = device
         if device.identifier.isEmpty {
@@ -177,13 +170,7 @@ struct DeviceTable {
     ///
     /// It keeps its token unless one is given.
     ///
-    /// - Parameters:
-    ///   - topic: the topic of the app.
-    ///   - token: the token; `nil` for the existing one, or a new one.
-    ///   - identifier: the device; `nil` for a new device.
-    ///   - environment: the environment of the token.
-    ///   - now: the time in milliseconds since 1970, at which a replaced token ends.
-    /// - Returns: the app, and the changes of notifications stored for its previous token.
+    /// Returns the app, and the changes of notifications stored for its previous token.
     mutating func register(
         topic: String,
         token: DeviceToken?,
@@ -213,7 +200,7 @@ struct DeviceTable {
 
     /// Removes an app from its device.
     ///
-    /// - Returns: whether the app existed, and the changes of notifications stored for it.
+    /// Returns whether the app existed, and the changes of notifications stored for it.
     mutating func remove(_ token: DeviceToken, at timestamp: UInt64) -> (wasThere: Bool, [DeliveryChange]) {
         let key = Key(token, self.environment)
         guard let place = self.places[key], var device = self.byIdentifier[place.device],
@@ -226,7 +213,7 @@ struct DeviceTable {
 
     /// Removes a device; its tokens become dead.
     ///
-    /// - Returns: the changes of notifications stored for it; `nil` if there is no such device.
+    /// Returns the changes of notifications stored for it; `nil` if there is no such device.
     mutating func removeDevice(_ identifier: String, at timestamp: UInt64) -> [DeliveryChange]? {
         guard let device = self.byIdentifier.removeValue(forKey: identifier) else { return nil }
         var changes: [DeliveryChange] = []
@@ -242,7 +229,7 @@ struct DeviceTable {
 
     /// Sets a device online or offline.
     ///
-    /// - Returns: the changes of notifications stored for it; `nil` if there is no such device.
+    /// Returns the changes of notifications stored for it; `nil` if there is no such device.
     mutating func setOnline(_ identifier: String, _ isOnline: Bool, now: UInt64) -> [DeliveryChange]? {
         guard self.byIdentifier[identifier] != nil else { return nil }
         self.byIdentifier[identifier]?.isOnline = isOnline
@@ -286,13 +273,6 @@ struct DeviceTable {
     }
 
     /// Returns why an app cannot be registered on a device; `nil` if it can.
-    ///
-    /// - Parameters:
-    ///   - topic: the topic of the app.
-    ///   - token: the token; `nil` for the existing one, or a new one.
-    ///   - environment: the environment of the token.
-    ///   - identifier: the device; `nil` for a new device.
-    /// - Returns: the error.
     func problem(
         _ topic: String,
         _ token: DeviceToken?,
@@ -387,7 +367,7 @@ struct DeviceTable {
 
     /// Assigns an app a new token and retires the previous one.
     ///
-    /// - Returns: the app and the changes of stored notifications; `nil` if the app is not registered on the device.
+    /// Returns the app and the changes of stored notifications; `nil` if the app is not registered on the device.
     mutating func renewToken(
         _ topic: String,
         on identifier: String,
@@ -403,13 +383,6 @@ struct DeviceTable {
     /// Returns the status of a token.
     ///
     /// An unknown device of a sealed token is registered.
-    ///
-    /// - Parameters:
-    ///   - token: the token.
-    ///   - topic: the topic for which the token is used.
-    ///   - now: the time in milliseconds since 1970.
-    ///   - onRegistration: called with the device if it is registered by this call.
-    /// - Returns: the status.
     mutating func status(
         of token: DeviceToken,
         topic: String?,
@@ -468,7 +441,7 @@ struct DeviceTable {
 
     /// Processes an accepted notification.
     ///
-    /// - Returns: its delivery, and the change of the notification that it replaces.
+    /// Returns its delivery, and the change of the notification that it replaces.
     mutating func deliver(
         _ notification: ReceivedNotification,
         now: UInt64
@@ -498,7 +471,7 @@ struct DeviceTable {
 
     /// Removes the stored notifications, when the record is cleared.
     ///
-    /// - Returns: the devices of the removed notifications.
+    /// Returns the devices of the removed notifications.
     mutating func removeAllStored() -> [SimulatedDevice] {
         let identifiers = Set(self.stored.keys.compactMap { self.places[$0]?.device })
         self.stored = [:]
@@ -534,7 +507,7 @@ struct DeviceTable {
 
     /// Adds the token of a removed app to the feedback list, although nothing was sent to it.
     ///
-    /// - Returns: whether the app was removed.
+    /// Returns whether the app was removed.
     mutating func listFeedback(_ token: DeviceToken) -> Bool {
         let key = Key(token, self.environment)
         self.list(key)

@@ -39,7 +39,6 @@ package struct SampleBatch {
 
     /// Creates a sample with new tokens.
     ///
-    /// - Parameter now: the time, in seconds since 1970.
     /// - Throws: `WireError` for an invalid token.
     package init(now: UInt32) throws {
         let tokens = try (0..<SampleBatch.deviceCount).map { _ in try SampleBatch.token() }

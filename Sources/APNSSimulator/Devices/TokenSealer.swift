@@ -33,7 +33,6 @@ struct TokenSealer: Sendable {
     private let tagKey: [UInt8]
     private let maskKey: [UInt8]
 
-    /// - Parameter key: any bytes; the same key yields the same tokens.
     init(key: [UInt8]) {
         self.tagKey = Self.authenticate(Array("tag".utf8), key)
         self.maskKey = Self.authenticate(Array("mask".utf8), key)

@@ -11,8 +11,7 @@ extension Fault {
 
     /// Applies the fault to a request over HTTP/2, after the delay of its report.
     ///
-    /// - Parameter ticket: the ticket of the request.
-    /// - Returns: the response; `nil` for none, or for a later one.
+    /// Returns the response; `nil` for none, or for a later one.
     func carryOut(_ ticket: PushTicket) -> PushReply? {
         // Later requests are not processed, even if the response is delayed.
         if self.effect.endsConnection { ticket.stopTaking() }
@@ -36,10 +35,7 @@ extension Fault.Effect {
 
     /// Applies the effect to a request over HTTP/2, below the handler of the service.
     ///
-    /// - Parameters:
-    ///   - ticket: the ticket of the request.
-    ///   - ending: how the connection is ended, if it is.
-    /// - Returns: the response; `nil` for none.
+    /// Returns the response; `nil` for none.
     package func carryOut(_ ticket: PushTicket, ending: FaultReport.Ending) -> PushReply? {
         switch self {
         case .reject(.http2(let rejection)): return .explained(rejection, detail: Fault.rejectionDetail)

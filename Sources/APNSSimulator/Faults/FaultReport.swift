@@ -91,11 +91,6 @@ public struct FaultReport: Hashable, Sendable {
 
 extension FaultReport.Ending {
     /// Ends a connection, from the tail of its pipeline or from the place of a handler.
-    ///
-    /// - Parameters:
-    ///   - connection: the channel, or the context of the handler.
-    ///   - mode: what an orderly end closes.
-    ///   - promise: completed when it is closed.
     func end(
         _ connection: some ChannelOutboundInvoker,
         mode: CloseMode = .all,

@@ -19,10 +19,6 @@ final class FaultReportHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     /// Ends the connection as a report specifies, from now on.
-    ///
-    /// - Parameters:
-    ///   - report: how the response is sent, and how the socket is closed.
-    ///   - end: writes the response and closes; called after the delay of the report.
     func begin(_ report: FaultReport, end: @escaping @Sendable () -> Void) {
         self.report = report
         if report.isCoalesced, let options = self.context?.channel.syncOptions {

@@ -139,11 +139,6 @@ final class FaultSchedule: Sendable {
     private let revision: Revision
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
-    /// - Parameters:
-    ///   - faults: the initial faults.
-    ///   - now: returns the time in milliseconds since 1970 (UTC); by default 0.
-    ///   - revision: counts changes of the faults.
-    ///   - onChange: receives occurrences and changes of the faults.
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault.
     init(
         _ faults: [PlannedFault],
@@ -180,10 +175,8 @@ final class FaultSchedule: Sendable {
 
     /// Adds a fault after the others.
     ///
-    /// - Parameters:
-    ///   - planned: the fault.
-    ///   - messageCount: how many notifications the simulator has received, from which the fault counts.
-    /// - Returns: the fault with its identifier.
+    /// Returns the fault with its identifier.
+    ///
     /// - Throws: ``SimulatorError`` if the fault is invalid, or if there are too many.
     func add(_ planned: PlannedFault, messageCount: UInt64 = 0) throws(SimulatorError) -> ScheduledFault {
         try Self.check([planned])
@@ -263,15 +256,6 @@ final class FaultSchedule: Sendable {
     }
 
     /// Returns the fault of a notification, and counts its occurrence.
-    ///
-    /// - Parameters:
-    ///   - listener: the listener.
-    ///   - token: the device token.
-    ///   - connection: the number of the connection at the listener.
-    ///   - number: the number of the notification on the connection.
-    ///   - overall: the number of the notification over all connections.
-    ///   - content: what its conditions can require besides the token.
-    /// - Returns: the fault.
     func fault(
         at listener: SimulatorListener,
         token: borrowing DeviceToken,

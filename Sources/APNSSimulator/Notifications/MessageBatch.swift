@@ -54,9 +54,6 @@ struct MessageBatch: Sendable {
     private var bytes: [UInt8] = []
     private(set) var messages: [Message] = []
 
-    /// - Parameters:
-    ///   - source: the connection.
-    ///   - message: the first message, which is not added yet.
     init(_ source: Source, beginning message: borrowing InboundNotification) {
         self.source = source
         self.firstNotificationNumber = message.number
@@ -139,11 +136,6 @@ struct MessageBatch: Sendable {
     }
 
     /// Returns a message as a notification of the record.
-    ///
-    /// - Parameters:
-    ///   - index: the index in the batch.
-    ///   - number: the number in the record.
-    /// - Returns: the notification.
     func notification(_ index: Int, number: UInt64) -> ReceivedNotification {
         let layout = self.layout(index) ?? FrameLayout(command: .simple)
         var notification = ReceivedNotification(

@@ -46,8 +46,7 @@ struct NotificationHistory {
 
     /// Adds an accepted or rejected notification; rejected ones are returned to no waiter.
     ///
-    /// - Parameter notification: the notification, which receives its number.
-    /// - Returns: the waiters that receive it.
+    /// Returns the waiters that receive it.
     mutating func receive(_ notification: inout ReceivedNotification) -> [UInt64] {
         notification.number = self.nextNumber
         var given = self.followers
@@ -61,8 +60,7 @@ struct NotificationHistory {
 
     /// Adds accepted messages.
     ///
-    /// - Parameter batch: the messages.
-    /// - Returns: the waiters that receive some of them.
+    /// Returns the waiters that receive some of them.
     mutating func receive(_ batch: consuming MessageBatch) -> [(waiters: [UInt64], ReceivedNotification)] {
         let segment = NotificationSegment(batch, firstNumber: self.nextNumber)
         var given: [(waiters: [UInt64], ReceivedNotification)] = []
@@ -196,11 +194,7 @@ struct NotificationHistory {
 
     /// Searches a part of the stored notifications for those whose token has a key, or returns all of it.
     ///
-    /// - Parameters:
-    ///   - key: the key, which other tokens may have, too; `nil` for all notifications.
-    ///   - numbers: the numbers of the notifications.
-    ///   - order: the order of the search.
-    /// - Returns: the notifications, and the numbers that remain to be searched; `nil` for none.
+    /// Returns the notifications, and the numbers that remain to be searched; `nil` for none.
     func candidates(
         _ key: UInt32?,
         _ numbers: ClosedRange<UInt64>,
@@ -249,7 +243,7 @@ struct NotificationHistory {
 
     /// Records that no more notifications will arrive.
     ///
-    /// - Returns: the waiters to resume.
+    /// Returns the waiters to resume.
     mutating func end() -> [UInt64] {
         self.isEnded = true
         defer {

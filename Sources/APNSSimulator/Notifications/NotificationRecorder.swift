@@ -47,11 +47,6 @@ final class NotificationRecorder: Sendable {
     }
 
     /// Returns stored notifications that match a query.
-    ///
-    /// - Parameters:
-    ///   - query: the conditions and the order.
-    ///   - countMax: the maximum number of notifications.
-    /// - Returns: the notifications in the order of the query.
     func notifications(_ query: NotificationQuery, countMax: Int) -> [RecordedNotification] {
         let key = query.token?.recordKey
         var found: [RecordedNotification] = []
@@ -82,10 +77,7 @@ final class NotificationRecorder: Sendable {
 
     /// Records a notification.
     ///
-    /// - Parameters:
-    ///   - notification: the notification.
-    ///   - prepare: called with its number, before any waiter receives it.
-    /// - Returns: the notification with its number.
+    /// Returns the notification with its number.
     func receive(
         _ notification: ReceivedNotification,
         prepare: (inout ReceivedNotification) -> Void
@@ -103,8 +95,7 @@ final class NotificationRecorder: Sendable {
 
     /// Records messages.
     ///
-    /// - Parameter batch: one or more messages.
-    /// - Returns: their numbers.
+    /// Returns their numbers.
     func receive(_ batch: MessageBatch) -> ClosedRange<UInt64> {
         var given: [(Continuation, ReceivedNotification)] = []
         let numbers = self.state.withLockedValue { state in
@@ -147,13 +138,7 @@ final class NotificationRecorder: Sendable {
 
     /// Returns the next notification for a token that was not returned yet.
     ///
-    /// - Parameters:
-    ///   - token: the device token.
-    ///   - duration: how long to wait.
-    ///   - clock: the clock for the duration.
-    ///   - overdue: creates the error after the duration.
     /// - Throws: `overdue`, or `CancellationError`.
-    /// - Returns: `nil` if no more notifications will arrive.
     func next<C: Clock<Duration>>(
         for token: DeviceToken,
         within duration: Duration,
@@ -174,7 +159,6 @@ final class NotificationRecorder: Sendable {
     /// Returns the notification after a number.
     ///
     /// - Throws: ``SimulatorError/notificationsMissed(count:)``, or `CancellationError`.
-    /// - Returns: `nil` if no more notifications will arrive.
     func next(behind number: UInt64) async throws -> ReceivedNotification? {
         let waiter = self.addWaiter()
         return try await self.wait(waiter) { $0.next(behind: number, waiter) }
@@ -204,7 +188,8 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    /// - Returns: the result, if it is known immediately.
+    ///
+    /// Returns the result, if it is known immediately.
     private static func begin(
         _ waiter: UInt64,
         _ continuation: Continuation,

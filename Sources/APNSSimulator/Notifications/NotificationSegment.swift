@@ -47,8 +47,6 @@ struct NotificationSegment: Sendable {
     var numbers: ClosedRange<UInt64> { self.firstNumber...(self.firstNumber + UInt64(self.count) - 1) }
 
     /// Removes the oldest notifications.
-    ///
-    /// - Parameter count: how many, but not all.
     mutating func removeFirst(_ count: Int) {
         // The memory is released with the last one; the accounting is proportional.
         self.byteCount -= self.byteCount / self.count * count
@@ -170,9 +168,6 @@ package struct NotificationQuery: Hashable, Sendable {
     package init() {}
 
     /// Whether a notification matches.
-    ///
-    /// - Parameter notification: a recorded notification.
-    /// - Returns: whether all conditions are true.
     package func matches(_ notification: ReceivedNotification) -> Bool {
         guard self.numbers.contains(notification.number) else { return false }
         if let isRejected = self.isRejected, isRejected == notification.isAccepted { return false }

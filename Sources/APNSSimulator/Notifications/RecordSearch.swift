@@ -35,7 +35,6 @@ package struct SearchText: Hashable, Sendable {
     /// As the digits of a token; `nil` if the text is something else.
     private let digits: [UInt8]?
 
-    /// - Parameter text: the text; empty to find everything.
     package init(_ text: some StringProtocol) {
         self.bytes = text.utf8.map(Self.lowercased)
         let digits = self.bytes.map(Hexadecimal.value)

@@ -27,7 +27,7 @@ struct MessageCollector {
 
     /// Collects a message if possible.
     ///
-    /// - Returns: whether it was collected; otherwise nothing happened.
+    /// Returns whether it was collected; otherwise nothing happened.
     mutating func take(_ message: borrowing InboundNotification) -> Bool {
         let revision = self.registry.revision.current
         if revision != self.revision { self.begin(revision) }

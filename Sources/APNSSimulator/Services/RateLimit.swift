@@ -45,9 +45,6 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     /// The time of the next cleanup.
     private var nextSweep: UInt64 = 0
 
-    /// - Parameters:
-    ///   - limit: the limit of each key.
-    ///   - keyCountMax: the maximum number of keys; events of further keys are allowed.
     init(_ limit: RateLimit, keyCountMax: Int = 100_000) {
         self.limit = limit
         self.keyCountMax = keyCountMax
@@ -55,10 +52,7 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
 
     /// Counts an event.
     ///
-    /// - Parameters:
-    ///   - key: the key of the event.
-    ///   - now: the time in milliseconds.
-    /// - Returns: whether it is allowed.
+    /// Returns whether it is allowed.
     mutating func take(_ key: Key, now: UInt64) -> Bool {
         guard var window = self.windows[key], !window.isOver(now) else {
             guard self.hasRoom(for: key, now) else { return true }

@@ -48,7 +48,7 @@ final class ServicePolicy: Sendable {
 
     /// Counts a connection to the gateway.
     ///
-    /// - Returns: whether the rate limit allows it.
+    /// Returns whether the rate limit allows it.
     func takeConnection(_ provider: ProviderConnection) -> Bool {
         let (fingerprint, now) = (provider.identity.fingerprint, self.configuration.now())
         return self.connections?.withLockedValue { $0.take(fingerprint, now: now) } ?? true
@@ -56,7 +56,7 @@ final class ServicePolicy: Sendable {
 
     /// Counts a request.
     ///
-    /// - Returns: whether the rate limit of the device allows it.
+    /// Returns whether the rate limit of the device allows it.
     func takeRequest(for token: DeviceToken) -> Bool {
         guard let requests else { return true }
         let now = self.configuration.now()
@@ -101,7 +101,8 @@ final class RevocationList: Sendable {
         self.state.withLockedValue { _ = $0.fingerprints.insert(Self.normalized(fingerprint)) }
     }
 
-    /// - Returns: whether the certificate was revoked.
+    ///
+    /// Returns whether the certificate was revoked.
     func remove(_ fingerprint: String) -> Bool {
         self.state.withLockedValue { $0.fingerprints.remove(Self.normalized(fingerprint)) != nil }
     }

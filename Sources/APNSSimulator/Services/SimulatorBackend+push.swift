@@ -39,11 +39,6 @@ extension SimulatorBackend: PushService {
     }
 
     /// Accepts or rejects a request.
-    ///
-    /// - Parameters:
-    ///   - request: the request.
-    ///   - timestamp: when it was received, in milliseconds since 1970 (UTC); 0 for the current time.
-    /// - Returns: the response.
     private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
         if let (rejection, detail) = self.rejection(request) { return .explained(rejection, detail: detail) }
         self.deliver(request, timestamp: timestamp)

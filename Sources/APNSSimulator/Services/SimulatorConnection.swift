@@ -71,10 +71,6 @@ final class SimulatorConnection: DeliveryConnection {
         }
     }
 
-    /// - Parameters:
-    ///   - message: the message.
-    ///   - timestamp: when it was received, in milliseconds since 1970 (UTC); 0 for the current time.
-    /// - Returns: the outcome.
     private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool

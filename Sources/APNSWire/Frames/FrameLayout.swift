@@ -29,8 +29,7 @@ public struct FrameLayout: Hashable, Sendable {
     ///
     /// Some providers send 0 when none is set.
     ///
-    /// - Parameter value: the priority that was sent.
-    /// - Returns: the same value if it is known.
+    /// Returns the same value if it is known.
     @inlinable
     package static func knownPriority(_ value: UInt8?) -> UInt8? {
         value == 10 || value == 5 || value == 1 ? value : nil

@@ -33,7 +33,7 @@ package enum Base64 {
 
     /// Decodes the URL-safe alphabet.
     ///
-    /// - Returns: `nil` for any other text, including padded text.
+    /// Returns `nil` for any other text, including padded text.
     package static func bytes(addressText text: some StringProtocol) -> [UInt8]? {
         guard text.utf8.count % 4 != 1, !text.utf8.contains(where: { "+/".utf8.contains($0) }) else { return nil }
         var bytes: [UInt8] = []

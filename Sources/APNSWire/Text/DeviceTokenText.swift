@@ -29,10 +29,7 @@ package enum DeviceTokenText {
 
     /// Decodes 64 hexadecimal digits without separators.
     ///
-    /// - Parameters:
-    ///   - text: UTF-8 text.
-    ///   - token: the result; unchanged if the text is not a token.
-    /// - Returns: `false` for any other text.
+    /// Returns `false` for any other text.
     @inlinable @inline(__always)
     package static func decodeUsual(_ text: UnsafeRawBufferPointer, into token: inout DeviceToken) -> Bool {
         guard text.count == 2 * WireLimits.tokenByteCountUsual else { return false }
@@ -69,11 +66,7 @@ package enum DeviceTokenText {
 
     /// Decodes a text.
     ///
-    /// - Parameters:
-    ///   - text: UTF-8 text; white space around the token is skipped.
-    ///   - spellings: the accepted formats.
-    ///   - token: the result; unchanged if the text is not a token.
-    /// - Returns: `false` if the text is not a token.
+    /// Returns `false` if the text is not a token.
     @inlinable @inline(__always)
     package static func decode(
         _ text: UnsafeRawBufferPointer,
@@ -101,11 +94,7 @@ package enum DeviceTokenText {
 
     /// Decodes a text into memory.
     ///
-    /// - Parameters:
-    ///   - text: UTF-8 text; white space around the token is skipped.
-    ///   - spellings: the accepted formats.
-    ///   - target: memory of ``WireLimits/tokenByteCountMax`` bytes.
-    /// - Returns: the length of the token and its format; `nil` if the text is not a token.
+    /// Returns the length of the token and its format; `nil` if the text is not a token.
     package static func decode(
         _ text: UnsafeRawBufferPointer,
         _ spellings: Spellings,
@@ -134,10 +123,7 @@ package enum DeviceTokenText {
 
     /// Decodes a value that is either text or the raw bytes of a token.
     ///
-    /// - Parameters:
-    ///   - value: the bytes.
-    ///   - target: memory of ``WireLimits/tokenByteCountMax`` bytes.
-    /// - Returns: the length of the token and its format; `nil` if the value is not a token.
+    /// Returns the length of the token and its format; `nil` if the value is not a token.
     package static func decode(
         blob value: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
@@ -167,7 +153,7 @@ package enum DeviceTokenText {
     ///
     /// A group with all digits of the usual token is a token, so that other groups next to it are not part of it.
     ///
-    /// - Returns: the number of digits, of which at most 200 were decoded, and the format.
+    /// Returns the number of digits, of which at most 200 were decoded, and the format.
     static func decodeDigits(
         _ text: UnsafeRawBufferPointer,
         allowsLineBreaks: Bool,

@@ -21,8 +21,6 @@ package struct DurationText: Hashable, Sendable {
     @inlinable package static var countMax: UInt64 { 1_000_000_000_000 }
 
     /// Parses a duration; `nil` for any other text.
-    ///
-    /// - Parameter text: UTF-8 text.
     @inlinable
     package init?(_ text: some Collection<UInt8>) {
         var count: UInt64 = 0

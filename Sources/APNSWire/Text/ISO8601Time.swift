@@ -33,8 +33,6 @@ package struct ISO8601Time: Hashable, Sendable {
     }
 
     /// Parses a time of the years 0 to 9999; `nil` for any other text.
-    ///
-    /// - Parameter text: UTF-8 text.
     package init?<Text: Collection<UInt8>>(_ text: Text) {
         var scanner = Scanner<Text>(rest: text[...])
         guard let year = scanner.number(digitCount: 4), scanner.skip("-"), let month = scanner.number(digitCount: 2),

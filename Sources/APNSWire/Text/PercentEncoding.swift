@@ -4,8 +4,7 @@
 package enum PercentEncoding {
     /// Decodes a part of a URI.
     ///
-    /// - Parameter text: the part as it is written.
-    /// - Returns: `nil` if a percent sign is not followed by two hexadecimal digits, or if the result is not UTF-8.
+    /// Returns `nil` if a percent sign is not followed by two hexadecimal digits, or if the result is not UTF-8.
     package static func decoded(_ text: some StringProtocol) -> String? {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]

@@ -9,13 +9,9 @@ package struct TimeText: Hashable, Sendable {
     package static let range: ClosedRange<Int64> = 0...253_402_300_799
 
     /// Creates a time.
-    ///
-    /// - Parameter seconds: since 1970 (UTC).
     package init(seconds: Int64) { self.seconds = seconds }
 
     /// Parses a time, in UTC if it has no zone; `nil` for any other text.
-    ///
-    /// - Parameter text: see ``ISO8601Time``; a date without a time means its first second.
     package init?(text: String) {
         if let seconds = Int64(text), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             // 20250131 is a day without hyphens, not a second in August 1970.

@@ -53,21 +53,6 @@ package struct BatchSendState: ~Copyable {
     var isEnded = false
 
     /// Creates the state of a batch.
-    ///
-    /// - Parameters:
-    ///   - input: the batch.
-    ///   - batch: the beginning of the input, which was read already, and the reader of its lines.
-    ///   - results: take the outcomes.
-    ///   - policy: whether what may have been written by an earlier run is sent again.
-    ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
-    ///   - isDead: returns whether a token is dead, so that its lines are not sent.
-    ///   - onRejectedToken: called for each token that is rejected as invalid or dead, with the time of its death in
-    ///     seconds since 1970.
-    ///   - onEarlierRejectedToken: called for each token that an earlier run left to add to the purge list, with the
-    ///     status of its rejection; `nil` leaves them.
-    ///   - command: the frame format.
-    ///   - onDropped: called once if the frame format does not have a field for a value of a line.
-    ///   - onBadLine: called for each line that cannot be read.
     package init(
         input: SendInput,
         batch: consuming OpenedBatch,
@@ -223,7 +208,7 @@ package struct BatchSendState: ~Copyable {
 
     /// Takes all lines read so far without sending them.
     ///
-    /// - Returns: whether more lines may come.
+    /// Returns whether more lines may come.
     mutating func skipLines() -> Bool {
         if self.input.isAbandoned { self.isEnded = true }
         while true {
@@ -279,7 +264,8 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    /// - Returns: why there is no other block; `nil` if there is one.
+    ///
+    /// Returns why there is no other block; `nil` if there is one.
     private mutating func nextBlock() -> Search? {
         if let block = self.block {
             self.endPosition = block.end
@@ -333,8 +319,6 @@ package struct BatchSendState: ~Copyable {
     /// Reports lines that were read as unsent, if no line was given to a connection: then none could be opened.
     ///
     /// Otherwise the results would not contain the lines of a small batch that could not be sent.
-    ///
-    /// - Parameter reason: why no connection could be opened.
     mutating func settleUngiven(_ reason: DeliveryOutcome.Reason) {
         guard self.lastGivenLine == 0, !self.input.isAbandoned else { return }
         let text = DeliveryOutcome.unsent(reason).reasonText

@@ -58,8 +58,6 @@ import APNSWire
     }
 
     /// Empties the block.
-    ///
-    /// - Parameter common: the payload of lines without their own, which must be valid as long as the lines.
     func removeAll(common: UnsafeRawBufferPointer) {
         self.count = 0
         self.byteCount = 0
@@ -69,7 +67,7 @@ import APNSWire
 
     /// Appends a line, with its payload and id.
     ///
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     func append(_ record: borrowing BatchRecord, _ kind: Kind) -> Bool {
         let start = unsafe record.payload.baseAddress
         let isCommon = unsafe self.common.baseAddress != nil && start == self.common.baseAddress
@@ -98,7 +96,7 @@ import APNSWire
 
     /// Appends an invalid line.
     ///
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     func append(_ problem: BatchProblem, _ token: DeviceToken) -> Bool {
         guard self.count < SendBlock.countMax else { return false }
         let entry = Entry(kind: .bad, line: UInt64(problem.lineNumber), token: token)

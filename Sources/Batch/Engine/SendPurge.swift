@@ -31,11 +31,6 @@ package struct SendPurge {
 
     /// Opens a list.
     ///
-    /// - Parameters:
-    ///   - path: the list.
-    ///   - scopes: the topics of the tokens in the batch; at least one.
-    ///   - recordsRejected: whether rejected tokens are added, with the first scope.
-    ///   - startedAt: the start of this run, in seconds since 1970.
     /// - Throws: `PurgeListError`.
     package init(list path: String, scopes: [TokenScope], recordsRejected: Bool, startedAt: Int64) throws {
         self.list = try PurgeList(path: path, isMade: recordsRejected)
@@ -60,11 +55,8 @@ package struct SendPurge {
 
     /// Adds rejected tokens to the list, unless the rejections are in doubt.
     ///
-    /// - Parameters:
-    ///   - rejections: the rejected tokens.
-    ///   - outcomeCounts: the counts of the batch.
-    ///   - isBroken: whether too many notifications in a row were rejected.
-    /// - Returns: what was done; `nil` if nothing was rejected.
+    /// Returns what was done; `nil` if nothing was rejected.
+    ///
     /// - Throws: `PurgeListError`, and ``BatchFileError`` if the tokens could not be stored.
     package func record(
         _ rejections: SendRejections?,
@@ -86,14 +78,7 @@ package struct SendPurge {
 
     /// What to do if rejected tokens were not added to the list.
     ///
-    /// - Parameters:
-    ///   - list: the list.
-    ///   - scope: the topic and environment of the tokens.
-    ///   - results: the results file; `nil` if there is none.
-    ///   - count: how many notifications were rejected.
-    ///   - acceptedCount: how many were accepted; if none was, the rejections are in doubt.
-    ///   - beganAt: the start of the first run: devices that registered later are alive.
-    /// - Returns: a text for the user.
+    /// Returns a text for the user.
     package static func advice(
         list: String,
         scope: TokenScope,

@@ -41,12 +41,6 @@ final class SendReader: @unchecked Sendable {
     /// Reading resumes when only this many are left: waking the thread for each block costs more than the block.
     private static let blockCountLow = 1
 
-    /// - Parameters:
-    ///   - input: the batch.
-    ///   - batch: the beginning of the input, which was read already, and the reader of its lines.
-    ///   - past: the state that an earlier run left.
-    ///   - sendsDoubted: whether lines that an earlier run may have written are sent again.
-    ///   - isDead: whether a token is dead; `nil` without a purge list.
     init(
         _ input: SendInput,
         _ batch: consuming OpenedBatch,

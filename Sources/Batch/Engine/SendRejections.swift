@@ -34,7 +34,6 @@ package final class SendRejections: @unchecked Sendable {
 
     /// Creates the file in the folder of another file.
     ///
-    /// - Parameter path: the other file.
     /// - Throws: ``BatchFileError`` if the file cannot be created.
     package init(beside path: String) throws {
         self.folder =
@@ -59,9 +58,7 @@ package final class SendRejections: @unchecked Sendable {
 
     /// Adds a token that an earlier run left, with the status of its rejection.
     ///
-    /// - Parameter beganAt: the start of the first run, in seconds since 1970. The journal does not record when the
-    ///   token was rejected; a device that registered since this start counts as alive.
-    /// - Returns: a closure that adds a token.
+    /// Returns a closure that adds a token.
     package func takeEarlier(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
         self.beganAt = beganAt
         return { token, status in
@@ -83,12 +80,8 @@ package final class SendRejections: @unchecked Sendable {
 
     /// Adds the tokens to a purge list.
     ///
-    /// - Parameters:
-    ///   - list: the list to add the tokens to.
-    ///   - scope: their topic and environment.
-    ///   - failedAt: the time for tokens without one; `nil` skips these tokens.
-    ///   - firstSeen: the time of the run.
-    /// - Returns: the changes to the list.
+    /// Returns the changes to the list.
+    ///
     /// - Throws: an error if the list cannot be written, or the tokens could not be stored.
     package func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?, firstSeen: Int64) throws
         -> PurgeChange

@@ -112,8 +112,6 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     }
 
     /// Reports lines that were read as unsent, if no connection could be opened for them.
-    ///
-    /// - Parameter reason: why.
     package func settleUngiven(_ reason: DeliveryOutcome.Reason) {
         self.lock.lock()
         defer { self.unlock() }
@@ -133,7 +131,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     /// Finishes the files; blocks until they are written.
     ///
-    /// - Returns: the first failure of the input or the files; `nil` if there was none.
+    /// Returns the first failure of the input or the files; `nil` if there was none.
     package func finish() -> (any Error)? {
         self.reader.stop()
         // A running write finishes first; a scheduled one finds nothing to do.

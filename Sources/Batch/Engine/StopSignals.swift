@@ -28,10 +28,7 @@ package final class StopSignals: Sendable {
 
     /// Counts a signal.
     ///
-    /// - Parameters:
-    ///   - signal: the signal.
-    ///   - now: when it came.
-    /// - Returns: the number of requests including this one; `nil` if the signal belongs to the first one.
+    /// Returns the number of requests including this one; `nil` if the signal belongs to the first one.
     @discardableResult
     package func receive(_ signal: CInt, at now: ContinuousClock.Instant = .now) -> Int? {
         let (count, onSignal) = self.state.withLockedValue { state -> (Int?, @Sendable () -> Void) in

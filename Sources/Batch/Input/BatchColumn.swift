@@ -127,8 +127,8 @@ package enum InputKind: Hashable, Sendable {
 
     /// Finds the column of a name.
     ///
-    /// - Returns: the column, and whether the name has the usual spelling. That of a batch may be in upper or lower
-    ///   case. For dead tokens it is that of exports, and others such as `FailedAt` are found, too.
+    /// Returns the column, and whether the name has the usual spelling. That of a batch may be in upper or lower case.
+    /// For dead tokens it is that of exports, and others such as `FailedAt` are found, too.
     func column(_ bytes: UnsafeRawBufferPointer) -> (column: BatchColumn, isUsual: Bool)? {
         guard self == .deadTokens else { return unsafe BatchColumn(bytes).map { ($0, true) } }
         guard let name = unsafe String(validating: bytes, as: UTF8.self) else { return nil }

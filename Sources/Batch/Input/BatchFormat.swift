@@ -22,10 +22,6 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
     }
 
     /// Finds the format by the extension of a file name.
-    ///
-    /// - Parameter fileName: a name or path; `.jsonl`, `.ndjson` and `.json` are JSON lines, `.csv` and `.tsv` are CSV,
-    ///   `.tokens` is tokens, in upper or lower case, also with `.gz` after it; with another extension the result is
-    ///   `nil`.
     package init?(fileName: String) {
         var parts = fileName.lowercased().split(separator: ".", omittingEmptySubsequences: false)
         if parts.last == "gz" { parts.removeLast() }
@@ -41,10 +37,6 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
     /// Finds the format by the first line that is not blank.
     ///
     /// A brace or bracket begins JSON. A separator, or the name of a column, is a CSV header. Anything else is a token.
-    ///
-    /// - Parameters:
-    ///   - line: the line, with or without its end.
-    ///   - isColumn: whether a text is the name of a column.
     init(firstLine line: UnsafeRawBufferPointer, isColumn: (UnsafeRawBufferPointer) -> Bool) {
         let text = unsafe line.trimmed
         let isSeparated = unsafe text.contains(UInt8(ascii: ",")) || text.contains(UInt8(ascii: ";"))

@@ -31,8 +31,6 @@ package struct BatchOptions: Sendable {
     package var ignoresUnknownColumns = false
 
     /// Makes options.
-    ///
-    /// - Parameter now: the start of relative expiries, in seconds since 1970.
     package init(now: UInt32) {
         self.now = now
     }

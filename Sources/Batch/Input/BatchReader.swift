@@ -44,9 +44,6 @@ import APNSWire
 
     /// Creates a reader.
     ///
-    /// - Parameters:
-    ///   - format: the format, or `nil` to find it by the first line.
-    ///   - options: how to read.
     /// - Throws: `PayloadProblem` if ``BatchOptions/commonPayload`` is invalid.
     package init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
         var rules = options.rules
@@ -77,9 +74,8 @@ import APNSWire
 
     /// Reads more bytes into free memory.
     ///
-    /// - Parameter read: gets at least ``BatchOptions/blockByteCount`` bytes if ``next(_:)`` returned
-    ///   ``BatchReadResult/needMore`` before; it returns how many bytes it wrote, and 0 for the end of the input.
-    /// - Returns: what `read` returned.
+    /// Returns what `read` returned.
+    ///
     /// - Throws: what `read` throws; no bytes are lost then.
     @discardableResult
     package mutating func fill<Failure: Error>(
@@ -90,9 +86,7 @@ import APNSWire
 
     /// Reads the next record.
     ///
-    /// - Parameter record: receives the record if the result is ``BatchReadResult/record``; otherwise its content is
-    ///   unspecified.
-    /// - Returns: whether there is a record or an invalid line, or why there is neither.
+    /// Returns whether there is a record or an invalid line, or why there is neither.
     package mutating func next(_ record: inout BatchRecord) -> BatchReadResult {
         guard !self.isRefused else { return .end }
         guard self.lines.passByteOrderMark() else { return .needMore }

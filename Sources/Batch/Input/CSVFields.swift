@@ -48,10 +48,6 @@ import APNSJSON
     private var isAtEnd = false
 
     /// Reads a row.
-    ///
-    /// - Parameters:
-    ///   - row: the row, without the end of its line.
-    ///   - separator: the byte between two fields.
     package init(_ row: UnsafeRawBufferPointer, separator: UInt8 = UInt8(ascii: ",")) {
         unsafe self.row = unsafe row
         self.separator = separator
@@ -135,8 +131,7 @@ extension CSVFields.Field {
 
     /// Writes the text as a JSON string.
     ///
-    /// - Parameter json: has room for six times the bytes, and two quotes.
-    /// - Returns: whether the text is UTF-8.
+    /// Returns whether the text is UTF-8.
     func writeString(to json: inout JSONWriter) -> Bool {
         let first = json.byteCount
         json.append(UInt8(ascii: "\""))

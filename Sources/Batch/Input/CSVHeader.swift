@@ -15,10 +15,6 @@ import APNSWire
     /// Reads a header; `nil` if a quote is misplaced or unbalanced.
     ///
     /// The separator is the one that gives the most known columns, and then the most columns.
-    ///
-    /// - Parameters:
-    ///   - row: the first row.
-    ///   - isKnown: whether a text is the name of a column.
     init?(_ row: UnsafeRawBufferPointer, isKnown: (UnsafeRawBufferPointer) -> Bool) {
         var best: (separator: UInt8, names: [UnsafeRawBufferPointer], knownCount: Int)?
         for separator in Self.separators {
@@ -47,8 +43,7 @@ extension CSVHeader {
     ///
     /// The quotes in the row need not be right.
     ///
-    /// - Parameter row: the first line.
-    /// - Returns: the names of the columns of a batch, such as `token,payload`; `nil` if the line may be a header.
+    /// Returns the names of the columns of a batch, such as `token,payload`; `nil` if the line may be a header.
     static func proposal(for row: UnsafeRawBufferPointer) -> String? {
         for separator in self.separators {
             let fields = unsafe self.fields(row, separator)
@@ -76,8 +71,7 @@ extension CSVHeader {
 
     /// A command that writes the tokens of rows without a header, such as `cut -d, -f2`.
     ///
-    /// - Parameter row: the first row.
-    /// - Returns: the command; `nil` if no field is a token.
+    /// Returns the command; `nil` if no field is a token.
     static func extraction(for row: UnsafeRawBufferPointer) -> String? {
         for separator in self.separators {
             let fields = unsafe self.fields(row, separator)

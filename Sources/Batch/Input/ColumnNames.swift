@@ -20,9 +20,6 @@ package struct ColumnNames: Sendable {
 
     /// Maps names.
     ///
-    /// - Parameters:
-    ///   - arguments: each is `COLUMN=NAME`, as in `token=device_token`.
-    ///   - kind: what the lines are about.
     /// - Throws: ``ColumnMappingError``.
     package init(_ arguments: [String], _ kind: InputKind = .batch) throws(ColumnMappingError) {
         self.kind = kind

@@ -62,10 +62,8 @@ import CZlib
 
     /// Decompresses into memory.
     ///
-    /// - Parameters:
-    ///   - memory: where the bytes go; it must not be empty.
-    ///   - read: reads compressed bytes; 0 is the end.
-    /// - Returns: the number of bytes; 0 at the end of the data.
+    /// Returns the number of bytes; 0 at the end of the data.
+    ///
     /// - Throws: ``Failure``, and what `read` throws.
     mutating func read(
         into memory: UnsafeMutableRawBufferPointer,

@@ -26,10 +26,6 @@
     private(set) var rawHash: XXH64Hash?
 
     /// Creates a decoder.
-    ///
-    /// - Parameters:
-    ///   - isStream: whether the input is a stream.
-    ///   - readRaw: reads bytes of the file or stream; 0 is the end.
     init(isStream: Bool, _ readRaw: @escaping (UnsafeMutableRawBufferPointer) throws -> Int) {
         self.rawHash = isStream ? nil : XXH64Hash()
         unsafe self.readRaw = unsafe readRaw
@@ -37,10 +33,8 @@
 
     /// Reads the next bytes.
     ///
-    /// - Parameters:
-    ///   - memory: where they go; it must not be empty.
-    ///   - expectation: what the command expects.
-    /// - Returns: the number of bytes; 0 at the end.
+    /// Returns the number of bytes; 0 at the end.
+    ///
     /// - Throws: ``UnexpectedContentError``, `GzipDecoder.Failure`, and what reading throws.
     func read(into memory: UnsafeMutableRawBufferPointer, expecting expectation: InputExpectation) throws -> Int {
         try self.recognize(expecting: expectation)
@@ -143,7 +137,6 @@ struct InputContent: Sendable {
 
     /// Adds all bytes.
     ///
-    /// - Parameter read: reads the next bytes; 0 is the end.
     /// - Throws: the error of `read`.
     mutating func fill(_ read: (UnsafeMutableRawBufferPointer) throws -> Int) throws {
         var portion = [UInt8](repeating: 0, count: Self.portionByteCount)

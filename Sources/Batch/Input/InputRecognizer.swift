@@ -84,10 +84,6 @@ enum UnexpectedContent: Hashable {
     private static let tarSignatureOffset = 257
 
     /// Recognizes content; `nil` if the command may be able to read it.
-    ///
-    /// - Parameters:
-    ///   - bytes: the beginning of the content, after decompression.
-    ///   - expectation: what the command expects.
     init?(_ bytes: UnsafeRawBufferPointer, expecting expectation: InputExpectation) {
         let prefix = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.prefixByteCount))
         if unsafe prefix.dropFirst(Self.tarSignatureOffset).starts(with: "ustar".utf8) {
@@ -124,7 +120,7 @@ enum UnexpectedContent: Hashable {
 
     /// The first line that is not blank.
     ///
-    /// - Returns: the line, and whether its end is there: a longer one is cut anywhere.
+    /// Returns the line, and whether its end is there: a longer one is cut anywhere.
     private static func firstLine(
         _ bytes: UnsafeRawBufferPointer
     ) -> (line: UnsafeRawBufferPointer, isWhole: Bool) {
@@ -216,10 +212,7 @@ enum UnexpectedContent: Hashable {
 
     /// What it is, and what to do about it.
     ///
-    /// - Parameters:
-    ///   - expectation: what the command expects.
-    ///   - name: the name of the file for a command line; `nil` for standard input.
-    /// - Returns: a part of an error.
+    /// Returns a part of an error.
     func advice(expecting expectation: InputExpectation, file name: String?) -> String {
         switch self {
         case .file(let content): "\(content.name)\(Self.advice(content, expectation, file: name))"
@@ -283,12 +276,6 @@ enum UnexpectedContent: Hashable {
     }
 
     /// The command line that converts a file.
-    ///
-    /// - Parameters:
-    ///   - name: the file; `nil` for standard input.
-    ///   - command: the program that converts it, with its options.
-    ///   - suffix: the extension of the result; `nil` for that of the file.
-    /// - Returns: the advice.
     private static func convert(_ name: String?, _ command: String, to suffix: String? = nil) -> String {
         let plainCommand = command.hasSuffix(" <") ? String(command.dropLast(2)) : command
         guard let name, self.isPlain(name), !name.hasPrefix("-") else { return "convert it with: \(plainCommand)" }

@@ -34,10 +34,8 @@ import APNSWire
 
     /// Reads the line into a record, except for the payload, of which it stores the place.
     ///
-    /// - Parameters:
-    ///   - record: the record.
-    ///   - options: which keys there are.
-    /// - Returns: what is wrong; `nil` if the line is valid.
+    /// Returns what is wrong; `nil` if the line is valid.
+    ///
     /// - Throws: `ScanFailure` if the line is not JSON.
     mutating func scan(
         into record: inout BatchRecord,

@@ -46,8 +46,8 @@ import Glibc
 
     /// Reads more bytes into free memory.
     ///
-    /// - Parameter read: returns how many bytes it wrote, and 0 for the end of the input.
-    /// - Returns: what `read` returned.
+    /// Returns what `read` returned.
+    ///
     /// - Throws: what `read` throws; no bytes are lost then.
     mutating func fill<Failure: Error>(
         _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int

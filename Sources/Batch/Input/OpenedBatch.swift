@@ -5,7 +5,7 @@ package import APNSWire
 extension BatchReader {
     /// Reads more bytes of an input, and waits for them.
     ///
-    /// - Returns: the number of bytes; 0 at the end.
+    /// Returns the number of bytes; 0 at the end.
     @discardableResult
     mutating func fill(from input: SendInput) throws -> Int {
         let count = try unsafe self.fill { memory in try unsafe input.readNow(into: memory) }
@@ -26,9 +26,6 @@ package struct OpenedBatch: ~Copyable {
 
     /// Reads the first line, and waits for it.
     ///
-    /// - Parameters:
-    ///   - input: the batch.
-    ///   - reader: splits it into lines.
     /// - Throws: ``BatchFileError`` if the input cannot be read or is refused.
     package init(_ input: SendInput, _ reader: consuming BatchReader) throws {
         var record = BatchRecord()
@@ -50,10 +47,6 @@ package struct OpenedBatch: ~Copyable {
 
     /// Reads all lines without sending them, to find the tokens that an earlier run left to add to the purge list.
     ///
-    /// - Parameters:
-    ///   - past: the state that earlier runs left.
-    ///   - input: the batch.
-    ///   - take: called for each of these tokens, with the status of its rejection.
     /// - Throws: ``BatchFileError`` if the input cannot be read.
     package consuming func forEachRejected(
         _ past: SendJournal.Past,

@@ -18,7 +18,7 @@ import APNSJSON
 
     /// Takes a cell that is not blank.
     ///
-    /// - Returns: what is wrong; `nil` if the cell is valid so far.
+    /// Returns what is wrong; `nil` if the cell is valid so far.
     mutating func take(_ column: BatchColumn, _ field: CSVFields.Field) -> BatchProblem.Kind? {
         switch column {
         case .alert: self.alert = field
@@ -38,8 +38,8 @@ import APNSJSON
 
     /// Writes the payload.
     ///
-    /// - Parameter target: the memory, with room for six times the bytes of the cells and ``frameByteCountMax``.
-    /// - Returns: the payload, without white space between its parts.
+    /// Returns the payload, without white space between its parts.
+    ///
     /// - Throws: what is wrong with a text.
     func write(to target: UnsafeMutableRawBufferPointer) throws(BatchProblem.Kind) -> UnsafeRawBufferPointer {
         var json = unsafe JSONWriter(target)

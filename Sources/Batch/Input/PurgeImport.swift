@@ -43,10 +43,6 @@ package struct PurgeImport {
     /// The number of reasons that are counted separately.
     private static let reasonCountMax = 32
 
-    /// - Parameters:
-    ///   - format: the format, or `nil` to detect it from the first line.
-    ///   - source: the source for lines without one.
-    ///   - now: the time, in seconds since 1970.
     package init(format: BatchFormat?, source: String, now: Int64) {
         self.format = format
         self.source = source
@@ -55,12 +51,6 @@ package struct PurgeImport {
 
     /// Reads a whole input.
     ///
-    /// - Parameters:
-    ///   - input: lines of tokens, CSV or JSON.
-    ///   - list: the list.
-    ///   - onProblem: called for each invalid line.
-    ///   - onLine: called with the number of each line, blank or not; returns whether to continue after it.
-    /// - Returns: the result.
     /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package func read(
         _ input: SendInput,
@@ -262,10 +252,6 @@ package struct PurgeImport {
 extension PurgeRegistration {
     /// Reads a line of `TOKEN` or `TOKEN,TIME`; the separator may also be a semicolon or a tab.
     ///
-    /// - Parameters:
-    ///   - line: the line.
-    ///   - registeredAt: the time for a line without one.
-    ///   - now: the time, in seconds since 1970.
     /// - Throws: ``BatchProblem/Kind`` if the line is invalid.
     package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
         let parts = line.split(maxSplits: 1, omittingEmptySubsequences: false) { ",;\t".contains($0) }

@@ -30,9 +30,6 @@ package final class SendInput: Sendable {
 
     /// Opens a file.
     ///
-    /// - Parameters:
-    ///   - path: the file; `-` is standard input.
-    ///   - standardInput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened.
     package init(path: String, standardInput: CInt = 0) throws {
         let isOwned = path != "-"
@@ -65,9 +62,6 @@ package final class SendInput: Sendable {
     ///
     /// A gzip file is decompressed once, so that nothing is sent from a damaged one.
     ///
-    /// - Parameters:
-    ///   - expectation: what the command expects.
-    ///   - isWaiting: whether to wait for the first bytes of a stream and check them now, not when they are read.
     /// - Throws: ``BatchFileError`` if the content is not what the command expects.
     package func begin(expecting expectation: InputExpectation, isWaiting: Bool = false) throws {
         self.expectation.withLockedValue { $0 = expectation }
@@ -83,7 +77,7 @@ package final class SendInput: Sendable {
     ///
     /// A gzip file has the content of the file that was compressed.
     ///
-    /// - Returns: `nil` for a stream.
+    /// Returns `nil` for a stream.
     func content() throws -> InputContent? {
         if self.isStream { return nil }
         if let content = self.measured.withLockedValue({ $0 }) { return content }
@@ -138,9 +132,6 @@ package final class SendInput: Sendable {
 
     /// Refuses outputs that would overwrite an input or one another.
     ///
-    /// - Parameters:
-    ///   - outputs: each with the option that names it.
-    ///   - read: the other inputs.
     /// - Throws: ``BatchFileError``.
     package func check(
         outputs: [(option: String, path: String)],
@@ -188,7 +179,8 @@ package final class SendInput: Sendable {
 
     /// Copies the next bytes to memory, and waits for them if necessary.
     ///
-    /// - Returns: the number of bytes; 0 at the end.
+    /// Returns the number of bytes; 0 at the end.
+    ///
     /// - Throws: ``BatchFileError`` if they cannot be read, are damaged, or are not a batch, or if the file
     ///   changed since it was opened.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
@@ -269,9 +261,6 @@ package final class SendInput: Sendable {
     ///
     /// Blank lines and lines that begin with `#` are skipped.
     ///
-    /// - Parameters:
-    ///   - onProblem: is called for each line that cannot be read, with its bytes; with none if it is too long.
-    ///   - body: is called for the others.
     /// - Throws: ``BatchFileError``, and what `body` throws.
     package func forEachLine(
         onProblem: (BatchProblem, _ bytes: [UInt8]) -> Void,
@@ -304,7 +293,7 @@ package final class SendInput: Sendable {
 
     /// Reads everything.
     ///
-    /// - Returns: `nil` if there are more than `byteCountMax` bytes.
+    /// Returns `nil` if there are more than `byteCountMax` bytes.
     package func readAll(byteCountMax: Int) throws -> [UInt8]? {
         var bytes: [UInt8] = []
         var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)

@@ -51,14 +51,6 @@ struct JournalEntries {
     }
 
     /// Records the outcome of lines.
-    ///
-    /// - Parameters:
-    ///   - lines: consecutive lines.
-    ///   - outcome: their outcome.
-    ///   - status: the status of a rejection.
-    ///   - isDuplicate: whether they may have arrived twice.
-    ///   - resultByteCount: the number of bytes of the results file, with the results of these lines.
-    ///   - hash: the hash of these bytes; `nil` if the results do not go to a file.
     mutating func settle(
         _ lines: Range<UInt64>,
         _ outcome: DeliveryOutcome.Kind,

@@ -63,8 +63,6 @@ package final class SendJournal {
         package var listableCount: UInt64 { self.listable.values.reduce(0) { $0 + $1.count } }
 
         /// The state before the first run.
-        ///
-        /// - Parameter firstLine: the first line to send; earlier lines are skipped.
         package init(firstLine: UInt64 = 1) {
             if firstLine > 1 { self.settled.insert(1..<firstLine) }
         }
@@ -88,12 +86,6 @@ package final class SendJournal {
 
     /// Opens a journal, or creates it if missing.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - input: identifies the batch, in one word.
-    ///   - formerInput: identifies it in journals of earlier formats; `nil` for the same word.
-    ///   - operations: the system calls for the file.
-    ///   - lineCount: counts the lines of the input; called only if the journal has records.
     /// - Throws: ``BatchFileError`` if the file cannot be used, is locked by another process, belongs to another batch,
     ///   or is damaged.
     package init(
@@ -139,11 +131,6 @@ package final class SendJournal {
 
     /// Opens the journal of a batch, or creates it if missing.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - input: the batch, which must be a file.
-    ///   - payload: the payload for lines without their own.
-    ///   - results: the results file, if there is one.
     /// - Throws: ``BatchFileError`` if the file cannot be used.
     package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
         try SendJournal.checkKind(path)
@@ -183,7 +170,6 @@ package final class SendJournal {
 
     /// Rejects anything but a regular file, since nothing else keeps its content; the file is not opened.
     ///
-    /// - Parameter path: the file.
     /// - Throws: ``BatchFileError``.
     package static func checkKind(_ path: String) throws {
         guard path == "-" || FileIdentity(path: path)?.isRegular == false else { return }

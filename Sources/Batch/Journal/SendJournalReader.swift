@@ -66,11 +66,6 @@ struct SendJournalReader {
     /// The last second of the year 9999.
     private static let secondMax: Int64 = 253_402_300_799
 
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - input: identifies the batch.
-    ///   - formerInput: identifies it in earlier formats.
-    ///   - lineCount: the number of lines of the input.
     init(path: String, input: String, formerInput: String, lineCount: UInt64) {
         self.path = path
         self.input = input
@@ -333,7 +328,8 @@ private struct JournalTail {
 
     init(firstByte byte: UInt8) { _ = self.take(byte) }
 
-    /// - Returns: whether the byte is allowed here.
+    ///
+    /// Returns whether the byte is allowed here.
     mutating func take(_ byte: UInt8) -> Bool {
         guard !self.mustEnd else { return false }
         guard byte == 0x0A else {

@@ -117,9 +117,6 @@ extension XXH64Hash {
 
     /// Adds the first bytes of a file; fewer if the file is shorter.
     ///
-    /// - Parameters:
-    ///   - byteCount: the number of bytes.
-    ///   - file: the file, whose position does not change.
     /// - Throws: the error of the system call.
     mutating func add(first byteCount: UInt64, of file: FileDescriptor) throws(Errno) {
         var portion = [UInt8](repeating: 0, count: Self.portionByteCount)

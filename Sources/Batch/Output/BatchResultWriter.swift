@@ -25,8 +25,6 @@ import APNSJSON
     static let fixedByteCountMax = 512
 
     /// Creates a writer.
-    ///
-    /// - Parameter capacity: its size in bytes; the default is 262,144, the minimum 1,024.
     package init(capacity: Int = 262_144) {
         // The alignment of `malloc`: glibc before 2.38 does not reuse freed memory with a larger alignment, so the
         // memory of a long batch would grow.
@@ -54,18 +52,8 @@ import APNSJSON
 
     /// Writes one line.
     ///
-    /// - Parameters:
-    ///   - lineNumber: the line of the input, counted from 1.
-    ///   - id: a JSON value without a line break, or nothing.
-    ///   - token: the device token.
-    ///   - outcome: the outcome of the notification.
-    ///   - status: the status of a rejection.
-    ///   - timestamp: when the device unregistered, in the unit of the service; only written with a status.
-    ///   - attempts: how many times the notification was written.
-    ///   - isPossibleDuplicate: whether the notification may arrive twice.
-    ///   - reason: an explanation.
-    /// - Returns: `false` if there is no room and nothing was written; empty the writer and write the line again. A
-    ///   line that does not fit in an empty writer is written without its reason, or without its reason and id.
+    /// Returns `false` if there is no room and nothing was written; empty the writer and write the line again. A line
+    /// that does not fit in an empty writer is written without its reason, or without its reason and id.
     package mutating func append(
         lineNumber: Int,
         id: UnsafeRawBufferPointer,
@@ -111,8 +99,7 @@ import APNSJSON
 
     /// Writes the result of an invalid line of the input, without a token and an id.
     ///
-    /// - Parameter problem: what is wrong; it becomes the reason.
-    /// - Returns: `false` if there is no room and nothing was written.
+    /// Returns `false` if there is no room and nothing was written.
     package mutating func append(_ problem: BatchProblem) -> Bool {
         let reason = problem.column.map { "column \($0): \(problem.kind)" } ?? problem.kind.description
         let none = unsafe UnsafeRawBufferPointer(start: nil, count: 0)

@@ -28,11 +28,6 @@ package final class OutputFile {
     /// make this program write elsewhere. An exception are the paths of the descriptors of this process, such as
     /// `/dev/stdout`: these are links, and the file that they lead to stays as it is.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - isKept: whether to keep the content of the file, and to make it survive a power failure.
-    ///   - operations: the system calls for the file.
-    ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened, or another process has locked it.
     package init(
         path: String,
@@ -254,7 +249,7 @@ package final class OutputFile {
 
     /// Reads bytes at an offset.
     ///
-    /// - Returns: the number of bytes; 0 at the end of the file.
+    /// Returns the number of bytes; 0 at the end of the file.
     func read(into memory: UnsafeMutableRawBufferPointer, at offset: UInt64) throws -> Int {
         while true {
             let count = unsafe pread(self.descriptor, memory.baseAddress, memory.count, off_t(clamping: offset))

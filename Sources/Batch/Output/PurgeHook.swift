@@ -32,12 +32,6 @@ package struct PurgeHook {
     package private(set) var batchCount = 0
 
     /// Creates a hook.
-    ///
-    /// - Parameters:
-    ///   - command: the command line for `/bin/sh -c`.
-    ///   - deadline: the time limit for a page.
-    ///   - lock: inherited by the command; `nil` for a dry run.
-    ///   - signals: the signals that are passed on to the command.
     package init(_ command: String, deadline: Duration?, lock: PurgeHookLock?, signals: StopSignals) {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault

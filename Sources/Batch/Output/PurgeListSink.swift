@@ -22,9 +22,6 @@ package final class PurgeListSink: Sendable {
     private let onPage: (@Sendable (Entries) throws -> Void)?
     private let change = NIOLockedValueBox(PurgeChange())
 
-    /// - Parameters:
-    ///   - list: the list to add the tokens to.
-    ///   - onPage: called with the tokens after the list has stored them.
     package init(_ list: PurgeList, onPage: (@Sendable (Entries) throws -> Void)? = nil) {
         self.list = list
         self.onPage = onPage

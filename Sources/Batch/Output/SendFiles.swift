@@ -65,9 +65,6 @@ final class SendFiles: @unchecked Sendable {
 
     /// Finishes the files of a batch with a journal.
     ///
-    /// - Parameters:
-    ///   - provisional: the results of lines that another run will send again.
-    ///   - isComplete: whether every line has a final outcome.
     /// - Throws: ``BatchFileError`` if a file cannot be written.
     func finish(provisional: [UInt8], isComplete: Bool) throws {
         guard let journal = self.journal else { return }

@@ -64,14 +64,6 @@ package struct SendResults: ~Copyable {
 
     /// Opens the results file.
     ///
-    /// - Parameters:
-    ///   - path: the file; `-` for standard output, `nil` for none.
-    ///   - isOnlyExceptions: whether to omit lines that were accepted and are not possible duplicates.
-    ///   - journal: the journal, if there is one; the results of an earlier run are then kept.
-    ///   - firstLine: without a journal, the first line to send.
-    ///   - retriesIndeterminate: whether another run with the same journal sends indeterminate lines again.
-    ///   - operations: the system calls for the files.
-    ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` if the file cannot be opened, does not have the results that the journal records,
     ///   or has results of lines that the journal does not intend.
     package init(
@@ -143,7 +135,7 @@ package struct SendResults: ~Copyable {
 
     /// Checks that a file is as long as a journal records.
     ///
-    /// - Returns: whether there is a regular file with results.
+    /// Returns whether there is a regular file with results.
     @discardableResult
     private static func checkLength(_ path: String, _ past: SendJournal.Past) throws -> Bool {
         guard past.resultByteCount > 0, path != "-" else { return false }
@@ -314,9 +306,6 @@ package struct SendResults: ~Copyable {
 
     /// Finishes the files.
     ///
-    /// - Parameters:
-    ///   - isComplete: whether every line has a final outcome.
-    ///   - lastGivenLine: the last line that may have been written by this run.
     /// - Throws: ``BatchFileError`` if a file cannot be written.
     package mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
         if self.recordedThrough > lastGivenLine {

@@ -14,10 +14,6 @@ enum SurplusResults {
     /// Refuses results of lines that were sent without an intent in the journal: they would be sent again, and not be
     /// flagged as possible duplicates.
     ///
-    /// - Parameters:
-    ///   - file: the results.
-    ///   - past: the state in the journal.
-    ///   - journal: its path.
     /// - Throws: ``BatchFileError``.
     static func check(_ file: OutputFile, _ past: SendJournal.Past, journal: String) throws {
         guard file.byteCount > past.resultByteCount else { return }

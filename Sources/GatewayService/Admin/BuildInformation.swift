@@ -6,8 +6,8 @@ import GRDBSQLite
 
 /// The versions of the program and of the system libraries it uses.
 enum BuildInformation {
-    /// - Parameter version: the program's version.
-    /// - Returns: the metric with the versions as labels.
+    ///
+    /// Returns the metric with the versions as labels.
     static func sample(version: String) -> GatewayMetrics.Sample {
         let dimensions = [
             ("version", version), ("openssl", unsafe String(cString: OpenSSL_version(OPENSSL_VERSION_STRING))),

@@ -121,9 +121,6 @@ package final class GatewayMetrics: MetricsFactory {
     }
 
     /// Returns all series as text.
-    ///
-    /// - Parameter samples: further values, read for this request.
-    /// - Returns: the text in Prometheus' format.
     package func text(with samples: [Sample] = []) -> String {
         var lines: [String: (kind: Kind, lines: [String])] = [:]
         for sample in samples {

@@ -103,10 +103,6 @@ package struct GatewayFile: Hashable, Sendable {
         ///
         /// If more than that were delivered after a rejected notification, its provider gets no error response. Many
         /// providers then send everything again, and do so each time.
-        ///
-        /// - Parameter inFlightPerConnection: the limit of a connection. If it is 1, nothing is delivered after a
-        ///   rejected notification.
-        /// - Returns: the reason in a sentence.
         func rememberedFault(inFlightPerConnection: Int) -> String? {
             let isOneByOne = min(self.inFlight, inFlightPerConnection) == 1
             guard !isOneByOne, self.rememberedCount < self.inFlight else { return nil }
@@ -134,10 +130,6 @@ package struct GatewayFile: Hashable, Sendable {
 extension GatewayFile {
     /// Reads a configuration.
     ///
-    /// - Parameters:
-    ///   - yaml: the text of the file.
-    ///   - folder: the folder of the file with a trailing slash, for relative paths; by default none.
-    ///   - environment: the environment variables of the process.
     /// - Throws: the first error.
     init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(YAMLNode.Fault) {
         var root = try YAMLNode(yaml: yaml, folder: folder) ?? YAMLNode(fields: [])
@@ -179,9 +171,6 @@ extension GatewayFile {
     /// Returns the effective configuration, with defaults and environment variables, in the format of the file.
     ///
     /// Keys with neither a value nor a default are omitted. Certificates, keys and passphrases appear only as paths.
-    ///
-    /// - Parameter directory: the working directory, which makes paths absolute.
-    /// - Returns: the YAML text.
     package func yaml(directory: String) -> String {
         var file = self
         for index in file.providers.indices where file.providers[index].service.host == nil {
@@ -191,9 +180,6 @@ extension GatewayFile {
     }
 
     /// Returns the keys that changed since the gateway started and that take effect only after a restart.
-    ///
-    /// - Parameter first: the configuration at the start.
-    /// - Returns: the keys in alphabetical order, such as "listen.port".
     func keysForRestart(since first: GatewayFile) -> [String] {
         Self.settings.all.filter { $0.row.traits.contains(.restart) }.flatMap { setting -> [String] in
             let (old, new) = (setting.write(first, ""), setting.write(self, ""))

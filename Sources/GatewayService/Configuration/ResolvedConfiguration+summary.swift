@@ -9,9 +9,6 @@ package import OpenSSLTLS
 
 extension ResolvedConfiguration {
     /// Returns a description of the gateway in lines for people.
-    ///
-    /// - Parameter now: the time in seconds since 1970 (UTC).
-    /// - Returns: the addresses, then each provider with the certificates that it admits and its service.
     package func summary(now: Int64) -> [String] {
         let listen = self.file.listen
         func place(_ host: String, _ port: Int) -> String {
@@ -66,11 +63,7 @@ extension ResolvedConfiguration.Provider {
 extension ResolvedConfiguration {
     /// Finds the provider that a certificate belongs to.
     ///
-    /// - Parameters:
-    ///   - certificate: a provider's certificate.
-    ///   - intermediates: the further certificates that the provider sends.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the name of the provider, or why there is none.
+    /// Returns the name of the provider, or why there is none.
     package func admission(
         of certificate: TLSCertificate,
         intermediates: [TLSCertificate],
@@ -108,9 +101,6 @@ extension ResolvedConfiguration {
     }
 
     /// Returns what a test needs for a provider.
-    ///
-    /// - Parameter name: the provider's name; `nil` for the first provider.
-    /// - Returns: `nil` if there is no such provider.
     package func testTarget(of name: String?) -> TestTarget? {
         guard let provider = self.providers.first(where: { name == nil || $0.file.name == name }) else { return nil }
         let listen = self.file.listen

@@ -22,8 +22,9 @@ package struct ResolvedConfiguration: Sendable {
         var authorities: [UInt8] = []
         /// Their revocation lists in PEM.
         var revocations: [UInt8]?
-        /// Lists of newer files that are not in effect, in DER: what they revoke is refused too. None after a newer
-        /// configuration of the provider has taken effect.
+        /// Lists of newer files that are not in effect, in DER: what they revoke is refused too.
+        ///
+        /// There is none after a newer configuration of the provider has taken effect.
         var additionalRevocations: [[UInt8]] = []
         var admission: AdmissionRule
         var push: PushConfiguration
@@ -65,11 +66,6 @@ package struct ResolvedConfiguration: Sendable {
     /// A provider whose files cannot be used is a refusal. If there is a running configuration, so is a part with a
     /// problem that the running one does not have; the running one then stays, with the newer revocations.
     ///
-    /// - Parameters:
-    ///   - path: the path of the file.
-    ///   - environment: the environment variables of the process.
-    ///   - running: the configuration in effect; `nil` at a start.
-    ///   - now: the time in seconds since 1970 (UTC).
     /// - Throws: ``GatewayFailure`` if the file cannot be used, or at a start without a usable certificate of the
     ///   gateway, or without a usable provider.
     package init(
@@ -184,11 +180,8 @@ package struct ResolvedConfiguration: Sendable {
 
     /// Creates the clients of the service, in the order of the providers, without starting them.
     ///
-    /// - Parameters:
-    ///   - health: the state shared by all clients of this process, including those of earlier configurations.
-    ///   - running: the running clients by provider, which ``kept`` providers keep: their files may have changed.
-    ///   - logger: for the clients.
-    /// - Returns: one for each provider.
+    /// Returns one for each provider.
+    ///
     /// - Throws: only if memory is exhausted, since the files were validated before.
     func makeClients(
         _ health: UpstreamHealth,
@@ -319,12 +312,12 @@ extension ResolvedConfiguration.Provider {
     /// The maximum size of ``additionalRevocations``, in bytes: more than one file has.
     private static let additionalByteCountMax = 16 << 20
 
-    /// Returns this provider with the revocations of a newer file that is otherwise not in effect: its removed pins,
-    /// and its revocation lists. If these have a problem of their own, those that can be read are used in addition.
+    /// Returns this provider with the revocations of a newer file that is otherwise not in effect, and a remark about
+    /// lists that are not in effect as they are.
     ///
-    /// It admits nothing that it did not admit before, except what the newer lists of its authorities admit again.
-    ///
-    /// - Returns: the provider, and a remark about lists that are not in effect as they are.
+    /// These are the removed pins, and the lists. If the lists have a problem of their own, those that can be read are
+    /// used in addition. The provider admits nothing that it did not admit before, except what the newer lists of its
+    /// authorities admit again.
     fileprivate func revoking(as newer: GatewayFile.Provider, _ now: Int64) -> (provider: Self, remark: String?) {
         var provider = self
         let pins = self.file.pins.compactMap { pin in
@@ -355,7 +348,7 @@ extension ResolvedConfiguration.Provider {
 
     /// Adds revocation lists.
     ///
-    /// - Returns: whether there is room for them; those that were added earlier stay.
+    /// Returns whether there is room for them; those that were added earlier stay.
     private mutating func add(_ lists: [[UInt8]]) -> Bool {
         let new = Set(lists).subtracting(self.additionalRevocations)
         let byteCount = (self.additionalRevocations + new).reduce(0) { $0 + $1.count }
@@ -366,7 +359,7 @@ extension ResolvedConfiguration.Provider {
 
     /// Replaces the verifier by one with the current authorities and lists.
     ///
-    /// - Returns: whether they can be used; if not, the verifier stays.
+    /// Returns whether they can be used; if not, the verifier stays.
     private mutating func renewVerifier() -> Bool {
         guard
             let verifier = try? CertificateVerifier(
@@ -410,8 +403,7 @@ extension ResolvedConfiguration {
 
     /// Finds problems that do not keep the gateway from starting, but keep notifications or feedback from passing.
     ///
-    /// - Parameter now: the time in seconds since 1970 (UTC).
-    /// - Returns: the problems of the server, then those of each provider in the order of the file.
+    /// Returns the problems of the server, then those of each provider in the order of the file.
     package func findings(now: Int64) -> [ConfigurationFinding] {
         var findings = Self.addressFindings("listen.host", self.file.listen.host)
         if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
@@ -549,7 +541,6 @@ extension ResolvedConfiguration.Provider {
         /// Whether the file contains anything that can be used.
         var hasUsable: Bool
 
-        /// - Parameter parts: the findings about each part of the file.
         init(_ parts: [[ConfigurationFinding]]) {
             self.findings = parts.flatMap(\.self)
             self.hasUsable = parts.contains { $0.isEmpty }
@@ -647,13 +638,7 @@ extension ResolvedConfiguration.Provider {
 extension ResolvedConfiguration {
     /// Finds why the service would refuse everything sent with a certificate.
     ///
-    /// - Parameters:
-    ///   - certificate: the certificate that the gateway uses for the service.
-    ///   - path: the path of the certificate.
-    ///   - topic: the topic to send for; `nil` for the certificate's own topic.
-    ///   - environment: the environment of the service.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the problems of the certificate, its topic and its environment.
+    /// Returns the problems of the certificate, its topic and its environment.
     package static func upstreamFindings(
         of certificate: TLSCertificate,
         path: String,

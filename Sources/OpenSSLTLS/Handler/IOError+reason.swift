@@ -6,8 +6,7 @@ package import NIOCore
 extension IOError {
     /// A short reason why a connection failed.
     ///
-    /// - Parameter error: the error of a channel.
-    /// - Returns: the reason, without a period.
+    /// Returns the reason, without a period.
     package static func reason(_ error: any Error) -> String {
         guard let error = error as? IOError else { return "\(error)" }
         return switch error.errnoCode {

@@ -58,7 +58,7 @@ struct PlaintextQueue {
 
     /// Removes the next flushed bytes, which were written to a record.
     ///
-    /// - Returns: The promises of the writes whose last byte was among them, in order.
+    /// Returns the promises of the writes whose last byte was among them, in order.
     mutating func consume(_ byteCount: Int) -> RecordPromises {
         var promises = RecordPromises()
         var left = byteCount

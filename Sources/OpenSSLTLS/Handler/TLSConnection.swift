@@ -128,7 +128,7 @@ final class TLSConnection {
 
     /// Encrypts the start of `plaintext` into one record.
     ///
-    /// - Returns: The number of bytes in the record: up to 16,384, or fewer if the peer asked for shorter records.
+    /// Returns the number of bytes in the record: up to 16,384, or fewer if the peer asked for shorter records.
     func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (byteCount: Int, step: Step) {
         if let failure { return (0, .failed(failure)) }
         ERR_clear_error()

@@ -455,8 +455,7 @@ extension TLSHandler {
 
     /// Queues the data that OpenSSL wrote, split at the ends of records.
     ///
-    /// - Parameter ends: The end of each record, counted from the first, and the promises of the writes in it.
-    /// - Returns: All data, whose memory is reused after the channel has written it.
+    /// Returns all data, whose memory is reused after the channel has written it.
     @discardableResult
     private func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
         var bytes = self.connection.takeCiphertext() ?? ByteBuffer()
@@ -585,7 +584,8 @@ extension TLSHandler {
         }
     }
 
-    /// - Returns: Whether it was sent; if not, it must wait for data from the peer, or the connection failed.
+    ///
+    /// Returns whether it was sent; if not, it must wait for data from the peer, or the connection failed.
     private func sendCloseNotify(_ context: ChannelHandlerContext) -> Bool {
         let step = self.connection.sendCloseNotify()
         switch step {

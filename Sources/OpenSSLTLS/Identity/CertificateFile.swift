@@ -57,9 +57,6 @@ package struct CertificateFile: Sendable {
 
     /// Reads a file.
     ///
-    /// - Parameters:
-    ///   - bytes: The content of the file: PEM, DER or PKCS#12.
-    ///   - passphrase: The passphrase of the file or its keys.
     /// - Throws: ``TLSError/identityMalformed(detail:)`` for another format, and ``TLSError/tooManyParts(countMax:)``.
     package init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         guard !bytes.isEmpty else { throw .identityMalformed(detail: "there are no bytes") }

@@ -9,10 +9,8 @@ package enum FileBytes {
 
     /// The bytes of the file at `path`.
     ///
-    /// - Parameters:
-    ///   - path: the file.
-    ///   - allowsNamedPipe: whether it may be a named pipe, such as one that a program writes a passphrase to.
-    /// - Returns: the bytes, at most 16 MiB.
+    /// Returns the bytes, at most 16 MiB.
+    ///
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``, also if a pipe is not closed within 10 seconds.
     package static func read(_ path: String, allowsNamedPipe: Bool = false) throws(TLSError) -> [UInt8] {
         do throws(SmallFile.Failure) {

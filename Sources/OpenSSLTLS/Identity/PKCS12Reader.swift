@@ -79,7 +79,7 @@ struct PKCS12Reader {
 
     /// Takes the certificates and the key from bags and nested bags, whose depth OpenSSL's decoder limits.
     ///
-    /// - Returns: whether it succeeded.
+    /// Returns whether it succeeded.
     private func take(
         _ bags: OpaquePointer,
         _ key: DecryptionKey,
@@ -130,7 +130,7 @@ struct PKCS12Reader {
 
     /// Finds the passphrase that the checksum of a file was created with.
     ///
-    /// - Returns: `nil` if it is not the given passphrase; OpenSSL's queue then has an error.
+    /// Returns `nil` if it is not the given passphrase; OpenSSL's queue then has an error.
     private func verified(_ file: OpaquePointer) -> DecryptionKey? {
         // As usual in C, a passphrase ends at its first zero byte.
         let text = (self.passphrase?.bytes ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]

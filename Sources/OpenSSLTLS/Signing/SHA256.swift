@@ -11,7 +11,7 @@ package enum SHA256 {
 
     /// The digest of a prefix and some bytes.
     ///
-    /// - Returns: `nil` if OpenSSL cannot allocate memory.
+    /// Returns `nil` if OpenSSL cannot allocate memory.
     package static func digest(prefix: [UInt8] = [], _ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let context = unsafe EVP_MD_CTX_new() else { return nil }
         defer { unsafe EVP_MD_CTX_free(context) }

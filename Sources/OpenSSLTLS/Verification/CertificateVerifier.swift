@@ -37,11 +37,6 @@ public final class CertificateVerifier: @unchecked Sendable {
 
     /// Loads authorities and revocation lists.
     ///
-    /// - Parameters:
-    ///   - authorities: as for the other initializer.
-    ///   - revocations: as for the other initializer.
-    ///   - additionalRevocations: further lists in DER, such as ``readableLists(in:)`` returns. What one of them
-    ///     revokes is refused, even if the list has expired; without the signature of the issuer it has no effect.
     /// - Throws: ``TLSError/trustUnusable(detail:)``.
     package init(
         authorities: [UInt8],
@@ -75,7 +70,8 @@ public final class CertificateVerifier: @unchecked Sendable {
         unsafe self.additionalLists.forEach { unsafe X509_CRL_free($0) }
     }
 
-    /// - Returns: the list of each authority.
+    ///
+    /// Returns the list of each authority.
     private static func add(
         _ revocations: [UInt8],
         to store: OpaquePointer,
@@ -183,7 +179,8 @@ public final class CertificateVerifier: @unchecked Sendable {
 
     /// Verifies a client or server certificate.
     ///
-    /// - Returns: the certificate, and those above it; the last one is trusted.
+    /// Returns the certificate, and those above it; the last one is trusted.
+    ///
     /// - Throws: its problem.
     package func chain(
         of certificate: TLSCertificate,

@@ -15,9 +15,6 @@ final class HTTPConnections: Sendable {
     private let countMax: Int
     private let onRefused: @Sendable () -> Void
 
-    /// - Parameters:
-    ///   - countMax: the maximum number of connections: see ``HTTPListener/Limits/connectionCount``.
-    ///   - onRefused: called for each new connection that is closed.
     init(countMax: Int, onRefused: @escaping @Sendable () -> Void) {
         self.countMax = countMax
         self.onRefused = onRefused
@@ -25,7 +22,7 @@ final class HTTPConnections: Sendable {
 
     /// Adds a connection until its end.
     ///
-    /// - Returns: whether there is room; otherwise the caller closes it.
+    /// Returns whether there is room; otherwise the caller closes it.
     func add(_ channel: any Channel) -> Bool {
         let id = ObjectIdentifier(channel)
         let closed = self.open.withLockedValue { open -> (any Channel)? in

@@ -44,13 +44,6 @@ package struct HTTPListener: Sendable {
     private let responder: Responder
 
     /// Creates a listener.
-    ///
-    /// - Parameters:
-    ///   - host: the address to listen on.
-    ///   - port: the port to listen on; 0 for any free port.
-    ///   - limits: the limits.
-    ///   - logger: receives failures.
-    ///   - responder: answers each request; the body of a response to HEAD is not sent.
     package init(
         host: String,
         port: Int,
@@ -67,10 +60,8 @@ package struct HTTPListener: Sendable {
 
     /// Listens while `body` runs.
     ///
-    /// - Parameters:
-    ///   - end: called before the listener ends, to release waiting requests.
-    ///   - body: called with the address.
-    /// - Returns: what `body` returns.
+    /// Returns what `body` returns.
+    ///
     /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
     package func withRunning<Value: Sendable>(
         end: @Sendable () -> Void = {},

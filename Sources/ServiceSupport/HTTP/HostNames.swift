@@ -52,11 +52,6 @@ package struct HostNames: Sendable {
     private let setting: String
 
     /// Creates a value.
-    ///
-    /// - Parameters:
-    ///   - host: the address that the listener has.
-    ///   - names: further names, without ports.
-    ///   - setting: what adds a name, such as an option, for the error.
     package init(host: String, names: [String], setting: String) {
         let host = HostName(host)
         self.names = Set(["localhost", "127.0.0.1", "::1", host.text] + names.map { HostName($0).text })

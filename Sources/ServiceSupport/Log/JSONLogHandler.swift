@@ -24,10 +24,6 @@ package struct JSONLogHandler: LogHandler {
     private let output: Output
 
     /// Creates a handler.
-    ///
-    /// - Parameters:
-    ///   - level: the lowest level to write.
-    ///   - output: the destination of the lines.
     package init(level: Logger.Level, output: Output) {
         self.logLevel = level
         self.output = output
@@ -131,7 +127,6 @@ extension JSONLogHandler {
         private let state = NIOLockedValueBox(State())
         private let write: @Sendable (String) -> Void
 
-        /// - Parameter write: writes a line; by default to standard error.
         package init(write: @escaping @Sendable (String) -> Void = Output.writeToStandardError) { self.write = write }
 
         fileprivate func put(_ line: String, _ kind: Kind) {

@@ -53,13 +53,8 @@ package struct YAMLNode {
 
     /// Parses a YAML text, of which JSON is a subset.
     ///
-    /// - Parameters:
-    ///   - yaml: the text.
-    ///   - folder: the folder of the file with a trailing slash, for relative paths; by default none.
-    ///   - isTrusted: whether the text is the operator's own. Other texts have a limit. Aliases are refused in them,
-    ///     and so are many keys that are lists or mappings: a thousand bytes of them can take forever to convert or
-    ///     compare.
-    /// - Returns: `nil` for an empty text.
+    /// Returns `nil` for an empty text.
+    ///
     /// - Throws: the first error.
     package init?(yaml: String, folder: String = "", isTrusted: Bool = true) throws(Fault) {
         guard isTrusted || yaml.utf8.count <= Self.byteCountMax else {
@@ -75,10 +70,6 @@ package struct YAMLNode {
     }
 
     /// Creates a scalar without a line.
-    ///
-    /// - Parameters:
-    ///   - scalar: the text.
-    ///   - key: its name in errors, such as that of an environment variable.
     package init(scalar: String, key: String = "") { self.init(Node(scalar), key: key, folder: "") }
 
     private static func refuseAmplification(_ yaml: String) throws(Fault) {
@@ -104,10 +95,6 @@ package struct YAMLNode {
     }
 
     /// Creates an error for a value in this one, with the line of the last key that exists.
-    ///
-    /// - Parameters:
-    ///   - path: the keys from this value.
-    ///   - sentence: what is wrong.
     package func fault(at path: [String], _ sentence: String) -> Fault {
         var fault = self.fault(sentence)
         var place: Node? = self.node
@@ -133,10 +120,7 @@ package struct YAMLNode {
 
     /// Replaces a value that is not from the text, such as one from an environment variable.
     ///
-    /// - Parameters:
-    ///   - path: the keys of the value, which are added if they are missing.
-    ///   - text: the new value.
-    /// - Returns: `false` if a value on the path does not consist of keys.
+    /// Returns `false` if a value on the path does not consist of keys.
     package mutating func replace(_ path: [String], with text: String) -> Bool {
         func replaced(_ node: Node?, _ path: ArraySlice<String>) -> Node? {
             guard let name = path.first else { return Node(text) }
@@ -151,10 +135,6 @@ package struct YAMLNode {
     }
 
     /// Rejects a value that does not consist of keys with values, and other keys.
-    ///
-    /// - Parameters:
-    ///   - valid: the valid keys, which the error lists.
-    ///   - ignored: further valid keys.
     package func requireKeys(_ valid: [String], ignoring ignored: [String] = []) throws(Fault) {
         guard case .mapping(let mapping) = self.node else { throw self.fault("expected keys with values") }
         for key in mapping.keys {

@@ -38,12 +38,6 @@ extension Response {
 
     /// A response with a JSON array of any length, which is written in parts, so that a client that does not read uses
     /// the memory of one part.
-    ///
-    /// - Parameters:
-    ///   - count: the number of elements.
-    ///   - start: the text before the elements.
-    ///   - end: the text after them.
-    ///   - element: returns an element by its index.
     init(jsonElements count: Int, start: String, end: String, element: @escaping @Sendable (Int) -> String) {
         let nextPart: @Sendable (inout Int) -> ByteBuffer = { next in
             var part = ByteBuffer(string: next == 0 ? start : "")

@@ -72,7 +72,8 @@ private struct GzipWriter: ResponseBodyWriter {
     private static let memoryLevel: CInt = 6
     private static let outputByteCount = 16 * 1024
 
-    /// - Returns: `nil` if there is no memory.
+    ///
+    /// Returns `nil` if there is no memory.
     init?() {
         unsafe self.stream = .allocate(capacity: 1)
         unsafe self.stream.initialize(to: z_stream())
@@ -93,10 +94,7 @@ private struct GzipWriter: ResponseBodyWriter {
 
     /// Compresses bytes.
     ///
-    /// - Parameters:
-    ///   - buffer: the bytes.
-    ///   - isLast: whether they are the last ones.
-    /// - Returns: compressed bytes of these and earlier ones; possibly none if more follow.
+    /// Returns compressed bytes of these and earlier ones; possibly none if more follow.
     func compress(_ buffer: ByteBuffer, isLast: Bool) -> ByteBuffer {
         var output = ByteBuffer()
         unsafe buffer.withUnsafeReadableBytes { bytes in

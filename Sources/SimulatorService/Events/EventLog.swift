@@ -148,10 +148,7 @@ final class EventLog: Sendable {
 
     /// Creates a reader.
     ///
-    /// - Parameters:
-    ///   - start: the start position; after an unknown event, the oldest stored event.
-    ///   - channel: the connection, whose end ends the reader.
-    /// - Returns: `nil` if the maximum number of readers is reached.
+    /// Returns `nil` if the maximum number of readers is reached.
     func makeReader(from start: Start = .now, channel: any Channel) -> EventReader? {
         let made = self.state.withLockedValue { state -> (reader: UInt64, position: UInt64, hasMissed: Bool)? in
             guard state.readers.count < self.readerCountMax else { return nil }
@@ -261,10 +258,7 @@ final class EventReader: Sendable {
 
     /// Waits for events.
     ///
-    /// - Parameters:
-    ///   - countMax: the maximum number of events.
-    ///   - deadline: when to stop waiting.
-    /// - Returns: one or more events; none after the deadline; `nil` if the log or the client has ended.
+    /// Returns one or more events; none after the deadline; `nil` if the log or the client has ended.
     func next(_ countMax: Int = 256, until deadline: NIODeadline) async -> EventLog.Batch? {
         let batch = await self.log.next(self.reader, after: self.lastNumber, countMax: countMax, until: deadline)
         if let batch, !batch.events.isEmpty { self.position.withLockedValue { $0 = batch.lastNumber } }

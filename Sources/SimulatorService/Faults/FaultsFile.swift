@@ -12,7 +12,6 @@ package struct FaultsFile: Sendable {
 
     /// Reads a list of faults.
     ///
-    /// - Parameter text: YAML, of which JSON is a subset.
     /// - Throws: the first error.
     package init(_ text: String) throws(YAMLNode.Fault) {
         try self.init(YAMLNode(yaml: text, isTrusted: false))
@@ -20,7 +19,6 @@ package struct FaultsFile: Sendable {
 
     /// Reads a list of faults.
     ///
-    /// - Parameter document: the list; `nil` for an empty text.
     /// - Throws: the first error.
     init(_ document: YAMLNode?) throws(YAMLNode.Fault) {
         guard let document else { return }
@@ -35,8 +33,6 @@ package struct FaultsFile: Sendable {
 
     /// Reads one fault.
     ///
-    /// - Parameter document: the fault; `nil` for an empty text.
-    /// - Returns: the fault.
     /// - Throws: the error in the fault.
     static func entry(_ document: YAMLNode?) throws(YAMLNode.Fault) -> PlannedFault {
         guard let document else { throw YAMLNode.Fault(line: nil, key: "", sentence: "expected a fault") }

@@ -97,8 +97,7 @@ struct NotificationFilter: Hashable, Sendable {
 
     /// The query for the record.
     ///
-    /// - Parameter number: the number before the first notification to search.
-    /// - Returns: `nil` if nothing can match.
+    /// Returns `nil` if nothing can match.
     func query(behind number: UInt64 = 0) -> NotificationQuery? {
         let before = max(self.after, number)
         guard before < .max, self.before > before + 1 else { return nil }

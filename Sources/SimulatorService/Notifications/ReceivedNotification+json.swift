@@ -11,9 +11,6 @@ extension ReceivedNotification {
     private static let problemCountMax = 20
 
     /// Returns the notification as JSON of the control API, on one line, without its bytes.
-    ///
-    /// - Parameter strings: the apps' localized strings, for the preview.
-    /// - Returns: a JSON object.
     package func json(_ strings: LocalizedStrings) -> String { self.object(strings).text }
 
     /// Returns the same with its bytes or headers.

@@ -35,10 +35,7 @@ struct FeedbackBuckets: Sendable {
 
     /// Reads a page of at least this many tokens, or fewer at the end.
     ///
-    /// - Parameters:
-    ///   - index: the end of the previous page; initially 0.
-    ///   - countMin: the minimum number of tokens.
-    /// - Returns: the page; empty at the end of the list.
+    /// Returns the page; empty at the end of the list.
     func page(from index: Int, countMin: Int) -> FeedbackPage {
         var page = FeedbackPage(nextIndex: index)
         var count = 0

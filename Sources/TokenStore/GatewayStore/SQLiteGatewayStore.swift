@@ -314,7 +314,8 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
 
     // MARK: Writing
 
-    /// - Returns: whether the caller has to start writing.
+    ///
+    /// Returns whether the caller has to start writing.
     private static func start(_ state: inout State) -> Bool {
         guard !state.isWriting, !state.pending.isEmpty else { return false }
         state.isWriting = true
@@ -347,10 +348,6 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
     }
 
     /// Writes changes in one transaction.
-    ///
-    /// - Parameters:
-    ///   - changes: the changes.
-    ///   - lists: all tokens, to be written again after a failure.
     private func write(_ changes: [Pending], _ lists: [TokenScope: FeedbackBuckets]?) throws {
         let current = self.database.withLockedValue { $0 }
         let isInPlace = try current.isInPlace()

@@ -115,7 +115,7 @@ struct DeadTokens {
 
     /// Reads the next tokens that are dead by the rules, ordered by topic and bytes.
     ///
-    /// - Returns: this many tokens, or fewer at the end.
+    /// Returns this many tokens, or fewer at the end.
     func page(after position: inout Position, countMax: Int) throws -> [DeadToken] {
         let isEveryTopic = self.rules.topic.isEveryTopic
         let scopes = isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]

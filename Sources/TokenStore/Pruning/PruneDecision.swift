@@ -28,7 +28,7 @@ struct PruneDecision {
 
     /// Decides on a row.
     ///
-    /// - Returns: whether it is due.
+    /// Returns whether it is due.
     mutating func isDue(_ row: SQLiteRow) throws -> Bool {
         self.report.rowCount += 1
         let time = self.registrationIndex.map { row.time($0) }

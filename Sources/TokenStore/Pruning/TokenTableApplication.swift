@@ -69,11 +69,6 @@ public struct TokenTableApplication: Hashable, Sendable {
 
     /// Prunes the table, and reports the progress many times a second.
     ///
-    /// - Parameters:
-    ///   - list: the purge list.
-    ///   - counted: called with the counts between the two passes.
-    ///   - onProgress: called between transactions; returns whether to continue.
-    /// - Returns: the report.
     /// - Throws: ``TokenTableError`` if nothing was changed, and ``PurgeListError``.
     package func run(
         _ list: PurgeList,
@@ -225,7 +220,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     ///
     /// It affects this connection only. After a kill, the file stays; SQLite detects whether it is in use.
     ///
-    /// - Returns: whether the setting was changed.
+    /// Returns whether the setting was changed.
     private func keepJournal(_ database: Database) throws -> Bool {
         guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "delete" else { return false }
         return try String.fetchOne(database, sql: "PRAGMA journal_mode = PERSIST") == "persist"

@@ -13,9 +13,6 @@ struct TokenTableLock {
     /// The longest time that it was held.
     private(set) var longestHold = Duration.zero
 
-    /// - Parameters:
-    ///   - database: the application's database.
-    ///   - wait: how long to wait for other processes.
     init(_ database: Database, wait: Duration) {
         self.database = database
         self.wait = wait

@@ -52,7 +52,7 @@ struct TokenTablePruner {
 
     /// Runs one transaction.
     ///
-    /// - Returns: the number of processed rows.
+    /// Returns the number of processed rows.
     private mutating func pruneBatch(from first: Int, _ report: inout TokenTableReport) throws -> Int {
         try self.lock.take()
         // Recounted if the transaction fails.

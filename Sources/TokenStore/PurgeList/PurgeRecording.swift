@@ -127,7 +127,7 @@ struct PurgeRecording {
 
     /// Inserts rows with one statement.
     ///
-    /// - Returns: whether they were inserted; otherwise, some are on the list.
+    /// Returns whether they were inserted; otherwise, some are on the list.
     private mutating func insertAll(_ rows: [PurgeBatch.Record], _ tokens: UnsafeRawBufferPointer) throws -> Bool {
         var index: Int32 = 1
         var checksums: [UInt64] = []

@@ -55,8 +55,6 @@ struct PurgeInsertion {
     }
 
     /// Inserts a row.
-    ///
-    /// - Returns: its checksum.
     func insert(_ token: UnsafeRawBufferPointer, _ row: PurgeRow, in scope: PurgeScope) throws -> UInt64 {
         var index: Int32 = 1
         let checksum = unsafe self.bind(token, row, in: scope, at: &index)
@@ -65,8 +63,6 @@ struct PurgeInsertion {
     }
 
     /// Binds the next row.
-    ///
-    /// - Returns: its checksum.
     func bind(
         _ token: UnsafeRawBufferPointer,
         _ row: PurgeRow,
@@ -209,7 +205,7 @@ private struct PreviousToken {
 
     /// Replaces the token with the next one, of at most 100 bytes.
     ///
-    /// - Returns: whether the next one is greater.
+    /// Returns whether the next one is greater.
     mutating func advance(to token: UnsafeRawBufferPointer) -> Bool {
         guard let next = token.baseAddress else { return false }
         let byteCount = self.byteCount

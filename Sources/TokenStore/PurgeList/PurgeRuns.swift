@@ -33,7 +33,7 @@ final class PurgeRuns {
 
     /// Appends a sorted batch.
     ///
-    /// - Returns: whether there was room.
+    /// Returns whether there was room.
     func append(_ batch: PurgeBatch) -> Bool {
         var offset = self.byteCount
         guard self.hasRoom(for: UInt64(offset) + UInt64(PurgeRun.byteCount(of: batch))) else { return false }

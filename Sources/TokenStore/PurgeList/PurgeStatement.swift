@@ -34,7 +34,7 @@ import GRDBSQLite
 
     /// Runs the statement to completion.
     ///
-    /// - Returns: the number of changed rows.
+    /// Returns the number of changed rows.
     func run() throws -> Int {
         try unsafe self.finish(sqlite3_step(self.handle))
         return unsafe Int(sqlite3_changes(sqlite3_db_handle(self.handle)))
