@@ -54,6 +54,14 @@ package struct JSONObject: Sendable {
         self.open.append(contentsOf: object.bytes)
     }
 
+    /// Adds the members of an object in JSON, such as `{"accepted":1}`.
+    package mutating func add(membersOf object: String) {
+        let members = object.utf8.dropFirst().dropLast()
+        guard !members.isEmpty else { return }
+        if self.open.count > 1 { self.open.append(UInt8(ascii: ",")) }
+        self.open.append(contentsOf: members)
+    }
+
     /// Adds a member with an array of values that are JSON already.
     package mutating func add(_ name: String, elements: some Sequence<String>) {
         self.add(name, json: "[\(elements.joined(separator: ","))]")

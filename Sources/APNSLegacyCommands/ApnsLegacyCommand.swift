@@ -50,8 +50,11 @@ public struct ApnsLegacyCommand: ParsableCommand {
                 CommandFailure(.systemError, "The command line cannot be read from /proc/self/cmdline: \(cause).")
             )
         }
-        // Swift puts this character in place of what is not UTF-8, so such a name would lead to no file or another one.
-        if let index = CommandLine.arguments.firstIndex(where: { $0.contains("\u{FFFD}") }) {
+        // Swift replaces what is not UTF-8, so such a name would lead to no file or to another one.
+        let isText = { (index: Int) in
+            unsafe CommandLine.unsafeArgv[index].map { unsafe String(validatingCString: $0) != nil } ?? true
+        }
+        if let index = (0..<Int(CommandLine.argc)).first(where: { !isText($0) }) {
             Self.exit(CommandFailure(.usage, "argument \(index) is not UTF-8; rename the file, or use another value"))
         }
     }

@@ -363,6 +363,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.shared.observer.repeated(1)
             self.shared.queue.putBack([push])
         case .sendAgain(let pause):
+            self.shared.observer.repeated(1)
             self.log("request postponed", push, .rejected(rejection))
             self.postpone(push, TimeAmount(pause))
         }

@@ -4,7 +4,6 @@ import Glibc
 
 /// Describes which system resource is exhausted.
 package enum SystemLimit {
-    ///
     /// Returns the exhausted resource, and what to do.
     package static func sentence(_ code: CInt) -> String {
         let text = unsafe String(cString: strerror(code))

@@ -25,7 +25,7 @@ package enum AtomicFile {
             // Some file systems have no modes.
             guard FileMode.set(mode, of: file.rawValue) != nil else { throw .current }
             try file.write(all: content.span)
-            guard fsync(file.rawValue) == 0 else { throw .current }
+            try file.synchronize()
             try replaces ? Self.move(draft, to: path) : Self.moveWithoutReplacing(draft, to: path)
         } catch {
             unsafe unlink(draft)

@@ -12,9 +12,22 @@ extension FileDescriptor {
         _ flags: CInt = O_RDONLY,
         mode: mode_t = FileMode.secret
     ) throws(Errno) -> FileDescriptor {
-        let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, mode)
-        guard descriptor >= 0 else { throw .current }
-        return FileDescriptor(rawValue: descriptor)
+        while true {
+            let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, mode)
+            if descriptor < 0, errno == EINTR { continue }
+            guard descriptor >= 0 else { throw .current }
+            return FileDescriptor(rawValue: descriptor)
+        }
+    }
+
+    /// Waits until the content is on the disk; some file systems do not support that.
+    ///
+    /// - Throws: the error of the system call.
+    package func synchronize() throws(Errno) {
+        while fsync(self.rawValue) != 0 {
+            guard errno != EINVAL else { return }
+            guard errno == EINTR else { throw .current }
+        }
     }
 
     /// Creates an unnamed file, which disappears when it is closed, even if this process is killed.

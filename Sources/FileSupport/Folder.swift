@@ -25,6 +25,6 @@ package enum Folder {
     package static func synchronize(_ path: String) throws(Errno) {
         let folder = try FileDescriptor.opened(path, O_RDONLY | O_DIRECTORY)
         defer { Glibc.close(folder.rawValue) }
-        guard fsync(folder.rawValue) == 0 else { throw .current }
+        try folder.synchronize()
     }
 }

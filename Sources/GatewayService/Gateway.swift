@@ -251,7 +251,6 @@ package final class Gateway: Sendable {
         return unsettled
     }
 
-    ///
     /// Returns why the gateway ended unasked; `nil` if it was asked to end.
     private func deliver(
         _ admin: SocketAddress?,
@@ -316,7 +315,6 @@ package final class Gateway: Sendable {
         onChange(.ready(Addresses(gateway: gateway, feedback: feedback, admin: admin)))
     }
 
-    ///
     /// Returns why the gateway ended unasked; `nil` if it was asked to end.
     private func react(
         to events: AsyncStream<Event>,

@@ -305,7 +305,6 @@ struct BridgeState {
         return true
     }
 
-    ///
     /// Returns the callbacks to call now.
     mutating func takeIdleWaiters() -> [@Sendable () -> Void] {
         guard self.inFlightCount == 0, !self.idleWaiters.isEmpty else { return [] }

@@ -147,7 +147,6 @@ struct InFlightTracker {
             row.identifier == nil || row.identifier != self.fault
         }
 
-        ///
         /// Returns the end of the connection, if it waited only for this notification.
         mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
             -> ConnectionEnd?
@@ -170,7 +169,6 @@ struct InFlightTracker {
             return .send
         }
 
-        ///
         /// Returns whether the message that the error response would name was delivered.
         mutating func end(at number: UInt64, fault identifier: UInt32?, namesFirst: Bool) -> Bool {
             let isContradicted = self.firstNumber > number

@@ -62,14 +62,16 @@ package final class CommandSummary: Sendable {
     }
 
     /// Adds the members of a JSON object, such as `{"accepted":1}`.
-    func set(object: String) { self.set("", json: String(object.dropFirst().dropLast())) }
+    func set(object: String) { self.set("", json: object) }
 
     /// The whole object as one line.
     func json(command: String, _ status: ExitStatus) -> String {
-        let fixed = "\"command\":\(JSONWriter.quoted(command)),\"exitCode\":\(status.rawValue)"
-        let rest = self.members.withLockedValue { $0 }.map { name, value in
-            name.isEmpty ? value.json : "\(JSONWriter.quoted(name)):\(value.json)"
-        }
-        return "{\(([fixed] + rest.filter { !$0.isEmpty }).joined(separator: ","))}"
+        JSONObject { object in
+            object.add("command", command)
+            object.add("exitCode", status.rawValue)
+            for (name, value) in self.members.withLockedValue({ $0 }) {
+                if name.isEmpty { object.add(membersOf: value.json) } else { object.add(name, json: value.json) }
+            }
+        }.text
     }
 }

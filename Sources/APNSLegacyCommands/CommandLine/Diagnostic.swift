@@ -5,7 +5,6 @@ import APNSJSON
 import APNSTransport
 import APNSWire
 import Batch
-import Glibc
 
 /// What a part of a command reports on standard error, as text or as one JSON object.
 package struct Diagnostic: Sendable {
@@ -102,24 +101,19 @@ package struct Diagnostic: Sendable {
 
     /// The message as one JSON object, without a line break.
     func json(command: String) -> String {
-        func quoted(_ text: String) -> String { JSONWriter.quoted(String(text.prefix(Self.characterCountMax))) }
-        var members: [(name: String, value: String?)] = [
-            ("time", "\"\(Self.time())\""), ("level", "\"\(self.level.rawValue)\""), ("command", quoted(command)),
-            ("message", quoted(self.text)), ("file", self.place.map { quoted($0.file) }),
-            ("line", self.place?.line.map { "\($0)" }), ("column", self.place?.column.map { "\($0)" }),
-            ("host", self.endpoint.map { quoted($0.host) }), ("port", self.endpoint.map { "\($0.port)" }),
-        ]
-        members += self.fields.map { ($0, quoted($1)) }
-        let texts = members.compactMap { name, value in value.map { "\(JSONWriter.quoted(name)):\($0)" } }
-        return "{\(texts.joined(separator: ","))}"
-    }
-
-    /// The time to the millisecond, such as `2026-11-22T16:00:00.123Z`.
-    private static func time() -> String {
-        var now = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &now)
-        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
-        return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
+        func limited(_ text: String) -> String { String(text.prefix(Self.characterCountMax)) }
+        return JSONObject { object in
+            object.add("time", ISO8601Time.now)
+            object.add("level", self.level.rawValue)
+            object.add("command", limited(command))
+            object.add("message", limited(self.text))
+            object.add("file", self.place.map { limited($0.file) })
+            object.add("line", self.place?.line)
+            object.add("column", self.place?.column)
+            object.add("host", self.endpoint.map { limited($0.host) })
+            object.add("port", self.endpoint?.port)
+            for (name, value) in self.fields { object.add(name, limited(value)) }
+        }.text
     }
 }
 

@@ -299,7 +299,6 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     // MARK: Credentials
 
-    ///
     /// Returns the credentials for Apple's service, and the certificate if they include one.
     private func credentials(
         _ asker: SetupQuestions,

@@ -64,7 +64,6 @@ final class ServiceManager: Sendable {
         if beginsRetrying { Task { await self.retry(socket) } }
     }
 
-    ///
     /// Returns whether nothing is left to send.
     @discardableResult
     private func sendUnsent(_ socket: Socket) -> Bool {

@@ -155,7 +155,6 @@ final class BinaryConnectionWorker: ConnectionWorker {
         for connection in self.connections.values where connection.isFlushDue { connection.flush() }
     }
 
-    ///
     /// Returns whether to request the next step immediately.
     private func carryOutStep(_ writes: inout Int) -> Bool {
         switch self.session.step(now: self.now) {

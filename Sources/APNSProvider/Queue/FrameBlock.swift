@@ -21,7 +21,6 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
 
     var isEmpty: Bool { self.drainedCount == self.count }
 
-    ///
     /// Returns whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])

@@ -44,7 +44,6 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// Whether anything waits, including in a block that may be returned.
     var hasWaiting: Bool { self.takenCount > 0 || !self.isEmpty }
 
-    ///
     /// Returns whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }

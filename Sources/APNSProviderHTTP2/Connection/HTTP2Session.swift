@@ -343,7 +343,6 @@ import NIOCore
         return bytes
     }
 
-    ///
     /// Returns whether there is anything to send.
     private func serialize(atMost limit: Int) -> Bool {
         self.outgoingByteCountMax = limit

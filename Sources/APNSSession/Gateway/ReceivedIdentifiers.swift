@@ -30,7 +30,6 @@ struct ReceivedIdentifiers {
             return index < self.ranges.count && self.ranges[index].lowerBound <= number
         }
 
-        ///
         /// Returns whether the number was absent.
         @inline(__always)
         mutating func insert(_ number: UInt32) -> Bool {

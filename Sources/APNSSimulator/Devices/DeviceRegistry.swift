@@ -137,7 +137,6 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    ///
     /// Returns whether the device existed.
     func removeDevice(_ identifier: String) -> Bool {
         let now = self.now
@@ -149,7 +148,6 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    ///
     /// Returns whether the device exists.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
         let now = self.now

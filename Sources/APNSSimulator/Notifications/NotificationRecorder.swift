@@ -188,7 +188,6 @@ final class NotificationRecorder: Sendable {
         }
     }
 
-    ///
     /// Returns the result, if it is known immediately.
     private static func begin(
         _ waiter: UInt64,

@@ -101,7 +101,6 @@ final class RevocationList: Sendable {
         self.state.withLockedValue { _ = $0.fingerprints.insert(Self.normalized(fingerprint)) }
     }
 
-    ///
     /// Returns whether the certificate was revoked.
     func remove(_ fingerprint: String) -> Bool {
         self.state.withLockedValue { $0.fingerprints.remove(Self.normalized(fingerprint)) != nil }

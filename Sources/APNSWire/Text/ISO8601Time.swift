@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
+
 /// A time in ISO 8601 notation, with the precision of its text.
 ///
 /// | part | formats                                                                            |
@@ -51,6 +53,14 @@ package struct ISO8601Time: Hashable, Sendable {
     }
 
     // MARK: Writing
+
+    /// The present time in UTC to the millisecond, such as `2026-11-22T16:00:00.123Z`.
+    package static var now: String {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &now)
+        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
+        return Self.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
+    }
 
     /// Formats a time of the years 1970 to 9999 as `2026-01-05T10:00:00Z`.
     package static func text(_ seconds: Int64) -> String {

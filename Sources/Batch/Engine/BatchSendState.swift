@@ -264,7 +264,6 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    ///
     /// Returns why there is no other block; `nil` if there is one.
     private mutating func nextBlock() -> Search? {
         if let block = self.block {

@@ -291,7 +291,7 @@ import APNSWire
                 // Tabs at the ends may separate empty columns.
                 if self.isOfDeadTokens { unsafe row = unsafe row.trimmed { $0 != 0x09 } }
                 guard unsafe self.isText(row) else {
-                    return self.csvColumns.isEmpty ? self.refuse(.notUTF8) : self.bad(.notUTF8)
+                    return unsafe self.csvColumns.isEmpty ? self.refuse(.notUTF8) : self.goBack(row: row, .notUTF8)
                 }
                 guard self.csvColumns.isEmpty else {
                     return unsafe self.read(row: row, into: &record)

@@ -328,7 +328,6 @@ private struct JournalTail {
 
     init(firstByte byte: UInt8) { _ = self.take(byte) }
 
-    ///
     /// Returns whether the byte is allowed here.
     mutating func take(_ byte: UInt8) -> Bool {
         guard !self.mustEnd else { return false }

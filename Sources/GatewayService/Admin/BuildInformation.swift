@@ -6,7 +6,6 @@ import GRDBSQLite
 
 /// The versions of the program and of the system libraries it uses.
 enum BuildInformation {
-    ///
     /// Returns the metric with the versions as labels.
     static func sample(version: String) -> GatewayMetrics.Sample {
         let dimensions = [

@@ -584,7 +584,6 @@ extension TLSHandler {
         }
     }
 
-    ///
     /// Returns whether it was sent; if not, it must wait for data from the peer, or the connection failed.
     private func sendCloseNotify(_ context: ChannelHandlerContext) -> Bool {
         let step = self.connection.sendCloseNotify()

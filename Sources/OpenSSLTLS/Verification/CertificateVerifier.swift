@@ -70,7 +70,6 @@ public final class CertificateVerifier: @unchecked Sendable {
         unsafe self.additionalLists.forEach { unsafe X509_CRL_free($0) }
     }
 
-    ///
     /// Returns the list of each authority.
     private static func add(
         _ revocations: [UInt8],

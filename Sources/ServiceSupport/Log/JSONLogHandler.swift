@@ -48,16 +48,8 @@ package struct JSONLogHandler: LogHandler {
     }
 
     fileprivate static func line(_ level: Logger.Level, _ message: String, _ fields: [(String, String)]) -> String {
-        let all = [("time", Self.time()), ("level", level.rawValue), ("message", message)] + fields
+        let all = [("time", ISO8601Time.now), ("level", level.rawValue), ("message", message)] + fields
         return "{" + all.map { "\(Self.quoted($0)):\(Self.quoted($1))" }.joined(separator: ",") + "}\n"
-    }
-
-    /// The time to the millisecond, such as "2026-11-22T16:00:00.123Z".
-    private static func time() -> String {
-        var now = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &now)
-        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
-        return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
     }
 
     /// Quotes a text as a JSON string with at most ``byteCountMax`` bytes.

@@ -72,7 +72,6 @@ private struct GzipWriter: ResponseBodyWriter {
     private static let memoryLevel: CInt = 6
     private static let outputByteCount = 16 * 1024
 
-    ///
     /// Returns `nil` if there is no memory.
     init?() {
         unsafe self.stream = .allocate(capacity: 1)

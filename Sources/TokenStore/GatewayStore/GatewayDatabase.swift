@@ -77,7 +77,8 @@ struct GatewayDatabase: Sendable {
     ///   removed log, and would apply a leftover log to the next file.
     func isInPlace() throws(GatewayStoreError) -> Bool {
         let isInPlace = FileIdentity(path: self.path) == self.node
-        guard isInPlace == (FileIdentity(path: self.path + "-wal") == self.logNode) else {
+        // Some file systems allow no write-ahead log.
+        guard self.logNode == nil || isInPlace == (FileIdentity(path: self.path + "-wal") == self.logNode) else {
             let gone = isInPlace ? "its write-ahead log was removed" : "it was removed without its write-ahead log"
             throw GatewayStoreError(path: self.path, detail: "\(gone); restart the gateway")
         }

@@ -314,7 +314,6 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
 
     // MARK: Writing
 
-    ///
     /// Returns whether the caller has to start writing.
     private static func start(_ state: inout State) -> Bool {
         guard !state.isWriting, !state.pending.isEmpty else { return false }

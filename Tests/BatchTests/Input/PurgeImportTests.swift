@@ -273,6 +273,30 @@ struct PurgeImportTests {
         }
     }
 
+    @Test("a line that is not UTF-8 between two stray quotes affects no other line")
+    func strayQuotes() throws {
+        var bytes = Array("token,source\n\"ab,s\n\(String.token(1)),s\n".utf8)
+        bytes += [0xFF] + Array(",s\n\(String.token(2)),s\nab\",s\n\(String.token(3)),s".utf8)
+        var reader = try self.importing(.csv).reader()
+        var record = BatchRecord()
+        var (rest, lines, problems) = (bytes[...], [Int](), [Int]())
+        reading: while true {
+            switch reader.next(&record) {
+            case .needMore:
+                reader.fill { memory in
+                    let part = rest.prefix(memory.count)
+                    rest = rest.dropFirst(part.count)
+                    memory.copyBytes(from: part)
+                    return part.count
+                }
+            case .record: lines.append(record.lineNumber)
+            case .bad, .refused: problems.append(reader.problem?.lineNumber ?? 0)
+            case .end: break reading
+            }
+        }
+        #expect(lines == [3, 5, 7] && problems == [2, 4, 6])
+    }
+
     @Test("a header without a token column is detected")
     func noTokens() throws {
         let importing = self.importing(.csv)
