@@ -151,7 +151,8 @@ extension ApnsLegacyCommand {
         environment.console.messageForm = ReportForm.ofMessages(in: words)
         if isHelp, topics == [NamedCommand.exitCodes] { return environment.end(printing: ExitStatus.table) }
         let others = command.words.isEmpty ? [isHelp ? NamedCommand.exitCodes : "help"] : []
-        if let problem = command.problem(others) ?? NamedCommand.emptyValue(in: words) {
+        let surplus = isHelp ? command.surplus(in: topics) : nil
+        if let problem = command.problem(others) ?? surplus ?? NamedCommand.emptyValue(in: words) {
             return environment.end(misusedBy: problem)
         }
         if isHelp || options.contains(where: NamedCommand.isHelp) { return environment.end(printing: command.help) }

@@ -246,6 +246,18 @@ import Testing
         }
     }
 
+    @Test func `an environment variable hides no error of the file`() throws {
+        for (name, text) in [("APNS_LEGACY_LOG", "log: loud"), ("APNS_LEGACY_LISTEN_PORT", "listen: {port: many}")] {
+            let yaml = Self.shortest + "\n\(text)\n"
+            do throws(YAMLNode.Fault) {
+                _ = try GatewayFile(yaml: yaml, environment: [name: name == "APNS_LEGACY_LOG" ? "debug" : "1"])
+                Issue.record("\(text) accepted")
+            } catch {
+                #expect(error.line == yaml.split(separator: "\n").count, "\(error)")
+            }
+        }
+    }
+
     @Test func `a variable for the admin port is rejected if admin is off`() throws {
         for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
             let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])

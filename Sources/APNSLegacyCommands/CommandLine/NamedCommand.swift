@@ -73,6 +73,11 @@ struct NamedCommand {
         return "\(what); see \"\((["apns-legacy"] + self.words).joined(separator: " ")) --help\""
     }
 
+    /// What is wrong with a word of `apns-legacy help` after those of a command.
+    func surplus(in topics: [String]) -> String? {
+        topics.dropFirst(self.words.count).first.map { "unexpected argument \(Self.quoted($0))" }
+    }
+
     /// The words of all commands below one.
     private static func paths(_ type: any ParsableCommand.Type) -> [[String]] {
         type.configuration.subcommands.flatMap { type in

@@ -21,6 +21,10 @@ extension Option {
         self.init(help: help, transform: T.parsed)
     }
 
+    init<T: ExplainedArgument>(wrappedValue: [T], help: ArgumentHelp) where Value == [T] {
+        self.init(wrappedValue: wrappedValue, help: help, transform: T.parsed)
+    }
+
     init(help: ArgumentHelp) where Value: ExplainedArgument {
         self.init(help: help, transform: Value.parsed)
     }

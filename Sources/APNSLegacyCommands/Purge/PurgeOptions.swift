@@ -64,7 +64,9 @@ struct PurgeSelectionOptions: ParsableArguments {
 }
 
 /// A token on the command line, in any supported notation.
-struct PurgeToken: ExpressibleByArgument {
+struct PurgeToken: ExplainedArgument {
+    static let form = "hexadecimal or base64"
+
     var bytes: [UInt8]
 
     init?(argument: String) {

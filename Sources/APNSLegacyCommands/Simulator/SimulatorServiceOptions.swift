@@ -145,7 +145,9 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
 }
 
 /// A number of times in a period, such as `20/1m`.
-struct RateArgument: ExpressibleByArgument, Sendable {
+struct RateArgument: ExplainedArgument {
+    static let form = "a number, a slash and a duration, such as 20/1m"
+
     let limit: RateLimit
 
     init?(argument: String) {

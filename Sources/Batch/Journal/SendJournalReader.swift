@@ -163,8 +163,10 @@ struct SendJournalReader {
         }
         return BatchFileError(
             .badData,
-            "\(self.path), line \(number): damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete "
-                + "it and the results to send everything again"
+            in: self.path,
+            line: number,
+            "damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete it and the results to send "
+                + "everything again"
         )
     }
 

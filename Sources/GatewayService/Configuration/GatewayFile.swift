@@ -134,19 +134,25 @@ extension GatewayFile {
     init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(YAMLNode.Fault) {
         var root = try YAMLNode(yaml: yaml, folder: folder) ?? YAMLNode(fields: [])
         let variables = environment.filter { $0.key.hasPrefix("APNS_LEGACY_") }
+        // The file itself, with the variables for what it lacks: a variable hides no error of the file.
+        var file = root
         for (name, value) in variables.sorted(by: { $0.key < $1.key }) {
             guard let key = Self.variables[name] else {
                 let names = Self.variables.keys.sorted().joined(separator: ", ")
                 let sentence = "unknown variable; valid variables: \(names)"
                 throw YAMLNode.Fault(line: nil, key: name, sentence: sentence)
             }
-            guard root.replace(key.split(separator: ".").map(String.init), with: value) else {
+            let path = key.split(separator: ".").map(String.init)
+            let old = path.reduce(root as YAMLNode?) { node, name in node?[name] }
+            guard root.replace(path, with: value) else {
                 let sentence =
                     "no effect, because \(key.prefix { $0 != "." }) is off in the file; remove one of the two"
                 throw YAMLNode.Fault(line: nil, key: name, sentence: sentence)
             }
+            if old == nil { _ = file.replace(path, with: value) }
         }
         do throws(YAMLNode.Fault) {
+            _ = try Self.settings.read(file, into: Self())
             self = try Self.settings.read(root, into: Self())
         } catch {
             var fault = error

@@ -222,6 +222,7 @@ import Testing
         for record in ["3 3 accepted - - 10 -", "3 3 accepted - - 9 abc", "3 3 accepted - - 9 0123456789abcdeg"] {
             let failure = SendFolder.failure { _ = try self.past(records + [record]) }
             #expect(failure?.description.contains("line 6: damaged journal") == true, "\(record)")
+            #expect(failure?.place?.lineNumber == 6)
         }
     }
 

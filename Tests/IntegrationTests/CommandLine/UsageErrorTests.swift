@@ -14,6 +14,7 @@ import Testing
             ("purge aply", #"apns-legacy purge: unknown command "aply"; did you mean "apply"?"#),
             ("gateway chek", #"apns-legacy gateway: unknown command "chek"; did you mean "check"?"#),
             ("certificate new sever", #"apns-legacy certificate new: unknown command "sever"; did you mean "server"?"#),
+            ("help send bogus", #"apns-legacy help: unexpected argument "bogus""#),
             ("help sned", #"apns-legacy help: unknown command "sned"; did you mean "send"?"#),
             ("help purge aply", #"apns-legacy help: unknown command "aply"; did you mean "apply"?"#),
             ("hlep", #"apns-legacy: unknown command "hlep"; did you mean "help"?"#),
