@@ -119,7 +119,7 @@ import Testing
                 // The incomplete last record of a journal may be gone.
                 let isKept =
                     name == "results" ? self.folder.bytes(name) == bytes : bytes.starts(with: self.folder.bytes(name))
-                #expect(isKept, "seed \(seed)")
+                #expect(isKept, "seed \(seed): \(failure); \(bytes.count) bytes, \(self.folder.bytes(name).count) now")
                 refusedCount += 1
                 continue
             }

@@ -194,9 +194,9 @@ import Testing
         let scene = self.scene
         let journal = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
         let arguments = try self.writeBatch(.jsonLines) + journal
-        // So slow that a drain would take minutes.
+        // So slow that a drain takes longer than the time in which signals are one request, even after a few lines.
         let faults = [
-            Fault(at: .always, .slowReading(TransferPace(byteCount: 2048, interval: .milliseconds(200))))
+            Fault(at: .always, .slowReading(TransferPace(byteCount: 2048, interval: .seconds(1))))
         ]
         let first = try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
