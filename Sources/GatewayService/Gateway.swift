@@ -420,7 +420,6 @@ package final class Gateway: Sendable {
         let running = self.upstreams.withLockedValue(\.configuration)
         do {
             let configuration = try self.reread(running)
-            try self.checkRemembered(configuration.file)
             let clientCount = try await self.apply(configuration, source, &group)
             self.upstreams.withLockedValue { $0.hasFailed = false }
             Self.logFindings(of: configuration, self.logger)
@@ -477,17 +476,6 @@ package final class Gateway: Sendable {
             var metadata: Logger.Metadata = [LogKey.configurationProblem: "\(refusal)"]
             if let provider = refusal.provider { metadata[LogKey.provider] = "\(provider)" }
             logger.error(message, metadata: metadata)
-        }
-    }
-
-    /// Checks limits that depend on those of the process, which a reload does not change.
-    private func checkRemembered(_ file: GatewayFile) throws(GatewayFailure) {
-        for provider in file.providers {
-            let count = self.file.limits.inFlightPerConnection
-            guard let sentence = provider.rememberedFault(inFlightPerConnection: count) else { continue }
-            throw .configuration(
-                "provider \(provider.name): limits: \(sentence) (inFlightPerConnection is \(count) until a restart)"
-            )
         }
     }
 

@@ -30,6 +30,16 @@ import Testing
             words: "topic: com.example.other"
         ),
         Fault(
+            testDescription: "fewer remembered notifications than may be in flight",
+            make: { try $0.configure(further: ["shop": "limits: {remembered: 7}"]) },
+            words: "remembered, 7, must be at least inFlight"
+        ),
+        Fault(
+            testDescription: "a budget as long as the limit of an outcome",
+            make: { try $0.configure(further: ["shop": "retry: {budget: 1d}"]) },
+            words: "must be greater than retry.budget"
+        ),
+        Fault(
             testDescription: "the other environment",
             make: {
                 let authority = try CertificateAuthority()

@@ -38,21 +38,19 @@ extension GatewayFile {
     private func check(_ root: YAMLNode) throws(YAMLNode.Fault) {
         let providers = root["providers"] ?? root
         guard !self.providers.isEmpty else { throw providers.fault("expected at least one provider") }
-        for (provider, node) in zip(self.providers, try providers.elements) {
-            let connectionLimit = self.limits.inFlightPerConnection
-            if let sentence = provider.rememberedFault(inFlightPerConnection: connectionLimit) {
-                throw (node["limits"] ?? node).fault(sentence)
-            }
+        for provider in self.providers {
             guard self.providers.count(where: { $0.name == provider.name }) == 1 else {
                 throw providers.fault("duplicate provider name: \(provider.name)")
             }
-            let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
-            guard budget < verdict else {
-                throw (root["limits"] ?? providers).fault(
-                    "verdict, \(verdict), must be greater than retry.budget of provider \(provider.name), \(budget); "
-                        + "otherwise a notification is reported as not delivered while it is still retried"
-                )
-            }
+        }
+    }
+
+    /// Checks each provider against the limits. A reload refuses only the providers at fault instead.
+    func checkLimits(_ root: YAMLNode) throws(YAMLNode.Fault) {
+        let providers = root["providers"] ?? root
+        for (provider, node) in zip(self.providers, try providers.elements) {
+            if let sentence = provider.rememberedFault(self.limits) { throw (node["limits"] ?? node).fault(sentence) }
+            if let sentence = provider.budgetFault(self.limits) { throw (root["limits"] ?? providers).fault(sentence) }
         }
     }
 }

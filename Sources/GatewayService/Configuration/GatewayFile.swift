@@ -103,12 +103,20 @@ package struct GatewayFile: Hashable, Sendable {
         ///
         /// If more than that were delivered after a rejected notification, its provider gets no error response. Many
         /// providers then send everything again, and do so each time.
-        func rememberedFault(inFlightPerConnection: Int) -> String? {
-            let isOneByOne = min(self.inFlight, inFlightPerConnection) == 1
+        func rememberedFault(_ limits: Limits) -> String? {
+            let isOneByOne = min(self.inFlight, limits.inFlightPerConnection) == 1
             guard !isOneByOne, self.rememberedCount < self.inFlight else { return nil }
             return "remembered, \(self.rememberedCount), must be at least inFlight, \(self.inFlight); otherwise a "
                 + "provider gets no error response when more was delivered after a rejected notification, and may send "
                 + "everything again without end"
+        }
+
+        /// Returns why notifications are retried for too long; `nil` if they are not.
+        func budgetFault(_ limits: Limits) -> String? {
+            let (budget, verdict) = (self.retries.budget, limits.verdict)
+            guard budget >= verdict else { return nil }
+            return "verdict, \(verdict), must be greater than retry.budget of provider \(self.name), \(budget); "
+                + "otherwise a notification is reported as not delivered while it is still retried"
         }
     }
 
@@ -131,7 +139,12 @@ extension GatewayFile {
     /// Reads a configuration.
     ///
     /// - Throws: the first error.
-    init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(YAMLNode.Fault) {
+    init(
+        yaml: String,
+        folder: String = "",
+        environment: [String: String] = [:],
+        isReload: Bool = false
+    ) throws(YAMLNode.Fault) {
         var root = try YAMLNode(yaml: yaml, folder: folder) ?? YAMLNode(fields: [])
         let variables = environment.filter { $0.key.hasPrefix("APNS_LEGACY_") }
         // The file itself, with the variables for what it lacks: a variable hides no error of the file.
@@ -154,6 +167,7 @@ extension GatewayFile {
         do throws(YAMLNode.Fault) {
             _ = try Self.settings.read(file, into: Self())
             self = try Self.settings.read(root, into: Self())
+            if !isReload { try self.checkLimits(root) }
         } catch {
             var fault = error
             // A value that has no line in the file is that of a variable.

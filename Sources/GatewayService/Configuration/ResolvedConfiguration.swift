@@ -54,6 +54,8 @@ package struct ResolvedConfiguration: Sendable {
     private(set) var closed: [HTTP2Backend.ClosedProvider] = []
     /// The oldest version of TLS that the listeners accept, which is that of the start.
     private let tlsMinimum: TLSVersion
+    /// The limits of the gateway, which are those of the start.
+    private let limits: GatewayFile.Limits
 
     /// The authorities that the TLS handshake announces to providers, which choose their certificate by them.
     var clientTrust: TLSTrust {
@@ -81,7 +83,12 @@ package struct ResolvedConfiguration: Sendable {
         }
         do {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            let file = try GatewayFile(yaml: yaml, folder: folder, environment: environment)
+            let file = try GatewayFile(
+                yaml: yaml,
+                folder: folder,
+                environment: environment,
+                isReload: running != nil
+            )
             try self.init(file, replacing: running, now: now)
         } catch let fault as YAMLNode.Fault {
             guard let line = fault.line else { throw GatewayFailure.configuration(fault.text(path: path)) }
@@ -97,12 +104,19 @@ package struct ResolvedConfiguration: Sendable {
     init(_ file: GatewayFile, replacing running: ResolvedConfiguration?, now: Int64) throws {
         self.file = file
         self.tlsMinimum = running?.tlsMinimum ?? file.listen.tlsMinimum
+        self.limits = running?.limits ?? file.limits
         let olds = running?.providers ?? []
         var refusals: [Refusal] = []
         for provider in file.providers {
             let old = olds.first { $0.file.name == provider.name }
             var reason: String
             do throws(GatewayFailure) {
+                if let fault = provider.rememberedFault(self.limits) ?? provider.budgetFault(self.limits) {
+                    let count = self.limits.inFlightPerConnection
+                    let isOld = count != file.limits.inFlightPerConnection
+                    let remark = isOld ? " (inFlightPerConnection is \(count) until a restart)" : ""
+                    throw GatewayFailure.configuration("provider \(provider.name): limits: \(fault)\(remark)")
+                }
                 let new = try Provider(reading: provider, self.tlsMinimum)
                 let problems = running == nil ? [] : new.findings(now, beyond: old)
                 guard !problems.isEmpty else {

@@ -54,6 +54,8 @@ struct PurgeImportTests {
     private func withReader<Value>(
         of bytes: [UInt8],
         _ importing: PurgeImport,
+        onRecord: (_ lineNumber: Int) -> Void = { _ in },
+        onProblem: (_ lineNumber: Int) -> Void = { _ in },
         _ body: (borrowing BatchReader, PurgeImport.Outcome?) throws -> Value
     ) throws -> Value {
         var reader = try importing.reader()
@@ -69,8 +71,12 @@ struct PurgeImportTests {
                     memory.copyBytes(from: part)
                     return part.count
                 }
-            case .record: outcome = importing.outcome(reader)
-            case .bad, .refused: outcome = reader.problem.map { .problem($0.kind) }
+            case .record:
+                outcome = importing.outcome(reader)
+                onRecord(record.lineNumber)
+            case .bad, .refused:
+                outcome = reader.problem.map { .problem($0.kind) }
+                onProblem(reader.problem?.lineNumber ?? 0)
             case .end: return try body(reader, outcome)
             }
         }
@@ -277,23 +283,14 @@ struct PurgeImportTests {
     func strayQuotes() throws {
         var bytes = Array("token,source\n\"ab,s\n\(String.token(1)),s\n".utf8)
         bytes += [0xFF] + Array(",s\n\(String.token(2)),s\nab\",s\n\(String.token(3)),s".utf8)
-        var reader = try self.importing(.csv).reader()
-        var record = BatchRecord()
-        var (rest, lines, problems) = (bytes[...], [Int](), [Int]())
-        reading: while true {
-            switch reader.next(&record) {
-            case .needMore:
-                reader.fill { memory in
-                    let part = rest.prefix(memory.count)
-                    rest = rest.dropFirst(part.count)
-                    memory.copyBytes(from: part)
-                    return part.count
-                }
-            case .record: lines.append(record.lineNumber)
-            case .bad, .refused: problems.append(reader.problem?.lineNumber ?? 0)
-            case .end: break reading
-            }
-        }
+        var (lines, problems) = ([Int](), [Int]())
+        try self.withReader(
+            of: bytes,
+            self.importing(.csv),
+            onRecord: { lines.append($0) },
+            onProblem: { problems.append($0) },
+            { _, _ in }
+        )
         #expect(lines == [3, 5, 7] && problems == [2, 4, 6])
     }
 

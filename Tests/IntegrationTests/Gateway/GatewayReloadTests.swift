@@ -156,7 +156,7 @@ import Testing
                 try folder.write("upstream.pem", own.pem)
                 try folder.write(fault.file, try fault.content(folder))
                 gateway.child.send(SIGHUP)
-                let isWhole = fault.file == "gateway.yaml"
+                let isWhole = fault.words[0].hasPrefix("gateway.yaml")
                 let message =
                     isWhole ? "configuration not reloaded" : "not reloaded, \(isOfServer ? "the" : "its") old"
                 let line = try await gateway.lines(message, "\"level\":\"error\"")
