@@ -45,7 +45,9 @@ extension GatewayFile {
         }
     }
 
-    /// Checks each provider against the limits. A reload refuses only the providers at fault instead.
+    /// Checks each provider against the limits.
+    ///
+    /// A reload refuses only the providers at fault instead.
     func checkLimits(_ root: YAMLNode) throws(YAMLNode.Fault) {
         let providers = root["providers"] ?? root
         for (provider, node) in zip(self.providers, try providers.elements) {
