@@ -449,12 +449,14 @@ let package = Package(
             dependencies: [
                 "APNSPayload", "ServiceSupport", "TestSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

@@ -108,8 +108,13 @@ package final class Gateway: Sendable {
         let clients = try configuration.makeClients(self.health, logger: logger)
         self.upstreams = NIOLockedValueBox(Upstreams(configuration: configuration, clients: clients))
         self.databaseLock = try Self.lock(configuration.file.feedback)
-        self.store = try SQLiteGatewayStore(path: configuration.file.feedback, logger: logger)
-        self.backend = HTTP2Backend([], recorder: self.store, resends: self.store, logger: logger)
+        let store = try SQLiteGatewayStore(path: configuration.file.feedback, logger: logger)
+        self.store = store
+        self.backend = HTTP2Backend(recorder: store, resends: store, logger: logger) { provider, name in
+            store.recordAdmission(of: provider.identity.fingerprint, by: name) {
+                (provider.certificate.map { [$0] } ?? []).map(\.der) + provider.intermediates.map(\.der)
+            }
+        }
         self.listener = Listener(
             Self.listener(configuration, openFileCountMax, logger),
             backend: self.backend,

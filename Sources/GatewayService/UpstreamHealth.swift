@@ -11,11 +11,23 @@ final class UpstreamHealth: Sendable {
     private struct State {
         /// One source per key of any configuration, since the service refuses a second token of a key for 20 minutes.
         var tokens: [ProviderTokenSource] = []
-        /// Whether the last attempt reached the service, by the name of the provider; absent before the first attempt.
-        var isReached: [String: Bool] = [:]
-        /// Since when it is unreachable, by the name of the provider.
+        /// Whether the service has answered, by the name of the provider; absent before the first attempt.
+        var hasAnswered: [String: Bool] = [:]
+        /// The failures since the last answer, by the name of the provider.
         var outages: [String: Outage] = [:]
+
+        /// The outage of a provider, unless another connection may still answer.
+        func outage(_ provider: String, now: Int64) -> Outage? {
+            guard let outage = self.outages[provider] else { return nil }
+            let isOver = now - outage.start >= UpstreamHealth.answerDelayMax
+            return self.hasAnswered[provider] == true && !isOver ? nil : outage
+        }
     }
+
+    /// How long after a failure an answer on another connection may take, in seconds, if the service answered before.
+    ///
+    /// Otherwise a connection that fails again and again would count as an outage until the next answer on another one.
+    private static let answerDelayMax: Int64 = 3
 
     /// A time in which the service cannot be reached.
     struct Outage: Hashable, Sendable {
@@ -52,7 +64,7 @@ final class UpstreamHealth: Sendable {
     func failed(_ provider: String, _ text: String) {
         let now = self.now()
         self.state.withLockedValue { state in
-            state.isReached[provider] = false
+            state.hasAnswered[provider] = state.hasAnswered[provider] ?? false
             let start = state.outages[provider]?.start ?? now
             state.outages[provider] = Outage(start: start, lastFailure: now, reason: text)
         }
@@ -65,17 +77,25 @@ final class UpstreamHealth: Sendable {
     /// Records that the service responded.
     func answered(_ provider: String) {
         let wasFailing = self.state.withLockedValue { state in
-            state.outages[provider] = nil
-            return state.isReached.updateValue(true, forKey: provider) == false
+            state.hasAnswered[provider] = true
+            return state.outages.removeValue(forKey: provider) != nil
         }
         if wasFailing { self.logger.notice("upstream reachable again", metadata: [LogKey.provider: "\(provider)"]) }
     }
 
-    /// Whether the last attempt to reach the service for a provider succeeded; `nil` before the first.
-    func isReached(_ provider: String) -> Bool? { self.state.withLockedValue { $0.isReached[provider] } }
+    /// Whether the service is reached for a provider; `nil` before the first attempt.
+    func isReached(_ provider: String) -> Bool? {
+        let now = self.now()
+        return self.state.withLockedValue { state in
+            state.hasAnswered[provider].map { $0 && state.outage(provider, now: now) == nil }
+        }
+    }
 
     /// Since when the service is unreachable for a provider; `nil` if it is not, or before the first attempt.
-    func outage(_ provider: String) -> Outage? { self.state.withLockedValue { $0.outages[provider] } }
+    func outage(_ provider: String) -> Outage? {
+        let now = self.now()
+        return self.state.withLockedValue { $0.outage(provider, now: now) }
+    }
 
     /// How long a failure counts after the last attempt, in seconds: attempts are less than this apart.
     private static let outageDuration: Int64 = 120

@@ -26,4 +26,23 @@ import Testing
         #expect(health.outage("shop") == nil && health.isReached("shop") == true)
         #expect(health.outage("news") == nil)
     }
+
+    @Test func `failures of one connection are no outage while another one answers`() {
+        let time = NIOLockedValueBox<Int64>(1_000_000_000)
+        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+        let health = UpstreamHealth(logger: logger) { time.withLockedValue { $0 } }
+        health.answered("shop")
+        for _ in 0..<20 {
+            time.withLockedValue { $0 += 30 }
+            health.failed("shop", "refused")
+            time.withLockedValue { $0 += 2 }
+            #expect(health.currentOutage("shop") == nil && health.outage("shop") == nil)
+            #expect(health.isReached("shop") == true)
+            health.answered("shop")
+        }
+        health.failed("shop", "refused")
+        time.withLockedValue { $0 += 3 }
+        #expect(health.currentOutage("shop")?.start == 1_000_000_640)
+        #expect(health.isReached("shop") == false)
+    }
 }

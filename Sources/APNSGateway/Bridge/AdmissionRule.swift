@@ -152,7 +152,11 @@ public struct AdmissionRule: Sendable {
 
     /// Returns `nil` for a certificate of an unrelated authority.
     private static func sentence(_ problem: TLSError) -> String? {
-        if case .unknownAuthority = problem { return nil }
-        return problem.text(TLSErrorNames(remote: "the provider"))
+        let text = problem.text(TLSErrorNames(remote: "the provider"))
+        return switch problem {
+        case .unknownAuthority: nil
+        case .certificateExpired, .certificateRevoked: "\(text); issue a new one"
+        default: text
+        }
     }
 }

@@ -60,6 +60,8 @@ public final class HTTP2Backend: DeliveryBackend {
     /// For refused providers, whose messages cannot displace those about admitted ones.
     private let unadmitted: RefusalLog
     private let providers = NIOLockedValueBox(Providers())
+    /// Called with each admitted provider and its name, on event loops.
+    private let onAdmitted: (@Sendable (ProviderConnection, String) -> Void)?
 
     /// Creates a backend.
     ///
@@ -87,6 +89,24 @@ public final class HTTP2Backend: DeliveryBackend {
         )
     }
 
+    /// Creates a backend without providers, which reports each admission.
+    package convenience init(
+        recorder: any FeedbackRecorder,
+        resends: any ResendStore,
+        logger: Logger,
+        onAdmitted: @escaping @Sendable (_ provider: ProviderConnection, _ name: String) -> Void
+    ) {
+        self.init(
+            [],
+            recorder: recorder,
+            resends: resends,
+            clock: .system,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
+            onAdmitted: onAdmitted
+        )
+    }
+
     init(
         _ configurations: [BridgeConfiguration],
         recorder: any FeedbackRecorder,
@@ -94,8 +114,10 @@ public final class HTTP2Backend: DeliveryBackend {
         clock: BridgeClock,
         rules: BridgeRules = .exact,
         eventLoopGroup: any EventLoopGroup,
-        logger: Logger
+        logger: Logger,
+        onAdmitted: (@Sendable (ProviderConnection, String) -> Void)? = nil
     ) {
+        self.onAdmitted = onAdmitted
         self.recorder = recorder
         self.resends = resends
         self.clock = clock
@@ -216,6 +238,7 @@ public final class HTTP2Backend: DeliveryBackend {
         metadata[LogKey.connection] = "\(provider.number)"
         self.logger.info("feedback provider admitted", metadata: metadata)
         _ = self.providers.withLockedValue { $0.certificates.note(provider, of: name, now: Int64(self.clock.date())) }
+        self.onAdmitted?(provider, name)
         return TokenScope(topic: topic, environment: bridge.configuration.environment)
     }
 
@@ -310,6 +333,7 @@ public final class HTTP2Backend: DeliveryBackend {
             let now = Int64(self.clock.date())
             return (providers.lastConnection, providers.certificates.open(provider, of: name, now: now))
         }
+        self.onAdmitted?(provider, name)
         bridge.state.withLockedValue { $0.open(number) }
         var metadata = Self.metadata(of: provider, topic)
         metadata[LogKey.bridgeConnection] = "\(number)"

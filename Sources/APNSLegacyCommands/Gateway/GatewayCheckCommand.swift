@@ -21,8 +21,9 @@ struct GatewayCheckCommand: GatewaySubcommand {
             Prints a line for each problem, such as an expired certificate. If there is none, it prints where the \
             gateway listens, which providers it admits, and where it delivers notifications.
 
-            With --provider-certificate, it also checks that the gateway would admit that certificate. Do so before an \
-            upgrade with the certificates of your providers.
+            It also checks the certificates with which the gateway has admitted providers in the last 90 days, and \
+            prints a warning for each that will not be admitted any more. With --provider-certificate, it checks a \
+            certificate that the gateway has not seen.
 
             \(ExitStatus.list([.success: "no problem", .configuration: "there is a problem"], .noInput))
             """
@@ -54,16 +55,19 @@ struct GatewayCheckCommand: GatewaySubcommand {
             let directory = FileManager.default.currentDirectoryPath
             try environment.console.write(configuration.file.yaml(directory: directory))
         }
-        var problems = configuration.refusals.map(\.description)
-        problems += configuration.findings(now: environment.now()).map(\.description)
+        let findings = configuration.findings(now: environment.now())
+        var problems = configuration.refusals.map(\.description) + findings.map(\.description)
         var admitted: [String] = []
         for path in self.providerCertificate {
             let (provider, problem) = try Self.admission(of: path, configuration, now: environment.now())
             if let provider { admitted.append("\(path): admitted as provider \(provider)") }
             if let problem { problems.append("\(path): not admitted: \(problem)") }
         }
+        let stored = self.checkStoredCertificates(configuration, findings, environment)
         environment.summary.set("problems", problems)
+        environment.summary.set("warnings", stored.warnings)
         environment.summary.set("providers", configuration.providers.map(\.file.name))
+        for warning in stored.warnings { environment.console.say(.warning("\(self.file.config): \(warning)")) }
         guard problems.isEmpty else {
             for problem in problems {
                 environment.console.say(.error("\(self.file.config): \(problem)"))
@@ -73,8 +77,33 @@ struct GatewayCheckCommand: GatewaySubcommand {
         if self.printConfig { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
         environment.reportLine("\(self.file.config): no problems found; providers: \(names)")
-        for line in configuration.summary(now: environment.now()) + admitted { environment.reportLine("  \(line)") }
+        for line in configuration.summary(now: environment.now()) + stored.summary + admitted {
+            environment.reportLine("  \(line)")
+        }
         return .success
+    }
+
+    /// Checks the certificates that the gateway has stored.
+    ///
+    /// Returns warnings, and lines for people.
+    private func checkStoredCertificates(
+        _ configuration: ResolvedConfiguration,
+        _ findings: [ConfigurationFinding],
+        _ environment: CommandEnvironment
+    ) -> (warnings: [String], summary: [String]) {
+        do {
+            let checked = try configuration.checkStoredCertificates(now: environment.now())
+            guard let checked, checked.count > 0 else { return ([], []) }
+            let text = "\(checked.count) certificate\(checked.count == 1 ? "" : "s")"
+            let admittedCount = checked.count - checked.problems.count
+            return (
+                checked.problems, ["admits \(admittedCount) of \(text) that providers used in the last 90 days"]
+            )
+        } catch {
+            // A database that cannot be used is a finding.
+            guard !findings.contains(where: { $0.key == "feedback" }) else { return ([], []) }
+            return (["the certificates of providers were not checked: \(error)"], [])
+        }
     }
 
     /// Finds the provider that a certificate belongs to, or why it belongs to none.

@@ -368,7 +368,7 @@ extension BinaryConnectionHandler {
     }
 
     private func endAfterRest(_ context: ChannelHandlerContext) {
-        guard let left = self.restByteCountLeft, left <= 0 || UnreadBytes.count(of: context.channel) == 0 else {
+        guard let left = self.restByteCountLeft, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0 else {
             return
         }
         self.stopTimer?.cancel()
@@ -499,7 +499,7 @@ extension BinaryConnectionHandler {
             self.pendingEnds.isEmpty
         else { return }
         if byteCountLeft > 0 {
-            guard !self.dispatcher.hasUnparsed, UnreadBytes.count(of: context.channel) == 0 else { return }
+            guard !self.dispatcher.hasUnparsed, SocketBytes.unreadCount(of: context.channel) == 0 else { return }
             // The next write of a provider that never reads fails after the reset, whatever is in flight.
             if self.dispatcher.session.rejectionPolicy == .report {
                 guard self.dispatcher.session.inFlightCount == 0 else { return }
@@ -556,7 +556,7 @@ extension BinaryConnectionHandler {
         guard !self.tls.isTruncated else { return }
         // A provider that has just written is probably still writing.
         let hasDiscarded =
-            self.dispatcher.hasDiscarded || !self.isQuiet || UnreadBytes.count(of: context.channel) > 0
+            self.dispatcher.hasDiscarded || !self.isQuiet || SocketBytes.unreadCount(of: context.channel) > 0
         let ending = ending.carriedOut(hasDiscarded: hasDiscarded)
         self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop
@@ -638,7 +638,7 @@ extension BinaryConnectionHandler {
     }
 
     private func resetAfterRest(_ context: ChannelHandlerContext) {
-        guard let left = self.restByteCountLeft, left <= 0 || UnreadBytes.count(of: context.channel) == 0 else {
+        guard let left = self.restByteCountLeft, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0 else {
             return
         }
         self.run(self.dispatcher.session.drainDeadlinePassed(), "it did not close the connection", context)

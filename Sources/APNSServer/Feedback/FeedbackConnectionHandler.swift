@@ -21,7 +21,18 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         case delivering
         /// The whole list was written to the kernel.
         case delivered
+        /// The list has arrived, and the end of the connection was sent.
+        case ended
         case closed
+    }
+
+    /// What is known about a list at the end of its connection.
+    private enum ListState: String {
+        case unread = "closed before the whole list was read; the list is kept"
+        case read = "the provider read the whole list"
+        case unclear =
+            "the provider closed only its sending side; whether it read the list is unknown; the list is kept"
+        case unconfirmed = "the provider closed without close_notify; the list is kept"
     }
 
     /// The number of tuples read from the list at a time.
@@ -29,6 +40,9 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     /// The size of a tuple whose token has the usual length.
     private static let tupleByteCountUsual = 6 + WireLimits.tokenByteCountUsual
+
+    /// The time between two checks whether the list has arrived.
+    private static let arrivalPollInterval = TimeAmount.milliseconds(20)
 
     private let connection: Listener.Connection
     private let configuration: FeedbackListenerConfiguration
@@ -43,7 +57,10 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var tokenCount = 0
     private var remoteAddress = "?"
     private var admittedAt: NIODeadline?
-    private var isAcknowledged = false
+    private var listState = ListState.unread
+    private let closeHandler = FeedbackCloseHandler()
+    /// Whether the provider has closed its sending side.
+    private var isInputClosed = false
     /// The key of the connection in its provider's quota; `nil` if it is not counted.
     private var shareFingerprint: String?
     private var progressTimer: Scheduled<Void>?
@@ -64,7 +81,19 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     private var logger: Logger { self.connection.logger }
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        let pipeline = context.pipeline.syncOperations
+        do {
+            try pipeline.addHandler(
+                self.closeHandler,
+                position: .after(pipeline.handler(type: RawCloseHandler.self))
+            )
+        } catch {
+            context.fireErrorCaught(error)
+            context.close(promise: nil)
+        }
+    }
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
@@ -85,7 +114,8 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
         self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
-        if error as? TLSError == .truncated, !self.configuration.requiresCloseNotify { self.acknowledge() }
+        // The end of the provider's stream after the end of this one.
+        if case .ended = self.phase, error as? TLSError == .truncated { self.providerRead(hasCloseNotify: false) }
         self.phase = .closed
         // TLSHandler closes the connection after its own errors only.
         if !(error is TLSError) { context.close(promise: nil) }
@@ -101,13 +131,18 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        // What TLS reports about the end of a connection that is cut does not come from the provider.
+        if event is RawCloseHandler.Cut { self.phase = .closed }
         guard event is Shutdown else {
             context.triggerUserOutboundEvent(event, promise: promise)
             return
         }
         promise?.succeed(())
         switch self.phase {
-        case .handshaking, .delivered: context.close(mode: .all, promise: nil)
+        case .handshaking, .ended: context.close(mode: .all, promise: nil)
+        case .delivered:
+            self.endConnection(context)
+            if case .ended = self.phase { context.close(mode: .all, promise: nil) }
         case .delivering, .closed: break
         }
     }
@@ -182,6 +217,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     /// Cuts the connection if its provider neither reads nor closes in time.
     private func expectProgress() {
+        self.progressTimer?.cancel()
         self.progressTimer = self.after(TimeAmount(self.configuration.progressTimeout)) { handler, context in
             handler.logger.debug("feedback provider does not read its list or does not close")
             handler.cut(context)
@@ -190,25 +226,75 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     private func delivered() {
         self.phase = .delivered
-        guard self.configuration.closesBehindList else { return }
-        self.pauseTimer = self.after(TimeAmount(self.configuration.closingPause)) { handler, context in
-            context.close(mode: .output, promise: nil)
-            handler.expectProgress()
-        }
+        if self.configuration.closesBehindList || self.isInputClosed { self.endAfterPause() }
     }
 
     // MARK: The end
 
-    private func inputClosed(_ context: ChannelHandlerContext) {
-        self.acknowledge()
-        self.phase = .closed
+    /// Ends the connection after ``FeedbackListenerConfiguration/closingPause``.
+    ///
+    /// A provider that closes without having read everything resets the connection in the meantime.
+    private func endAfterPause() {
+        self.expectProgress()
+        self.pauseTimer?.cancel()
+        self.pauseTimer = self.after(TimeAmount(self.configuration.closingPause)) { $0.endConnection($1) }
+    }
+
+    /// Sends the end of the connection once the provider's system has acknowledged the whole list.
+    private func endConnection(_ context: ChannelHandlerContext, _ lastByteCount: Int = 0) {
+        guard case .delivered = self.phase else { return }
+        self.pauseTimer?.cancel()
+        let byteCount = SocketBytes.unacknowledgedCount(of: context.channel) ?? 0
+        guard byteCount == 0 else {
+            if byteCount < lastByteCount { self.expectProgress() }
+            self.pauseTimer = self.after(Self.arrivalPollInterval) { $0.endConnection($1, byteCount) }
+            return
+        }
+        self.expectProgress()
+        guard self.isInputClosed else {
+            self.phase = .ended
+            context.close(mode: .output, promise: nil)
+            return
+        }
+        self.hold()
         context.close(promise: nil)
     }
 
-    private func acknowledge() {
-        guard case .delivered = self.phase else { return }
+    /// Lets the next close wait until it is known whether the provider has read everything.
+    private func hold() {
         self.phase = .closed
-        self.isAcknowledged = true
+        self.closeHandler.hold { result in
+            switch result {
+            case .read: self.providerRead(hasCloseNotify: !self.connection.tls.isTruncated)
+            case .unclear: self.listState = .unclear
+            case .unread: break
+            }
+        }
+    }
+
+    private func inputClosed(_ context: ChannelHandlerContext) {
+        self.isInputClosed = true
+        switch self.phase {
+        case .delivering: break
+        case .delivered: self.endAfterPause()
+        case .ended:
+            // A reset may follow close_notify.
+            self.hold()
+            context.close(promise: nil)
+        case .closed where self.closeHandler.isHolding: break
+        case .handshaking, .closed:
+            self.phase = .closed
+            context.close(promise: nil)
+        }
+    }
+
+    /// Acknowledges the list.
+    private func providerRead(hasCloseNotify: Bool) {
+        guard hasCloseNotify || !self.configuration.requiresCloseNotify else {
+            self.listState = .unconfirmed
+            return
+        }
+        self.listState = .read
         self.list?.acknowledge()
         self.logger.debug("feedback delivered", metadata: [LogKey.tokens: "\(self.tokenCount)"])
     }
@@ -220,8 +306,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             "feedback connection closed",
             metadata: [
                 LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.tokens: "\(self.tokenCount)",
-                LogKey.closeReason: self.isAcknowledged
-                    ? "the provider read the whole list" : "closed before the whole list was read; the list is kept",
+                LogKey.closeReason: "\(self.listState.rawValue)",
                 LogKey.connectionDuration: "\(Duration(context.eventLoop.now - admittedAt))",
             ]
         )

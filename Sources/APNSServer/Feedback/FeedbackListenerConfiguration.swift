@@ -13,14 +13,18 @@ public struct FeedbackListenerConfiguration: Sendable {
     /// Otherwise it stays open until the provider closes it. Apple's service was observed to do either.
     public var closesBehindList = true
 
-    /// How long to wait between the last tuple and close_notify; by default 300 ms, since some clients otherwise lose
-    /// the last tuple.
+    /// How long to wait between the last tuple and close_notify, and between the end of the provider's stream and
+    /// close_notify; by default 300 ms.
+    ///
+    /// Some clients otherwise lose the last tuple. A provider that closes its socket within this time without having
+    /// read everything keeps its list, and so does one that closes only its sending side.
     public var closingPause = Duration.milliseconds(300)
 
     /// Whether entries leave the list only if the provider has sent close_notify; by default an end of stream is
     /// sufficient, since many clients never send close_notify.
     ///
-    /// A reset is never sufficient.
+    /// A reset instead of an end of stream is never sufficient, and neither is an end of stream before the end of the
+    /// connection was sent, unless the provider's system then refuses close_notify, since the socket is closed.
     public var requiresCloseNotify = false
 
     /// How long a provider may take to read the list and close; by default 10 minutes.

@@ -3,6 +3,7 @@
 public import Logging
 public import NIOCore
 public import NIOPosix
+import OpenSSLTLS
 
 extension Listener {
     /// Creates a feedback service that does not listen yet.
@@ -26,6 +27,8 @@ extension Listener {
         let counter = ProviderConnectionCounter(countMax: configuration.connectionCountMaxPerProvider)
         let parts = Parts(
             farewell: FeedbackConnectionHandler.Shutdown(),
+            // A provider that ends its stream without close_notify may still read.
+            configureTLS: { $0.acceptsTruncation = true },
             handlers: { [FeedbackConnectionHandler($0, configuration, store: store, counter: counter)] }
         )
         self.init(configuration.listener, parts, eventLoopGroup: eventLoopGroup, logger: logger)

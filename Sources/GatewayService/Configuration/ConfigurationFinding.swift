@@ -19,7 +19,7 @@ package struct ConfigurationFinding: Hashable, CustomStringConvertible {
     }
 
     /// The key, preceded by its provider if it belongs to one, such as "provider shop: topic".
-    var key: String
+    package var key: String
     /// The value: a path or other text.
     var value: String
     /// The problem and its remedy.

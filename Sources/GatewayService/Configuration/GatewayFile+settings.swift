@@ -29,7 +29,7 @@ extension GatewayFile {
             .required,
             .restart,
             .variable
-        ).help("the database of dead tokens and of expected resends; created if missing"),
+        ).help("the database of dead tokens, expected resends and certificates of providers; created if missing"),
         Setting("limits", \.limits, .section(Limits.settings), .restart).help("limits of the whole gateway"),
         Setting("providers", \.providers, .list(of: .section(Provider.settings)), .required)
             .help("who may connect, and where their notifications go; one entry for each provider"),

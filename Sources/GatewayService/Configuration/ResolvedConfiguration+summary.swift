@@ -6,6 +6,7 @@ import APNSSession
 package import APNSTransport
 package import APNSWire
 package import OpenSSLTLS
+package import TokenStore
 
 extension ResolvedConfiguration {
     /// Returns a description of the gateway in lines for people.
@@ -76,6 +77,43 @@ extension ResolvedConfiguration {
             reasons.append("provider \(provider.file.name): \(refusal)")
         }
         return (nil, reasons.joined(separator: "; "))
+    }
+
+    /// Checks the certificates with which a gateway with the same database has admitted providers.
+    ///
+    /// Returns their number, and a line for each one that this configuration does not admit; `nil` if there is no
+    /// database, or one of a release that stored none.
+    ///
+    /// - Throws: an error if the database cannot be read.
+    package func checkStoredCertificates(
+        now: Int64
+    ) throws(GatewayStoreError) -> (count: Int, problems: [String])? {
+        guard let stored = try AdmittedCertificate.read(fromDatabase: self.file.feedback, now: now) else { return nil }
+        // Providers that are kept out are refusals already.
+        let refused = Set(self.refusals.compactMap(\.provider))
+        let certificates = stored.filter { !refused.contains($0.provider) }
+        return (certificates.count, certificates.compactMap { self.problem(of: $0, now) })
+    }
+
+    private func problem(of stored: AdmittedCertificate, _ now: Int64) -> String? {
+        let place = "provider \(stored.provider): the certificate"
+        let date = TimeText(seconds: stored.admittedAt).text.prefix(10)
+        let chain = stored.chain.compactMap { try? TLSCertificate(der: $0) }
+        guard chain.count == stored.chain.count, let certificate = chain.first,
+            certificate.fingerprint == stored.fingerprint
+        else {
+            return "\(place) with the fingerprint \(stored.fingerprint), last admitted on \(date), is damaged in the "
+                + "feedback database; to check it, use --provider-certificate"
+        }
+        let intermediates = Array(chain.dropFirst())
+        guard let problem = self.admission(of: certificate, intermediates: intermediates, now: now).problem else {
+            return nil
+        }
+        let reason =
+            self.providers.first { $0.file.name == stored.provider }?
+            .admission.refusal(of: certificate, intermediates: intermediates, now: now) ?? problem
+        return "\(place) \(certificate.subject) with the fingerprint \(stored.fingerprint), last admitted on \(date), "
+            + "will not be admitted: \(reason)"
     }
 
     /// What a test of a running gateway needs.

@@ -59,6 +59,10 @@ struct GatewayDatabase: Sendable {
                 );
                 CREATE INDEX IF NOT EXISTS resend_key ON resend (provider, key);
                 CREATE INDEX IF NOT EXISTS resend_until ON resend (until);
+                CREATE TABLE IF NOT EXISTS \(GatewayRows.certificateTable) (
+                    provider TEXT NOT NULL, fingerprint TEXT NOT NULL, number INTEGER NOT NULL,
+                    admitted_at INTEGER NOT NULL, der BLOB NOT NULL, PRIMARY KEY (provider, fingerprint, number)
+                ) WITHOUT ROWID;
                 PRAGMA user_version = \(Self.version)
                 """
         )

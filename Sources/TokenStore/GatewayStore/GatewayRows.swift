@@ -13,15 +13,21 @@ enum GatewayStoreChange: Sendable {
     case expect([ExpectedResend], provider: String, duration: Duration)
     /// Removes one entry with the key of a resend.
     case forget(ExpectedResend, provider: String)
+    /// Stores a certificate in the place of another one of the provider, if there is one.
+    case admit(AdmittedCertificate, replaced: String?)
+
+    /// What a change is about.
+    enum Kind: Hashable { case feedback, resends, certificates }
 
     /// The number of resends that it adds.
     var addedResendCount: Int { if case .expect(let resends, _, _) = self { resends.count } else { 0 } }
 
-    /// Whether it concerns expected resends, not dead tokens.
-    var isOfResends: Bool {
+    /// What it is about.
+    var kind: Kind {
         switch self {
-        case .put, .remove: false
-        case .expect, .forget: true
+        case .put, .remove: .feedback
+        case .expect, .forget: .resends
+        case .admit: .certificates
         }
     }
 }
@@ -74,6 +80,13 @@ struct GatewayRows {
         case .forget(let resend, let provider):
             try self.forget.execute(
                 arguments: [provider, Data(resend.key.bytes), resend.place?.response, resend.place?.index]
+            )
+        case .admit(let certificate, let replaced):
+            if let replaced { try self.removeCertificate(replaced, of: certificate.provider) }
+            try self.insert(certificate)
+            try self.database.execute(
+                sql: "DELETE FROM \(Self.certificateTable) WHERE admitted_at < ?",
+                arguments: [now - AdmissionTimes.keptSeconds]
             )
         }
     }
@@ -144,6 +157,72 @@ struct GatewayRows {
     /// Removes the resends that are not expected any more.
     static func expire(_ database: Database, now: Int64) throws {
         try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
+    }
+
+    // MARK: Certificates
+
+    /// The table of the certificates of providers; the row with number 0 has the certificate, the others the further
+    /// ones.
+    static let certificateTable = "admitted_certificate"
+
+    func insert(_ certificate: AdmittedCertificate) throws {
+        try self.removeCertificate(certificate.fingerprint, of: certificate.provider)
+        let sql = """
+            INSERT INTO \(Self.certificateTable) (provider, fingerprint, number, admitted_at, der)
+            VALUES (?, ?, ?, ?, ?)
+            """
+        for (number, der) in certificate.chain.prefix(1 + AdmittedCertificate.intermediateCountMax).enumerated() {
+            try self.database.execute(
+                sql: sql,
+                arguments: [
+                    certificate.provider, certificate.fingerprint, number, certificate.admittedAt, Data(der),
+                ]
+            )
+        }
+    }
+
+    private func removeCertificate(_ fingerprint: String, of provider: String) throws {
+        try self.database.execute(
+            sql: "DELETE FROM \(Self.certificateTable) WHERE provider = ? AND fingerprint = ?",
+            arguments: [provider, fingerprint]
+        )
+    }
+
+    /// Reads the certificates of providers that were admitted since a time, the last admitted first.
+    static func certificates(_ database: Database, since time: Int64) throws -> [AdmittedCertificate] {
+        let rows = try Row.fetchCursor(
+            database,
+            sql: """
+                SELECT provider, fingerprint, admitted_at, der FROM \(self.certificateTable) WHERE admitted_at >= ?
+                ORDER BY provider, admitted_at DESC, fingerprint, number
+                """,
+            arguments: [time]
+        )
+        var certificates: [AdmittedCertificate] = []
+        while let row = try rows.next() {
+            let certificate = AdmittedCertificate(
+                provider: row[0],
+                fingerprint: row[1],
+                admittedAt: row[2],
+                chain: [Array(row[3] as Data)]
+            )
+            if let last = certificates.last, last.provider == certificate.provider,
+                last.fingerprint == certificate.fingerprint
+            {
+                certificates[certificates.count - 1].chain += certificate.chain
+            } else {
+                certificates.append(certificate)
+            }
+        }
+        return certificates
+    }
+
+    /// Reads when certificates of providers were last admitted.
+    static func admissionTimes(_ database: Database) throws -> AdmissionTimes {
+        let sql = "SELECT provider, fingerprint, admitted_at FROM \(self.certificateTable) WHERE number = 0"
+        var times = AdmissionTimes()
+        for row in try Row.fetchAll(database, sql: sql) { times.add(row[1], of: row[0], at: row[2]) }
+        return times
     }
 
     static func end(_ now: Int64, _ duration: Duration) -> Int64 {

@@ -9,15 +9,15 @@ public import Logging
 import Metrics
 import NIOConcurrencyHelpers
 
-/// The data of a gateway that survives a restart, in an SQLite file: dead tokens for the feedback service, and expected
-/// resends of providers.
+/// The data of a gateway that survives a restart, in an SQLite file: dead tokens for the feedback service, expected
+/// resends of providers, and the certificates with which they were admitted.
 ///
 /// Dead tokens are also in memory, so that event loops never wait for the disk. One thread writes the file, many
 /// changes per transaction. A change counts as stored when its transaction is on the disk.
 ///
 /// If the file cannot be written, ``problem`` is set, nothing counts as stored, and writing is retried after a pause.
-/// Then all tokens in memory are written. If the file was removed or replaced, so are all expected resends of the old
-/// one. If only a part of it was removed, nothing is written until a restart.
+/// Then all tokens in memory are written. If the file was removed or replaced, so are all expected resends and
+/// certificates of the old one. If only a part of it was removed, nothing is written until a restart.
 public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable {
     /// The default limit of tokens.
     ///
@@ -57,6 +57,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         /// The changes to write, in order.
         var pending: [Pending] = []
         var pendingResendCount = 0
+        var admissionTimes = AdmissionTimes()
         var isWriting = false
         /// Why the file cannot be written; then the lists have to be written again.
         var problem: String?
@@ -111,6 +112,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
                     state.lists[list, default: FeedbackBuckets()][token] = failedAt
                     state.count += 1
                 }
+                state.admissionTimes = try GatewayRows.admissionTimes(database)
             }
             self.state = NIOLockedValueBox(state)
         } catch {
@@ -284,6 +286,29 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         self.enqueue(.forget(resend, provider: provider), onRemoved)
     }
 
+    // MARK: Certificates
+
+    /// Stores the certificate of a provider that was admitted, unless it was stored on the same day.
+    ///
+    /// - Parameters:
+    ///   - fingerprint: its SHA-256 digest in hexadecimal digits.
+    ///   - provider: the name of the provider.
+    ///   - chain: returns the certificate and the further ones that the provider sent, in DER.
+    package func recordAdmission(of fingerprint: String, by provider: String, chain: () -> [[UInt8]]) {
+        let now = self.now()
+        let (isDue, replaced) = self.state.withLockedValue {
+            $0.admissionTimes.record(fingerprint, of: provider, now: now)
+        }
+        guard isDue else { return }
+        let certificate = AdmittedCertificate(
+            provider: provider,
+            fingerprint: fingerprint,
+            admittedAt: now,
+            chain: chain()
+        )
+        self.enqueue(.admit(certificate, replaced: replaced)) {}
+    }
+
     private func enqueue(_ change: GatewayStoreChange, _ onDone: @escaping @Sendable () -> Void) {
         let startsWriting = self.state.withLockedValue { state in
             state.pending.append(Pending(change: change, onDone: onDone))
@@ -360,6 +385,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         let opened = try GatewayDatabase(path: current.path)
         let isSame = opened.node == current.node
         let resends = isSame ? [] : self.expected(in: current.queue, now: now)
+        let certificates = isSame ? [] : self.certificates(in: current.queue, now: now)
         try opened.queue.write { database in
             // Another program's tokens are not removed. Which resends are expected, only this store knows.
             try database.execute(sql: isSame ? "DELETE FROM feedback" : "DELETE FROM resend")
@@ -368,6 +394,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
                 for (token, failedAt) in tokens.all { try rows.put(token, failedAt, in: list) }
             }
             for resend in resends { try rows.insert(resend.resend, of: resend.provider, until: resend.until) }
+            for certificate in certificates { try rows.insert(certificate) }
             try Self.apply(changes, to: database, now: now)
         }
         self.database.withLockedValue { $0 = opened }
@@ -389,6 +416,19 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         }
     }
 
+    /// Returns the certificates in a removed file that is still open.
+    private func certificates(in old: DatabaseQueue, now: Int64) -> [AdmittedCertificate] {
+        do {
+            return try old.read { try GatewayRows.certificates($0, since: now - AdmissionTimes.keptSeconds) }
+        } catch {
+            self.logger.error(
+                "certificates of providers lost with the removed database",
+                metadata: [LogKey.failure: "\(error)"]
+            )
+            return []
+        }
+    }
+
     private func failed(_ error: any Error, _ changes: [Pending]) {
         let failureCount = self.state.withLockedValue { state in
             state.pending = changes + state.pending
@@ -397,13 +437,15 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
             return state.failureCount
         }
         let pause = Self.backoff.delay(failures: failureCount, jitter: 1)
-        func report(_ message: Logger.Message, _ counter: Counter) {
-            counter.increment()
+        let kinds = Set(changes.map(\.change.kind))
+        func report(_ kind: GatewayStoreChange.Kind, _ message: Logger.Message, _ counter: Counter?) {
+            guard kinds.contains(kind) else { return }
+            counter?.increment()
             self.logger.error(message, metadata: [LogKey.failure: "\(error)", LogKey.storePause: "\(pause)"])
         }
-        let resendChangeCount = changes.count { $0.change.isOfResends }
-        if resendChangeCount < changes.count { report("feedback not written, retrying", self.feedbackFailures) }
-        if resendChangeCount > 0 { report("expected resends not written, retrying", self.resendFailures) }
+        report(.feedback, "feedback not written, retrying", self.feedbackFailures)
+        report(.resends, "expected resends not written, retrying", self.resendFailures)
+        report(.certificates, "certificates of providers not written, retrying", nil)
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }
 }

@@ -71,6 +71,30 @@ import Testing
         }
     }
 
+    /// Method: a blocking socket, since an event loop reads everything when the end of the stream arrives.
+    @Test func `a provider that closes with an unread list after the end of the connection gets it again`() async throws
+    {
+        try await Self.upstream().withGateway { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(4...5))
+                try await provider.send(try GatewayProgram.probe(6))
+                _ = try await provider.end()
+            }
+            for hasCloseNotify in [true, false] {
+                let pem = gateway.folder.path("provider.pem")
+                var provider = BlockingConnection(port: gateway.feedbackPort, pem: pem)
+                #expect(provider?.isEnded(within: 20_000) == true)
+                if hasCloseNotify { provider?.sendCloseNotify() }
+                provider = nil
+                let count = hasCloseNotify ? 1 : 2
+                let lines = try await gateway.lines("\"feedback connection closed\"", countMin: count)
+                let reason = try Self.fields(try #require(lines.last))["push.connection.reason"]
+                #expect(reason == "closed before the whole list was read; the list is kept")
+            }
+            #expect(try await gateway.feedback().count == 1)
+        }
+    }
+
     @Test func `priorities 0 and 7 go upstream as 10, 1 as 1, and an error response logs its reason in words`()
         async throws
     {

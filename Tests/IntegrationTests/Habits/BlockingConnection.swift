@@ -102,10 +102,15 @@ final class BlockingConnection {
         return CInt(entry.revents)
     }
 
-    /// Sends close_notify, and closes the sending side.
-    func closeOutput() {
+    /// Sends close_notify.
+    func sendCloseNotify() {
         ERR_clear_error()
         SSL_shutdown(self.session)
+    }
+
+    /// Sends close_notify, and closes the sending side.
+    func closeOutput() {
+        self.sendCloseNotify()
         shutdown(self.descriptor, CInt(SHUT_WR))
     }
 }

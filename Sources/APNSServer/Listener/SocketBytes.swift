@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import NIOCore
+
+/// The bytes in the buffers of a connection's socket.
+///
+/// Its functions are called on the event loop of the channel.
+enum SocketBytes {
+    /// The number of bytes that have arrived and were not read; 0 if that cannot be found out.
+    static func unreadCount(of channel: any Channel) -> Int { self.count(UInt(FIONREAD), of: channel) ?? 0 }
+
+    /// The number of bytes that were written and that the peer's system has not acknowledged; `nil` if that cannot be
+    /// found out.
+    static func unacknowledgedCount(of channel: any Channel) -> Int? { self.count(UInt(TIOCOUTQ), of: channel) }
+
+    private static func count(_ request: UInt, of channel: any Channel) -> Int? {
+        var count: CInt = 0
+        let result = try? channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+            of: NIOBSDSocket.Handle.self
+        ) { socket in
+            unsafe ioctl(socket, request, &count)
+        }
+        return result == 0 ? Int(max(0, count)) : nil
+    }
+}
