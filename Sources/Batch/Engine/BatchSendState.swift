@@ -248,12 +248,12 @@ package struct BatchSendState: ~Copyable {
             let isDue = unsafe block.withEntry(at: self.blockIndex) { entry, _, id in
                 switch entry.kind {
                 case .due where !self.isSuppressed(entry): return true
-                case .due: unsafe self.settleHere(entry, id, .suppressed, attempts: 0)
+                case .due: unsafe self.settleHere(entry, id, LineOutcome(.suppressed))
                 case .dead:
-                    unsafe self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
+                    unsafe self.settleHere(entry, id, LineOutcome(.suppressed), reason: "it is on the purge list")
                 case .doubted:
                     self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: false)
-                    unsafe self.settleHere(entry, id, .indeterminate, attempts: 1)
+                    unsafe self.settleHere(entry, id, LineOutcome(.indeterminate), attempts: 1)
                 case .bad: self.refuse(block)
                 case .rejected(let status): self.onEarlierRejectedToken?(entry.token, status)
                 }
@@ -298,21 +298,12 @@ package struct BatchSendState: ~Copyable {
     private mutating func settleHere(
         _ entry: borrowing SendBlock.Entry,
         _ id: UnsafeRawBufferPointer,
-        _ outcome: DeliveryOutcome.Kind,
-        attempts: Int,
-        isDuplicate: Bool = false,
+        _ outcome: LineOutcome,
+        attempts: Int = 0,
         reason: String? = nil
     ) {
-        unsafe self.results.write(
-            line: entry.line,
-            id: id,
-            token: entry.token,
-            outcome,
-            status: nil,
-            attempts: attempts,
-            isDuplicate: isDuplicate,
-            reason: reason
-        )
+        let result = LineResult(entry.line, outcome, attempts: attempts, reason: reason)
+        unsafe self.results.write(result, id: id, token: entry.token)
     }
 
     /// Reports lines that were read as unsent, if no line was given to a connection: then none could be opened.
@@ -327,8 +318,8 @@ package struct BatchSendState: ~Copyable {
                 let isInDoubt = self.results.isInDoubt(entry.line)
                 self.unsentTail.add(entry.line..<(entry.line + 1), isUnsent: !isInDoubt)
                 // An earlier run may have delivered it.
-                let outcome = isInDoubt ? DeliveryOutcome.Kind.indeterminate : .unsent
-                unsafe self.settleHere(entry, id, outcome, attempts: 0, isDuplicate: isInDoubt, reason: text)
+                let outcome = LineOutcome(isInDoubt ? .indeterminate : .unsent, isDuplicate: isInDoubt)
+                unsafe self.settleHere(entry, id, outcome, reason: text)
             }
             self.sentCount += 1
             self.settledCount += 1
@@ -342,23 +333,36 @@ package struct BatchSendState: ~Copyable {
     // MARK: Taking
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
+        let (report, isDuplicate) = (settled.report, settled.report.possibleDuplicate)
         // What was not sent again may have been delivered before.
-        let isDoubtful = settled.outcome.kind == .unsent && settled.report.possibleDuplicate
-        let outcome = isDoubtful ? DeliveryOutcome.Kind.indeterminate : settled.outcome.kind
-        let status = settled.outcome.rejectionStatusCode
-        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: outcome == .unsent) }
+        let kind = settled.outcome.kind == .unsent && isDuplicate ? .indeterminate : settled.outcome.kind
+        let outcome = LineOutcome(kind, status: settled.outcome.rejectionStatusCode, isDuplicate: isDuplicate)
+        settled.forEachTagRange { self.unsentTail.add($0, isUnsent: kind == .unsent) }
         self.settledCount += UInt64(settled.count)
-        if outcome == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
+        if kind == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
             let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
         {
             unsafe settled.forEach { _, token, _ in unsafe self.suppress(token, fault) }
         }
-        if self.results.needsLines(outcome, isDuplicate: settled.report.possibleDuplicate) {
-            self.settleEach(settled, outcome, status)
-        } else {
-            let isDuplicate = settled.report.possibleDuplicate
-            settled.forEachTagRange { self.results.settle($0, outcome, status: status, isDuplicate: isDuplicate) }
+        guard self.results.needsLines(outcome) else {
+            return settled.forEachTagRange { self.results.settle($0, outcome) }
+        }
+        var result = LineResult(0, outcome, attempts: report.attempts, reason: report.outcome.reasonText)
+        result.timestamp = report.outcome.timestamp
+        unsafe settled.forEach { line, bytes, id in
+            guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
+            result.line = line
+            let isInDoubt = self.results.isInDoubt(line)
+            // An earlier run may have delivered it.
+            let isDoubtful = kind == .unsent && isInDoubt
+            if isDoubtful { self.indeterminateCount += 1 }
+            result.outcome = LineOutcome(
+                isDoubtful ? .indeterminate : kind,
+                status: outcome.status,
+                isDuplicate: isDuplicate || isInDoubt
+            )
+            unsafe self.results.write(result, id: id, token: token)
         }
     }
 
@@ -373,34 +377,6 @@ package struct BatchSendState: ~Copyable {
         case .dead(let since): onRejectedToken(token, Int64(since))
         // The token may be alive in another app.
         case .foreign: break
-        }
-    }
-
-    private mutating func settleEach(
-        _ settled: borrowing SettledNotifications,
-        _ outcome: DeliveryOutcome.Kind,
-        _ status: UInt16?
-    ) {
-        let report = settled.report
-        let (attempts, isDuplicate, reason) = (report.attempts, report.possibleDuplicate, report.outcome.reasonText)
-        let timestamp = report.outcome.timestamp
-        unsafe settled.forEach { line, bytes, id in
-            guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
-            let isInDoubt = self.results.isInDoubt(line)
-            // An earlier run may have delivered it.
-            let isDoubtful = outcome == .unsent && isInDoubt
-            if isDoubtful { self.indeterminateCount += 1 }
-            unsafe self.results.write(
-                line: line,
-                id: id,
-                token: token,
-                isDoubtful ? .indeterminate : outcome,
-                status: status,
-                timestamp: timestamp,
-                attempts: attempts,
-                isDuplicate: isDuplicate || isInDoubt,
-                reason: reason
-            )
         }
     }
 

@@ -108,7 +108,7 @@ final class SendReader: @unchecked Sendable {
             self.endParsing(with: block, stop)
             guard case .needMore = stop else { continue }
             do {
-                try self.parser.read()
+                try self.parser.batch.read()
             } catch {
                 self.end(.failure(error))
             }
@@ -165,10 +165,7 @@ private struct SendParser: ~Copyable {
     }
 
     private let input: SendInput
-    private var reader: BatchReader
-    private var record: BatchRecord
-    /// What the reader returned first, until it is used.
-    private var first: BatchReadResult?
+    var batch: OpenedBatch
     private let past: SendJournal.Past
     /// The lines whose tokens an earlier run left to add to the purge list, by status.
     private let listable: [UInt16: LineSet]
@@ -176,7 +173,6 @@ private struct SendParser: ~Copyable {
     private let isDead: TokenPredicate?
     /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
-    private var readByteCount: UInt64
     /// The line of the first record; `nil` until it came.
     private var firstLine: UInt64?
 
@@ -188,10 +184,7 @@ private struct SendParser: ~Copyable {
         isDead: TokenPredicate?
     ) {
         self.input = input
-        self.record = batch.record
-        self.first = batch.first
-        self.readByteCount = batch.readByteCount
-        self.reader = batch.reader
+        self.batch = batch
         self.past = past
         self.listable = past.listable
         self.sendsDoubted = sendsDoubted
@@ -200,22 +193,18 @@ private struct SendParser: ~Copyable {
 
     /// The payload of lines without their own; valid as long as the reader.
     var common: UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0))
-    }
-
-    /// Reads more bytes, and waits for them.
-    mutating func read() throws {
-        self.readByteCount += UInt64(try self.reader.fill(from: self.input))
+        unsafe UnsafeRawBufferPointer(self.batch.reader.common ?? .init(start: nil, count: 0))
     }
 
     /// Behind the last record that found room.
     var position: BatchPosition {
-        guard self.first == nil else { return BatchPosition() }
-        let unreadByteCount = self.reader.lines.filled - self.reader.lines.position
+        guard self.batch.first == nil else { return BatchPosition() }
+        let unreadByteCount = self.batch.reader.lines.filled - self.batch.reader.lines.position
         // What is read may be more than the file has, as where it is compressed.
-        let part = Double(self.readByteCount - UInt64(unreadByteCount)) / Double(max(1, self.readByteCount))
+        let readByteCount = self.batch.readByteCount
+        let part = Double(readByteCount - UInt64(unreadByteCount)) / Double(max(1, readByteCount))
         return BatchPosition(
-            nextLine: self.waiting == nil ? UInt64(self.reader.lines.lineNumber) + 1 : self.waitingLine,
+            nextLine: self.waiting == nil ? UInt64(self.batch.reader.lines.lineNumber) + 1 : self.waitingLine,
             byteCount: UInt64(part * Double(self.input.readByteCount)),
             headLineCount: self.firstLine.map { $0 - 1 } ?? 0
         )
@@ -223,7 +212,7 @@ private struct SendParser: ~Copyable {
 
     /// The line of what was read last.
     private var waitingLine: UInt64 {
-        UInt64(self.waiting == .bad ? self.reader.problem?.lineNumber ?? 1 : self.record.lineNumber)
+        UInt64(self.waiting == .bad ? self.batch.reader.problem?.lineNumber ?? 1 : self.batch.record.lineNumber)
     }
 
     mutating func parse(into block: SendBlock) -> Stop {
@@ -233,19 +222,15 @@ private struct SendParser: ~Copyable {
                     guard self.append(kind, to: block) else { return .full }
                     self.waiting = nil
                 }
-                switch self.next() {
+                switch try self.batch.next() {
                 case .record:
-                    self.firstLine = self.firstLine ?? UInt64(self.record.lineNumber)
+                    self.firstLine = self.firstLine ?? UInt64(self.batch.record.lineNumber)
                     self.waiting = try self.kind()
                 case .bad:
-                    self.firstLine = self.firstLine ?? UInt64(self.reader.problem?.lineNumber ?? 1)
-                    self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
+                    self.firstLine = self.firstLine ?? UInt64(self.batch.reader.problem?.lineNumber ?? 1)
+                    self.waiting = self.isSettled(self.batch.reader.problem?.lineNumber) ? nil : .bad
                 case .needMore: return .needMore
-                case .refused:
-                    let name = self.input.name
-                    let refusal = self.reader.problem.map { BatchFileError(.badData, in: name, $0) }
-                    return .end(.failure(refusal ?? BatchFileError(.badData, "")))
-                case .end: return .end(.success(()))
+                case .refused, .end: return .end(.success(()))
                 }
             }
         } catch {
@@ -253,15 +238,9 @@ private struct SendParser: ~Copyable {
         }
     }
 
-    private mutating func next() -> BatchReadResult {
-        guard let first = self.first else { return self.reader.next(&self.record) }
-        self.first = nil
-        return first
-    }
-
     private func append(_ kind: SendBlock.Kind, to block: SendBlock) -> Bool {
-        guard kind == .bad else { return block.append(self.record, kind) }
-        return self.reader.problem.map { block.append($0, self.record.token) } ?? true
+        guard kind == .bad else { return block.append(self.batch.record, kind) }
+        return self.batch.reader.problem.map { block.append($0, self.batch.record.token) } ?? true
     }
 
     /// Whether an earlier run settled a line.
@@ -271,16 +250,16 @@ private struct SendParser: ~Copyable {
 
     /// What to do with the record; `nil` if it has an outcome already.
     private func kind() throws -> SendBlock.Kind? {
-        if self.isSettled(self.record.lineNumber) {
-            let status = self.listable.first { $0.value.contains(UInt64(self.record.lineNumber)) }?.key
+        if self.isSettled(self.batch.record.lineNumber) {
+            let status = self.listable.first { $0.value.contains(UInt64(self.batch.record.lineNumber)) }?.key
             return status.map { .rejected(status: $0) }
         }
         if !self.sendsDoubted, !self.past.doubted.ranges.isEmpty,
-            self.past.doubted.contains(UInt64(self.record.lineNumber))
+            self.past.doubted.contains(UInt64(self.batch.record.lineNumber))
         {
             return .doubted
         }
-        if let isDead = self.isDead, try isDead(self.record.token) { return .dead }
+        if let isDead = self.isDead, try isDead(self.batch.record.token) { return .dead }
         return .due
     }
 }

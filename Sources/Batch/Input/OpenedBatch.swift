@@ -2,47 +2,55 @@
 
 package import APNSWire
 
-extension BatchReader {
-    /// Reads more bytes of an input, and waits for them.
-    ///
-    /// Returns the number of bytes; 0 at the end.
-    @discardableResult
-    mutating func fill(from input: SendInput) throws -> Int {
-        let count = try unsafe self.fill { memory in try unsafe input.readNow(into: memory) }
-        if count == 0 { input.waitAtEnd() }
-        return count
-    }
-}
-
-/// A batch whose first line was read, so that nothing is created or sent for an input that is refused as a whole.
+/// A batch or a list of dead tokens whose first line was read, so that nothing is created or sent for an input that is
+/// refused as a whole.
 package struct OpenedBatch: ~Copyable {
-    var reader: BatchReader
-    /// The first record, if ``first`` is a record.
-    let record: BatchRecord
-    /// What the reader returned first.
-    let first: BatchReadResult
+    private let input: SendInput
+    private(set) var reader: BatchReader
+    /// The last record.
+    private(set) var record = BatchRecord()
+    /// What the reader returned first, until it is used.
+    private(set) var first: BatchReadResult?
     /// The number of bytes that were read.
-    let readByteCount: UInt64
+    private(set) var readByteCount: UInt64 = 0
 
     /// Reads the first line, and waits for it.
     ///
     /// - Throws: ``BatchFileError`` if the input cannot be read or is refused.
     package init(_ input: SendInput, _ reader: consuming BatchReader) throws {
-        var record = BatchRecord()
-        var readByteCount: UInt64 = 0
-        var first = reader.next(&record)
-        while first == .needMore {
-            readByteCount += UInt64(try reader.fill(from: input))
-            first = reader.next(&record)
-        }
-        if first == .refused {
-            let refusal = reader.problem.map { BatchFileError(.badData, in: input.name, $0) }
-            throw refusal ?? BatchFileError(.badData, "")
-        }
+        self.input = input
         self.reader = reader
-        self.record = record
+        var first = try self.next()
+        while first == .needMore {
+            try self.read()
+            first = try self.next()
+        }
         self.first = first
-        self.readByteCount = readByteCount
+    }
+
+    /// Reads the next line in memory.
+    ///
+    /// Returns the result of the reader, but not ``BatchReadResult/refused``.
+    ///
+    /// - Throws: ``BatchFileError`` if the input is refused.
+    mutating func next() throws(BatchFileError) -> BatchReadResult {
+        if let first = self.first {
+            self.first = nil
+            return first
+        }
+        let result = self.reader.next(&self.record)
+        guard result == .refused, let problem = self.reader.problem else { return result }
+        throw BatchFileError(.badData, in: self.input.name, problem)
+    }
+
+    /// Reads more bytes, and waits for them.
+    ///
+    /// - Throws: ``BatchFileError`` if the input cannot be read.
+    mutating func read() throws {
+        let input = self.input
+        let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
+        if count == 0 { input.waitAtEnd() }
+        self.readByteCount += UInt64(count)
     }
 
     /// Reads all lines without sending them, to find the tokens that an earlier run left to add to the purge list.
@@ -50,21 +58,20 @@ package struct OpenedBatch: ~Copyable {
     /// - Throws: ``BatchFileError`` if the input cannot be read.
     package consuming func forEachRejected(
         _ past: SendJournal.Past,
-        of input: SendInput,
-        _ take: (_ token: DeviceToken, _ status: UInt16) -> Void
+        _ body: (_ token: DeviceToken, _ status: UInt16) -> Void
     ) throws {
         let listable = past.listable
-        var (record, result) = (self.record, self.first)
         while true {
-            switch result {
+            switch try self.next() {
             case .record:
-                let line = UInt64(record.lineNumber)
-                if let status = listable.first(where: { $0.value.contains(line) })?.key { take(record.token, status) }
-            case .needMore: try self.reader.fill(from: input)
+                let line = UInt64(self.record.lineNumber)
+                if let status = listable.first(where: { $0.value.contains(line) })?.key {
+                    body(self.record.token, status)
+                }
+            case .needMore: try self.read()
             case .bad: break
             case .refused, .end: return
             }
-            result = self.reader.next(&record)
         }
     }
 }
