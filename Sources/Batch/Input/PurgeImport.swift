@@ -105,7 +105,7 @@ package struct PurgeImport {
         guard !self.lacksTokens(reader) else {
             let header = reader.header.names
             let near = header.compactMap(\.name.text).first { NearestName.find($0, in: ["token"]) != nil }
-            let found = self.names.mappedName(of: .token) ?? BatchColumn.token.columnName
+            let found = self.names.mappedName(of: .token) ?? BatchColumn.token.description
             throw BatchFileError(
                 .badData,
                 in: name,
@@ -214,7 +214,7 @@ package struct PurgeImport {
 
     private func time(_ column: BatchColumn, _ fields: [BatchColumn: String]) throws(BatchProblem.Kind) -> Int64? {
         guard let text = fields[column] else { return nil }
-        guard let moment = TimeText(text: text) else { throw .invalidTime(column.columnName) }
+        guard let moment = TimeText(text: text) else { throw .invalidTime(column.description) }
         return moment.seconds
     }
 

@@ -155,11 +155,14 @@ package final class OutputFile {
     package func append(_ bytes: Span<UInt8>) throws {
         self.isSynchronizationDue = true
         do {
-            try unsafe bytes.withUnsafeBytes { try unsafe self.onOperation(self, .write($0)) }
-            try self.file.write(all: bytes)
+            try unsafe bytes.withUnsafeBytes { bytes in
+                try unsafe self.run(.write(bytes), "write") {
+                    try unsafe self.file.write(all: Span(_unsafeBytes: bytes))
+                }
+            }
         } catch {
             if self.isTruncatable { try? self.truncate(to: self.byteCount) }
-            throw self.failure("write", error)
+            throw error
         }
         self.byteCount += UInt64(bytes.count)
     }
@@ -170,13 +173,10 @@ package final class OutputFile {
     /// Truncates the file.
     package func truncate(to byteCount: UInt64) throws {
         guard self.isTruncatable else { return }
-        do {
-            try self.onOperation(self, .truncate(byteCount: byteCount))
+        try self.run(.truncate(byteCount: byteCount), "truncate") {
             guard ftruncate(self.file.rawValue, off_t(clamping: byteCount)) == 0,
                 lseek(self.file.rawValue, 0, SEEK_END) >= 0
             else { throw Errno.current }
-        } catch {
-            throw self.failure("truncate", error)
         }
         self.byteCount = byteCount
         self.isSynchronizationDue = true
@@ -185,12 +185,9 @@ package final class OutputFile {
     /// Waits until the written bytes are on the disk.
     package func synchronize() throws {
         guard !self.isStandardOutput, self.isSynchronizationDue else { return }
-        do {
-            try self.onOperation(self, .synchronize)
+        try self.run(.synchronize, "write") {
             // A pipe, for example, cannot be synchronized.
             guard fdatasync(self.file.rawValue) == 0 || errno == EINVAL else { throw Errno.current }
-        } catch {
-            throw self.failure("write", error)
         }
         self.isSynchronizationDue = false
     }
@@ -198,11 +195,8 @@ package final class OutputFile {
     /// Waits until the name of the file is on the disk, since the process that created it may have been killed before
     /// that.
     private func synchronizeFolder() throws {
-        do {
-            try self.onOperation(self, .synchronizeFolder)
+        try self.run(.synchronizeFolder, "synchronize the folder of") {
             try Folder.synchronize(Folder.of(self.name))
-        } catch {
-            throw BatchFileError(.unwritable, "cannot synchronize the folder of \(self.name): \(error)")
         }
     }
 
@@ -249,11 +243,7 @@ package final class OutputFile {
     /// The hash of the first bytes.
     func hash(first byteCount: UInt64) throws -> XXH64Hash {
         var hash = XXH64Hash()
-        do throws(Errno) {
-            try hash.add(first: byteCount, of: self.file)
-        } catch {
-            throw BatchFileError(.unwritable, "cannot read \(self.name): \(error)")
-        }
+        try self.explaining("read") { try hash.add(first: byteCount, of: self.file) }
         return hash
     }
 
@@ -273,14 +263,24 @@ package final class OutputFile {
     ///
     /// Returns the number of bytes; 0 at the end of the file.
     func read(into memory: UnsafeMutableRawBufferPointer, at offset: UInt64) throws -> Int {
-        do {
-            return try unsafe self.file.read(fromAbsoluteOffset: Int64(clamping: offset), into: memory)
-        } catch {
-            throw self.failure("read", error)
+        try self.explaining("read") {
+            try unsafe self.file.read(fromAbsoluteOffset: Int64(clamping: offset), into: memory)
         }
     }
 
-    private func failure(_ verb: String, _ error: any Error) -> BatchFileError {
-        BatchFileError(.unwritable, "cannot \(verb) \(self.name): \(error)")
+    private func run(_ operation: FileOperation, _ verb: String, _ body: () throws -> Void) throws {
+        try self.explaining(verb) {
+            try self.onOperation(self, operation)
+            try body()
+        }
+    }
+
+    /// Turns an error of the system into a sentence.
+    private func explaining<Value>(_ verb: String, _ body: () throws -> Value) throws -> Value {
+        do {
+            return try body()
+        } catch {
+            throw BatchFileError(.unwritable, "cannot \(verb) \(self.name): \(error)")
+        }
     }
 }
