@@ -50,19 +50,15 @@ package struct Console: Sendable {
 
     /// Creates or empties a file for writing; `-` is standard output.
     package func create(_ path: String) throws -> OutputFile {
-        try OutputFile(path: path, operations: self.outputOperations, standardOutput: self.output)
+        try OutputFile(path: path, onOperation: self.onOutput, standardOutput: self.output)
     }
 
-    /// The system calls for outputs; writing to the terminal clears the progress bar.
-    var outputOperations: FileOperations {
-        var operations = FileOperations.system
-        guard self.isTerminal, isatty(self.output) == 1 else { return operations }
-        let (output, write) = (self.output, operations.write)
-        operations.write = { file, bytes in
-            if file.descriptor == output { self.clear() }
-            return write(file, bytes)
+    /// Called before each operation on an output: writing to the terminal clears the progress bar.
+    var onOutput: OnFileOperation {
+        guard self.isTerminal, isatty(self.output) == 1 else { return { _, _ in } }
+        return { file, operation in
+            if file.isStandardOutput, case .write = operation { self.clear() }
         }
-        return operations
     }
 
     /// The descriptor for results.

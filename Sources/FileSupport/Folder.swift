@@ -21,6 +21,12 @@ package enum Folder {
         return names.sorted()
     }
 
+    /// The folder of a file.
+    package static func of(_ path: String) -> String {
+        let folder = FilePath(path).removingLastComponent()
+        return folder.isEmpty ? "." : folder.string
+    }
+
     /// Waits until created, renamed and removed names in a folder are on the disk.
     package static func synchronize(_ path: String) throws(Errno) {
         let folder = try FileDescriptor.opened(path, O_RDONLY | O_DIRECTORY)

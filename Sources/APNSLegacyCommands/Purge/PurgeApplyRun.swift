@@ -236,7 +236,7 @@ struct PurgeApplyRun {
     }
 
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
-        let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
+        let lock = self.command.change.dryRun ? nil : try PurgeHook.lock(list: list.path)
         if lock != nil {
             let requests = self.environment.stopRequests(Self.stopSignals)
             Task {

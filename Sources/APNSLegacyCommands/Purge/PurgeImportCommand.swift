@@ -130,15 +130,13 @@ struct PurgeImportCommand: PurgeSubcommand {
         defer { display.end() }
         let reaction = StopReaction(
             first: "Stopping: entries read so far are added to the list; a second signal stops at once.",
+            onFirst: { input.abandon() },
             last: "stopped at once; run the same command again"
         )
-        return try await environment.stoppable(reaction) { [stops = environment.stops] in
+        return try await environment.stoppable(reaction) {
             try await environment.blocking {
-                try importing.read(input, into: list, onProblem: badLines.add) { line in
-                    // Checking at each line would cost as much as reading it.
-                    guard line.isMultiple(of: 256) else { return true }
-                    lineCount.withLockedValue { $0 = UInt64(line) }
-                    return stops.count == 0
+                try importing.read(input, into: list, onProblem: badLines.add) { count in
+                    lineCount.withLockedValue { $0 = UInt64(count) }
                 }
             }
         }

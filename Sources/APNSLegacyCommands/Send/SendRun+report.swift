@@ -219,7 +219,6 @@ extension SendRun {
     /// Adds the tokens that a killed run left to the purge list, once the batch is complete.
     func listRejected(
         _ batch: consuming OpenedBatch,
-        _ input: SendInput,
         _ journal: SendJournal,
         _ identity: TLSIdentity?
     ) throws {
@@ -230,7 +229,7 @@ extension SendRun {
         defer { purge.close() }
         let rejections = try purge.rejections()
         if let rejections {
-            try batch.forEachRejected(past, of: input, rejections.takeEarlier(since: beganAt))
+            try batch.forEachRejected(past, rejections.takeEarlier(since: beganAt))
         }
         let report = try purge.record(rejections, past.outcomeCounts, isBroken: false)
         if let report { self.say("\(report)") }

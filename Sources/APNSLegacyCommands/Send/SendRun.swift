@@ -49,7 +49,7 @@ struct SendRun {
         let leftCount = past.unlistedCount - min(past.unlistedCount, past.listableCount)
         try self.warnOfUnlisted(leftCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if let journal, past.isComplete {
-            try self.listRejected(batch, input, journal, tls?.identity)
+            try self.listRejected(batch, journal, tls?.identity)
             return try self.reportComplete(past)
         }
         let purge = try self.purge(tls?.identity)
@@ -223,7 +223,7 @@ struct SendRun {
             journal: journal,
             firstLine: self.command.batch.fromLine,
             retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
-            operations: self.console.outputOperations,
+            onOperation: self.console.onOutput,
             standardOutput: self.console.outputDescriptor
         )
     }

@@ -14,8 +14,8 @@ final class SendReader: @unchecked Sendable {
         case block(SendBlock)
         /// There are none yet; the reader calls back when there are.
         case later
-        /// There are no more; with an error if the input is at fault.
-        case end((any Error)?)
+        /// There are no more, or the input is at fault.
+        case end(Result<Void, any Error>)
     }
 
     private struct State: Sendable {
@@ -69,10 +69,7 @@ final class SendReader: @unchecked Sendable {
         self.state.withLockedValue { state in
             self.schedule(&state)
             if !state.blocks.isEmpty { return .block(state.blocks.removeFirst()) }
-            if let end = state.end {
-                if case .failure(let failure) = end { return .end(failure) }
-                return .end(nil)
-            }
+            if let end = state.end { return .end(end) }
             state.isAwaited = true
             return .later
         }
@@ -108,7 +105,7 @@ final class SendReader: @unchecked Sendable {
             self.endParsing(with: block, stop)
             guard case .needMore = stop else { continue }
             do {
-                try self.parser.read()
+                try self.parser.batch.read()
             } catch {
                 self.end(.failure(error))
             }
@@ -165,10 +162,7 @@ private struct SendParser: ~Copyable {
     }
 
     private let input: SendInput
-    private var reader: BatchReader
-    private var record: BatchRecord
-    /// What the reader returned first, until it is used.
-    private var first: BatchReadResult?
+    var batch: OpenedBatch
     private let past: SendJournal.Past
     /// The lines whose tokens an earlier run left to add to the purge list, by status.
     private let listable: [UInt16: LineSet]
@@ -176,7 +170,6 @@ private struct SendParser: ~Copyable {
     private let isDead: TokenPredicate?
     /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
-    private var readByteCount: UInt64
     /// The line of the first record; `nil` until it came.
     private var firstLine: UInt64?
 
@@ -188,10 +181,7 @@ private struct SendParser: ~Copyable {
         isDead: TokenPredicate?
     ) {
         self.input = input
-        self.record = batch.record
-        self.first = batch.first
-        self.readByteCount = batch.readByteCount
-        self.reader = batch.reader
+        self.batch = batch
         self.past = past
         self.listable = past.listable
         self.sendsDoubted = sendsDoubted
@@ -200,22 +190,18 @@ private struct SendParser: ~Copyable {
 
     /// The payload of lines without their own; valid as long as the reader.
     var common: UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0))
-    }
-
-    /// Reads more bytes, and waits for them.
-    mutating func read() throws {
-        self.readByteCount += UInt64(try self.reader.fill(from: self.input))
+        unsafe UnsafeRawBufferPointer(self.batch.reader.common ?? .init(start: nil, count: 0))
     }
 
     /// Behind the last record that found room.
     var position: BatchPosition {
-        guard self.first == nil else { return BatchPosition() }
-        let unreadByteCount = self.reader.lines.filled - self.reader.lines.position
+        guard self.batch.first == nil else { return BatchPosition() }
+        let unreadByteCount = self.batch.reader.lines.filled - self.batch.reader.lines.position
         // What is read may be more than the file has, as where it is compressed.
-        let part = Double(self.readByteCount - UInt64(unreadByteCount)) / Double(max(1, self.readByteCount))
+        let readByteCount = self.batch.readByteCount
+        let part = Double(readByteCount - UInt64(unreadByteCount)) / Double(max(1, readByteCount))
         return BatchPosition(
-            nextLine: self.waiting == nil ? UInt64(self.reader.lines.lineNumber) + 1 : self.waitingLine,
+            nextLine: self.waiting == nil ? UInt64(self.batch.reader.lines.lineNumber) + 1 : self.waitingLine,
             byteCount: UInt64(part * Double(self.input.readByteCount)),
             headLineCount: self.firstLine.map { $0 - 1 } ?? 0
         )
@@ -223,7 +209,7 @@ private struct SendParser: ~Copyable {
 
     /// The line of what was read last.
     private var waitingLine: UInt64 {
-        UInt64(self.waiting == .bad ? self.reader.problem?.lineNumber ?? 1 : self.record.lineNumber)
+        UInt64(self.waiting == .bad ? self.batch.reader.problem?.lineNumber ?? 1 : self.batch.record.lineNumber)
     }
 
     mutating func parse(into block: SendBlock) -> Stop {
@@ -233,19 +219,15 @@ private struct SendParser: ~Copyable {
                     guard self.append(kind, to: block) else { return .full }
                     self.waiting = nil
                 }
-                switch self.next() {
+                switch try self.batch.next() {
                 case .record:
-                    self.firstLine = self.firstLine ?? UInt64(self.record.lineNumber)
+                    self.firstLine = self.firstLine ?? UInt64(self.batch.record.lineNumber)
                     self.waiting = try self.kind()
                 case .bad:
-                    self.firstLine = self.firstLine ?? UInt64(self.reader.problem?.lineNumber ?? 1)
-                    self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
+                    self.firstLine = self.firstLine ?? UInt64(self.batch.reader.problem?.lineNumber ?? 1)
+                    self.waiting = self.isSettled(self.batch.reader.problem?.lineNumber) ? nil : .bad
                 case .needMore: return .needMore
-                case .refused:
-                    let name = self.input.name
-                    let refusal = self.reader.problem.map { BatchFileError(.badData, in: name, $0) }
-                    return .end(.failure(refusal ?? BatchFileError(.badData, "")))
-                case .end: return .end(.success(()))
+                case .refused, .end: return .end(.success(()))
                 }
             }
         } catch {
@@ -253,15 +235,9 @@ private struct SendParser: ~Copyable {
         }
     }
 
-    private mutating func next() -> BatchReadResult {
-        guard let first = self.first else { return self.reader.next(&self.record) }
-        self.first = nil
-        return first
-    }
-
     private func append(_ kind: SendBlock.Kind, to block: SendBlock) -> Bool {
-        guard kind == .bad else { return block.append(self.record, kind) }
-        return self.reader.problem.map { block.append($0, self.record.token) } ?? true
+        guard kind == .bad else { return block.append(self.batch.record, kind) }
+        return self.batch.reader.problem.map { block.append($0, self.batch.record.token) } ?? true
     }
 
     /// Whether an earlier run settled a line.
@@ -271,16 +247,155 @@ private struct SendParser: ~Copyable {
 
     /// What to do with the record; `nil` if it has an outcome already.
     private func kind() throws -> SendBlock.Kind? {
-        if self.isSettled(self.record.lineNumber) {
-            let status = self.listable.first { $0.value.contains(UInt64(self.record.lineNumber)) }?.key
+        if self.isSettled(self.batch.record.lineNumber) {
+            let status = self.listable.first { $0.value.contains(UInt64(self.batch.record.lineNumber)) }?.key
             return status.map { .rejected(status: $0) }
         }
         if !self.sendsDoubted, !self.past.doubted.ranges.isEmpty,
-            self.past.doubted.contains(UInt64(self.record.lineNumber))
+            self.past.doubted.contains(UInt64(self.batch.record.lineNumber))
         {
             return .doubted
         }
-        if let isDead = self.isDead, try isDead(self.record.token) { return .dead }
+        if let isDead = self.isDead, try isDead(self.batch.record.token) { return .dead }
         return .due
+    }
+}
+
+/// Lines of a batch that were read ahead, in memory that is reused.
+///
+/// A block has one owner: blocks are passed on, and two threads never use one at the same time.
+@safe final class SendBlock: @unchecked Sendable {
+    /// What to do with a line.
+    enum Kind: Equatable {
+        /// Send it.
+        case due
+        /// Report it as invalid, for the next reason in ``SendBlock/problems``.
+        case bad
+        /// Suppress it, because its token is on the purge list.
+        case dead
+        /// Do not write it again, because an earlier run may have written it.
+        case doubted
+        /// Only add the token to the purge list: an earlier run had this status for the line.
+        case rejected(status: UInt16)
+    }
+
+    /// One line.
+    struct Entry {
+        fileprivate(set) var kind: Kind
+        fileprivate(set) var line: UInt64
+        fileprivate(set) var token: DeviceToken
+        fileprivate(set) var expiry: UInt32?
+        fileprivate(set) var priority: UInt8?
+        fileprivate var isCommon = false
+        fileprivate var offset = 0
+        fileprivate var payloadByteCount = 0
+        fileprivate var idByteCount = 0
+    }
+
+    /// The number of lines in a block.
+    static let countMax = 1024
+    /// Enough for that many usual lines; a longer line gets a block of its own.
+    private static let byteCountUsual = 131_072
+
+    private let entries = UnsafeMutablePointer<Entry>.allocate(capacity: SendBlock.countMax)
+    private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: SendBlock.byteCountUsual, alignment: 16)
+    private var byteCount = 0
+    /// The payload of lines without their own.
+    private var common = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+
+    /// The number of lines.
+    private(set) var count = 0
+    /// Where the input stood before the first line, and behind the last.
+    var (start, end) = (BatchPosition(), BatchPosition())
+    /// What is wrong with the invalid lines, in order.
+    private(set) var problems: [BatchProblem] = []
+
+    // Entries need no deinitialization.
+    deinit {
+        unsafe self.entries.deallocate()
+        unsafe self.bytes.deallocate()
+    }
+
+    /// Empties the block.
+    func removeAll(common: UnsafeRawBufferPointer) {
+        self.count = 0
+        self.byteCount = 0
+        self.problems.removeAll(keepingCapacity: true)
+        unsafe self.common = unsafe common
+    }
+
+    /// Appends a line, with its payload and id.
+    ///
+    /// Returns whether there was room.
+    func append(_ record: borrowing BatchRecord, _ kind: Kind) -> Bool {
+        let start = unsafe record.payload.baseAddress
+        let isCommon = unsafe self.common.baseAddress != nil && start == self.common.baseAddress
+        let payloadByteCount = unsafe isCommon ? 0 : record.payload.count
+        guard unsafe self.hasRoom(for: payloadByteCount + record.id.count) else { return false }
+        let offset = self.byteCount
+        if !isCommon { unsafe self.copy(record.payload) }
+        unsafe self.copy(record.id)
+        // In place, because moving an entry costs more than reading a token.
+        unsafe (self.entries + self.count).initialize(
+            to: Entry(
+                kind: kind,
+                line: UInt64(record.lineNumber),
+                token: record.token,
+                expiry: record.expiry,
+                priority: record.priority,
+                isCommon: isCommon,
+                offset: offset,
+                payloadByteCount: payloadByteCount,
+                idByteCount: record.id.count
+            )
+        )
+        self.count += 1
+        return true
+    }
+
+    /// Appends an invalid line.
+    ///
+    /// Returns whether there was room.
+    func append(_ problem: BatchProblem, _ token: DeviceToken) -> Bool {
+        guard self.count < SendBlock.countMax else { return false }
+        let entry = Entry(kind: .bad, line: UInt64(problem.lineNumber), token: token)
+        unsafe (self.entries + self.count).initialize(to: entry)
+        self.count += 1
+        self.problems.append(problem)
+        return true
+    }
+
+    /// Calls `body` with a line, its payload and its id.
+    @inline(__always)
+    func withEntry<Value>(
+        at index: Int,
+        _ body: (borrowing Entry, _ payload: UnsafeRawBufferPointer, _ id: UnsafeRawBufferPointer) throws -> Value
+    ) rethrows -> Value {
+        precondition(index < self.count, "There is no such line.")
+        let entry = unsafe self.entries + index
+        let payloadEnd = unsafe entry.pointee.offset + entry.pointee.payloadByteCount
+        let payload =
+            unsafe entry.pointee.isCommon
+            ? self.common : UnsafeRawBufferPointer(rebasing: self.bytes[entry.pointee.offset..<payloadEnd])
+        let id = unsafe UnsafeRawBufferPointer(
+            rebasing: self.bytes[payloadEnd..<(payloadEnd + entry.pointee.idByteCount)]
+        )
+        return try unsafe body(entry.pointee, payload, id)
+    }
+
+    /// Whether there is room; an empty block makes room.
+    private func hasRoom(for byteCount: Int) -> Bool {
+        guard self.count < SendBlock.countMax else { return false }
+        guard unsafe byteCount > self.bytes.count - self.byteCount else { return true }
+        guard self.count == 0 else { return false }
+        unsafe self.bytes.deallocate()
+        unsafe self.bytes = .allocate(byteCount: byteCount, alignment: 16)
+        return true
+    }
+
+    private func copy(_ source: UnsafeRawBufferPointer) {
+        guard unsafe !source.isEmpty else { return }
+        unsafe UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...]).copyMemory(from: source)
+        self.byteCount += source.count
     }
 }

@@ -36,10 +36,7 @@ package final class SendRejections: @unchecked Sendable {
     ///
     /// - Throws: ``BatchFileError`` if the file cannot be created.
     package init(beside path: String) throws {
-        self.folder =
-            path.contains("/")
-            ? path.split(separator: "/", omittingEmptySubsequences: false)
-                .dropLast().joined(separator: "/") + "/" : "./"
+        self.folder = Folder.of(path)
         do throws(Errno) {
             self.file = try FileDescriptor.unnamed(in: self.folder)
         } catch {

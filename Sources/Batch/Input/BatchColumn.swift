@@ -58,9 +58,6 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The name as a string.
-    var columnName: String { self.name.description }
-
     /// Whether it is a part of the payload, which only CSV has as a column; in JSON lines, it is a key of `aps`.
     var isPayloadPart: Bool {
         switch self {
@@ -110,20 +107,17 @@ package enum InputKind: Hashable, Sendable {
     /// The columns that a line can have.
     var columns: [BatchColumn] {
         switch self {
-        case .batch: Self.batchColumns
-        case .deadTokens: Self.deadTokenColumns
+        case .batch: [.token, .payload, .expiry, .priority, .id, .alert, .badge, .sound]
+        case .deadTokens:
+            [
+                .token, .topic, .environment, .failedAt, .firstSeen, .source, .reason, .timestamp, .outcome, .status,
+                .payload,
+            ]
         }
     }
 
-    private static let batchColumns: [BatchColumn] = [
-        .token, .payload, .expiry, .priority, .id, .alert, .badge, .sound,
-    ]
-    private static let deadTokenColumns: [BatchColumn] = [
-        .token, .topic, .environment, .failedAt, .firstSeen, .source, .reason, .timestamp, .outcome, .status, .payload,
-    ]
-
     /// The keys of a JSON line of a batch.
-    static let keys = Self.batchColumns.filter { !$0.isPayloadPart }
+    static let keys = Self.batch.columns.filter { !$0.isPayloadPart }
 
     /// Finds the column of a name.
     ///
@@ -142,11 +136,11 @@ package enum InputKind: Hashable, Sendable {
     }
 
     private static let exportNames = Dictionary(
-        uniqueKeysWithValues: Self.deadTokenColumns.map { ($0.columnName, $0) }
+        uniqueKeysWithValues: Self.deadTokens.columns.map { ($0.description, $0) }
             + [("failed_at", .failedAt), ("first_seen", .firstSeen)]
     )
     private static let foldedNames = Dictionary(
-        uniqueKeysWithValues: Self.deadTokenColumns.map { ($0.columnName.lowercased(), $0) }
+        uniqueKeysWithValues: Self.deadTokens.columns.map { ($0.description.lowercased(), $0) }
     )
 }
 

@@ -16,20 +16,18 @@ enum BatchExpiry {
     static let momentMin: UInt64 = 1_000_000_000
 
     /// Reads an expiry.
-    static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) -> Result<UInt32, BatchProblem.Kind> {
+    static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) throws(BatchProblem.Kind) -> UInt32 {
         let isSpan = unsafe text.first == UInt8(ascii: "+")
         let number = unsafe UnsafeRawBufferPointer(rebasing: text[(isSpan ? 1 : 0)...])
         guard let number = unsafe DurationText(number), number.unit != .milliseconds, isSpan || number.unit == nil
-        else {
-            return .failure(.invalidExpiry)
-        }
+        else { throw .invalidExpiry }
         var value = number.seconds
         if isSpan {
             value += UInt64(now)
         } else if value != 0, value < self.momentMin {
-            return .failure(.relativeExpiry(UInt32(value)))
+            throw .relativeExpiry(UInt32(value))
         }
-        guard let moment = UInt32(exactly: value) else { return .failure(.expiryTooLate) }
-        return .success(moment)
+        guard let moment = UInt32(exactly: value) else { throw .expiryTooLate }
+        return moment
     }
 }

@@ -231,8 +231,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
         if name.text == "aps", free.contains(.payload) {
             return "unknown key \"aps\"; write it in the payload: \"payload\": {\"aps\": ...}"
         }
-        let names = free.map(\.columnName)
-        let valid = "valid keys: \(InputKind.keys.map(\.columnName).joined(separator: ", "))"
+        let names = free.map(\.description)
+        let valid = "valid keys: \(InputKind.keys.map(\.description).joined(separator: ", "))"
         guard let text = name.text else { return "unknown key; \(valid)" }
         guard let nearest = NearestName.find(text, in: names) else { return "unknown key \"\(text)\"; \(valid)" }
         guard NearestName.find(text, in: [nearest], .typingErrors) == nil else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSPayload
-import APNSWire
+package import APNSWire
 
 /// Reads batch input of any length in constant memory, without I/O.
 ///
@@ -455,8 +455,12 @@ import APNSWire
                 if column == .token { hasToken = true }
                 if self.isOfDeadTokens {
                     self.takeText(column, field)
-                } else {
-                    fault = fault ?? self.take(column, field, into: &record, &cells)
+                } else if fault == nil {
+                    do throws(BatchProblem.Kind) {
+                        try self.take(column, field, into: &record, &cells)
+                    } catch {
+                        fault = error
+                    }
                 }
             }
             count += 1
@@ -469,7 +473,11 @@ import APNSWire
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
         if !cells.isEmpty {
-            if let fault = self.build(cells, into: &record) { return self.bad(fault, lineNumber: record.lineNumber) }
+            do throws(BatchProblem.Kind) {
+                try self.build(cells, into: &record)
+            } catch {
+                return self.bad(error, lineNumber: record.lineNumber)
+            }
         } else if unsafe record.payload.isEmpty {
             guard let common = unsafe self.common else {
                 let isBuilt = self.csvColumns.contains { $0?.isPayloadPart == true }
@@ -495,69 +503,46 @@ import APNSWire
         _ field: CSVFields.Field,
         into record: inout BatchRecord,
         _ cells: inout PayloadCells
-    ) -> BatchProblem.Kind? {
+    ) throws(BatchProblem.Kind) {
         let text = unsafe field.bytes.trimmed
         switch column {
-        case .token:
-            return unsafe DeviceTokenText.decode(text, into: &record.token) ? nil : .token(text)
+        case .token: guard unsafe DeviceTokenText.decode(text, into: &record.token) else { throw unsafe .token(text) }
         case .payload:
-            return self.takePayload(field, into: &record)
-        case .expiry:
-            switch unsafe BatchExpiry.parse(text, now: self.options.now) {
-            case .success(let moment): record.expiry = moment
-            case .failure(let problem): return problem
-            }
-            return nil
+            let room = self.options.lineByteCountMax
+            let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
+            let payload = unsafe field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
+            let measure = try unsafe self.measure(payload)
+            unsafe record.payload =
+                unsafe self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
+        case .expiry: record.expiry = try unsafe BatchExpiry.parse(text, now: self.options.now)
         case .priority:
             record.priority = unsafe Self.priority(text)
-            return record.priority == nil ? .invalidPriority : nil
+            if record.priority == nil { throw .invalidPriority }
         case .id:
-            return self.takeID(field, into: &record)
-        default:
-            return cells.take(column, field)
+            // As a JSON string, in which no byte takes more than six.
+            var json = unsafe JSONWriter(
+                UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * self.options.lineByteCountMax)...])
+            )
+            guard field.writeString(to: &json) else { throw .invalidUTF8(.id) }
+            unsafe record.id = unsafe json.bytes
+        default: try cells.take(column, field)
         }
     }
 
-    private func takePayload(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
-        let room = self.options.lineByteCountMax
-        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
-        let payload = unsafe field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
+    private func measure(_ payload: UnsafeRawBufferPointer) throws(BatchProblem.Kind) -> PayloadMeasure {
         do throws(PayloadProblem) {
-            let measure = try unsafe Payload.check(payload, rules: self.rules)
-            unsafe record.payload =
-                unsafe self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
-            return nil
+            return try unsafe Payload.check(payload, rules: self.rules)
         } catch {
-            return .payload(error)
+            throw .payload(error)
         }
     }
 
     /// Writes the payload behind the id: together, they come from no more bytes than a row has.
-    private func build(_ cells: PayloadCells, into record: inout BatchRecord) -> BatchProblem.Kind? {
+    private func build(_ cells: PayloadCells, into record: inout BatchRecord) throws(BatchProblem.Kind) {
         let first = unsafe 2 * self.options.lineByteCountMax + record.id.count
-        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[first...])
-        do throws(BatchProblem.Kind) {
-            let payload = try unsafe cells.write(to: target)
-            do throws(PayloadProblem) {
-                _ = try unsafe Payload.check(payload, rules: self.rules)
-            } catch {
-                throw .payload(error)
-            }
-            unsafe record.payload = unsafe payload
-            return nil
-        } catch {
-            return error
-        }
-    }
-
-    /// Writes the text of an id as a JSON string, in which no byte takes more than six.
-    private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
-        let room = self.options.lineByteCountMax
-        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
-        var text = unsafe JSONWriter(target)
-        guard field.writeString(to: &text) else { return .invalidUTF8(.id) }
-        unsafe record.id = unsafe text.bytes
-        return nil
+        let payload = try unsafe cells.write(to: UnsafeMutableRawBufferPointer(rebasing: self.scratch[first...]))
+        _ = try unsafe self.measure(payload)
+        unsafe record.payload = unsafe payload
     }
 }
 
@@ -566,5 +551,60 @@ import APNSWire
     case row(UnsafeRawBufferPointer)
     case bad(BatchProblem.Kind)
     case needMore
+    case end
+}
+
+/// One notification of batch input, whose bytes are in the memory of the reader.
+///
+/// A caller makes one record and has the reader fill it repeatedly, because moving a record costs more than reading a
+/// token.
+///
+/// - Important: ``payload`` and ``id`` are valid until the reader reads the next record, or more bytes.
+@safe package struct BatchRecord {
+    /// Its first line, counted from 1.
+    package internal(set) var lineNumber = 0
+    /// The device; undefined before the first record is read.
+    package var token = BatchRecord.noToken
+    /// The payload, valid, and minified if the options require it.
+    package internal(set) var payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+    /// Seconds since 1970, 0 for "do not store", `nil` if the input has none.
+    package internal(set) var expiry: UInt32?
+    /// 10 or 5, `nil` if the input has none.
+    package internal(set) var priority: UInt8?
+    /// The JSON value that identifies the result, as it is in the input; empty if the input has none.
+    package internal(set) var id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+
+    /// Creates an empty record.
+    package init() {}
+
+    private static let noToken: DeviceToken = {
+        guard let token = try? DeviceToken(bytes: CollectionOfOne(0)) else {
+            preconditionFailure("One byte is a token.")
+        }
+        return token
+    }()
+
+    /// Clears the optional fields.
+    @inline(__always)
+    mutating func begin(lineNumber: Int) {
+        self.lineNumber = lineNumber
+        self.expiry = nil
+        self.priority = nil
+        unsafe self.id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+    }
+}
+
+/// What a reader found.
+@frozen
+package enum BatchReadResult: Hashable, Sendable {
+    /// A notification, which is now in the record.
+    case record
+    /// An invalid line, for the reason in ``BatchReader/problem``; the next call continues after it.
+    case bad
+    /// The reader needs more bytes.
+    case needMore
+    /// The input as a whole is refused, for the reason in ``BatchReader/problem``; each further call returns ``end``.
+    case refused
+    /// The input ended.
     case end
 }

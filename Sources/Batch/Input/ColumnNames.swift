@@ -25,17 +25,25 @@ package struct ColumnNames: Sendable {
         self.kind = kind
         for argument in arguments {
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else { throw .malformed }
+            guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
+                throw ColumnMappingError("expected COLUMN=NAME, such as token=device_token")
+            }
             let (word, name) = (String(parts[0]), String(parts[1]))
             guard let column = kind.column(named: word) else {
-                if let meant = kind.column(named: name) { throw .reversed(column: meant.columnName, name: word) }
-                throw .unknown(ColumnName.suggest(word, kind.columns.map(\.columnName)))
+                guard let meant = kind.column(named: name) else {
+                    let names = ColumnName.suggest(word, kind.columns.map(\.description))
+                    throw ColumnMappingError("unknown column \(names)")
+                }
+                let argument = ColumnName.argument(meant.description, word)
+                throw ColumnMappingError("the column of the batch goes first; write \(argument)")
             }
             guard !self.mappings.contains(where: { $0.column == column }) else {
-                throw .duplicate(column: column.columnName)
+                throw ColumnMappingError("\"\(column)\" is mapped twice")
             }
             let folded = name.utf8.map(\.asciiLowercased)
-            guard !self.mappings.contains(where: { $0.folded == folded }) else { throw .duplicate(column: name) }
+            guard !self.mappings.contains(where: { $0.folded == folded }) else {
+                throw ColumnMappingError("\"\(name)\" is mapped twice")
+            }
             self.mappings.append(Mapping(column: column, name: name, folded: folded))
         }
     }
@@ -83,7 +91,7 @@ package struct ColumnNames: Sendable {
         if unsafe self.column(bytes) != nil { return true }
         // Lists of dead tokens have many names for the column that they need.
         let name = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
-        return self.kind == .deadTokens && name.hasPrefix(BatchColumn.token.columnName)
+        return self.kind == .deadTokens && name.hasPrefix(BatchColumn.token.description)
     }
 
     /// The columns that are mapped.
@@ -100,27 +108,11 @@ package struct ColumnNames: Sendable {
     func mappedName(of column: BatchColumn) -> String? { self.mappings.first { $0.column == column }?.name }
 }
 
-/// Why an argument of `--column` is refused.
-package enum ColumnMappingError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It is not `COLUMN=NAME`.
-    case malformed
-    /// There is no such column; the text says which there are.
-    case unknown(String)
-    /// The column is on the right, and the name in the input on the left.
-    case reversed(column: String, name: String)
-    /// A column or a name is mapped twice.
-    case duplicate(column: String)
+/// Why an argument of `--column` is refused, and what to do.
+package struct ColumnMappingError: Error, CustomStringConvertible {
+    package let description: String
 
-    /// What is wrong, and what to do.
-    package var description: String {
-        switch self {
-        case .malformed: "--column: expected COLUMN=NAME, such as token=device_token"
-        case .unknown(let text): "--column: unknown column \(text)"
-        case .reversed(let column, let name):
-            "--column: the column of the batch goes first; write \(ColumnName.argument(column, name))"
-        case .duplicate(let column): "--column: \"\(column)\" is mapped twice"
-        }
-    }
+    fileprivate init(_ sentence: String) { self.description = "--column: \(sentence)" }
 }
 
 /// The name of a column or key in the input, as far as it is safe to show.

@@ -46,7 +46,7 @@ package enum InputExpectation: Hashable, Sendable {
 /// A kind of content that is not a batch, by its first bytes.
 ///
 /// A file that is not a batch would otherwise produce an error for each line, none of which describes the mistake.
-enum UnexpectedContent: Hashable {
+enum UnexpectedContent: Error, Hashable {
     case file(FileContent)
     case prettyPrintedJSON
     case jsonArray(BatchFormat?)
@@ -67,15 +67,9 @@ enum UnexpectedContent: Hashable {
     static func isEnough(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if bytes.count >= self.prefixByteCount { return true }
         // The first line that is not blank is complete. A stream may pause after it, however short it is.
-        var rest = unsafe bytes[...]
-        while let end = unsafe rest.firstIndex(of: 0x0A) {
-            let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<end])
-            if unsafe !line.trimmed.isEmpty {
-                return unsafe bytes.count >= self.signatureByteCount || line.allSatisfy { (0x09..<0x7F).contains($0) }
-            }
-            unsafe rest = unsafe rest[(end + 1)...]
-        }
-        return false
+        let (line, hasEnd) = unsafe self.firstLine(bytes)
+        guard hasEnd else { return false }
+        return unsafe bytes.count >= self.signatureByteCount || line.allSatisfy { (0x09..<0x7F).contains($0) }
     }
 
     /// The number of bytes of the longest signature.
@@ -94,7 +88,9 @@ enum UnexpectedContent: Hashable {
             self = .file(content)
             return
         }
-        let (text, isWhole) = unsafe Self.firstLine(prefix)
+        let (text, hasEnd) = unsafe Self.firstLine(prefix)
+        // Fewer bytes than were asked for end with the content, and a longer line is cut anywhere.
+        let isWhole = hasEnd || prefix.count < Self.prefixByteCount
         if let content = unsafe FileContent(firstLine: Array(text)) {
             self = .file(content)
             return
@@ -118,20 +114,13 @@ enum UnexpectedContent: Hashable {
 
     // MARK: Text
 
-    /// The first line that is not blank.
-    ///
-    /// Returns the line, and whether its end is there: a longer one is cut anywhere.
-    private static func firstLine(
-        _ bytes: UnsafeRawBufferPointer
-    ) -> (line: UnsafeRawBufferPointer, isWhole: Bool) {
+    /// The first line that is not blank, and whether its end is there.
+    private static func firstLine(_ bytes: UnsafeRawBufferPointer) -> (line: UnsafeRawBufferPointer, hasEnd: Bool) {
         var rest = unsafe bytes[...]
         if unsafe rest.starts(with: [0xEF, 0xBB, 0xBF]) { unsafe rest = unsafe rest.dropFirst(3) }
         while true {
             let line = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix { $0 != 0x0A }).trimmed
-            guard let end = unsafe rest.firstIndex(of: 0x0A) else {
-                // Fewer bytes than were asked for end with the content.
-                return unsafe (line, bytes.count < self.prefixByteCount)
-            }
+            guard let end = unsafe rest.firstIndex(of: 0x0A) else { return unsafe (line, false) }
             if unsafe !line.isEmpty { return unsafe (line, true) }
             unsafe rest = unsafe rest[(end + 1)...]
         }

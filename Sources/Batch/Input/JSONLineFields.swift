@@ -145,7 +145,7 @@ import APNSWire
             self.texts[column] = ""
         default:
             let expected: JSONKinds = column.isNumeric ? [.number, .string] : .string
-            return Fault(kind: .wrongKind(column.columnName, found: kind, expected: expected), byteOffset: first)
+            return Fault(kind: .wrongKind(column.description, found: kind, expected: expected), byteOffset: first)
         }
         return nil
     }
@@ -183,12 +183,11 @@ import APNSWire
         case let kind:
             return Fault(kind: .wrongKind("expiry", found: kind, expected: [.number, .string]), byteOffset: first)
         }
-        switch unsafe BatchExpiry.parse(text, now: self.now) {
-        case .success(let moment):
-            record.expiry = moment
+        do throws(BatchProblem.Kind) {
+            record.expiry = try unsafe BatchExpiry.parse(text, now: self.now)
             return nil
-        case .failure(let problem):
-            return Fault(kind: problem, byteOffset: first)
+        } catch {
+            return Fault(kind: error, byteOffset: first)
         }
     }
 

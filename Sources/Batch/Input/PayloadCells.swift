@@ -18,22 +18,21 @@ import APNSJSON
 
     /// Takes a cell that is not blank.
     ///
-    /// Returns what is wrong; `nil` if the cell is valid so far.
-    mutating func take(_ column: BatchColumn, _ field: CSVFields.Field) -> BatchProblem.Kind? {
+    /// - Throws: what is wrong with the cell.
+    mutating func take(_ column: BatchColumn, _ field: CSVFields.Field) throws(BatchProblem.Kind) {
         switch column {
         case .alert: self.alert = field
         case .badge:
             let text = unsafe field.bytes.trimmed
             let isNumber = unsafe text.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
             self.badge = unsafe isNumber ? Int(String(decoding: text, as: UTF8.self)) : nil
-            return self.badge == nil ? .invalidBadge : nil
+            if self.badge == nil { throw .invalidBadge }
         case .sound:
             // The name of a file, which no device finds with the white space around it.
             let text = unsafe field.bytes.trimmed
             self.sound = unsafe CSVFields.Field(bytes: text, hasDoubledQuotes: field.hasDoubledQuotes)
         default: break
         }
-        return nil
     }
 
     /// Writes the payload.

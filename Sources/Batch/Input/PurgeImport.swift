@@ -26,7 +26,7 @@ package struct PurgeImport {
         package fileprivate(set) var change = PurgeChange()
         /// The number of lines whose token is not dead, by reason.
         package fileprivate(set) var skipped: [String: UInt64] = [:]
-        /// The last line that was read before a requested stop; `nil` at the end of the input.
+        /// The last line of which the report is, if reading was abandoned; `nil` at the end of the input.
         package fileprivate(set) var stopLine: Int?
     }
 
@@ -49,66 +49,45 @@ package struct PurgeImport {
         self.now = now
     }
 
-    /// Reads a whole input.
+    /// Reads an input to its end, or until reading is abandoned.
     ///
     /// - Throws: ``BatchFileError`` if no line can be imported, and `PurgeListError`.
     package func read(
         _ input: SendInput,
         into list: PurgeList,
         onProblem: (BatchProblem) -> Void,
-        onLine: (_ lineNumber: Int) -> Bool = { _ in true }
+        onRead: (_ lineCount: Int) -> Void = { _ in }
     ) throws -> Report {
         var report = Report()
         var portion: [PurgeEntry] = []
-        var reader = try self.reader()
-        var record = BatchRecord()
-        var (lineNumber, isChecked) = (0, false)
-        func pass(through last: Int) {
-            while report.stopLine == nil, lineNumber < last {
-                lineNumber += 1
-                if !onLine(lineNumber) { report.stopLine = lineNumber }
-            }
-        }
-        while report.stopLine == nil {
-            let result = reader.next(&record)
-            switch result {
-            case .record: pass(through: record.lineNumber - 1)
-            case .bad: pass(through: (reader.problem?.lineNumber ?? 1) - 1)
-            case .refused: break
-            case .needMore, .end: pass(through: reader.lines.lineNumber)
-            }
-            guard report.stopLine == nil else { break }
-            if result == .needMore {
-                try unsafe reader.fill { try unsafe input.readNow(into: $0) }
-                continue
-            }
-            if !isChecked, result != .refused {
-                try self.check(reader, isAtEnd: result == .end, input.name)
-                isChecked = true
-            }
-            switch result {
+        var batch = try OpenedBatch(input, self.reader())
+        try self.check(batch.reader, isAtEnd: batch.first == .end, input.name)
+        var isStopped = input.isAbandoned
+        reading: while !isStopped {
+            switch try batch.next() {
             case .record:
-                switch self.outcome(reader) {
+                switch self.outcome(batch.reader) {
                 case .entry(let entry): portion.append(entry)
                 case .skipped(let reason):
                     let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
                     report.skipped[isListed ? reason : "other reasons", default: 0] += 1
-                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: record.lineNumber))
+                case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: batch.record.lineNumber))
                 }
-            case .bad: if let problem = reader.problem { onProblem(problem) }
-            case .refused:
-                throw reader.problem.map { BatchFileError(.badData, in: input.name, $0) }
-                    ?? BatchFileError(.badData, "\(input.name) cannot be read")
-            case .needMore, .end: break
+            case .bad: if let problem = batch.reader.problem { onProblem(problem) }
+            case .needMore:
+                onRead(batch.reader.lines.lineNumber)
+                try batch.read()
+                // The stream of a program that the same signal ended may end in the middle of a line.
+                isStopped = input.isAbandoned
+            case .refused, .end: break reading
             }
-            if result == .end { break }
             if portion.count >= Self.portionCount {
                 report.change += try list.record(portion)
                 portion.removeAll(keepingCapacity: true)
             }
-            pass(through: reader.lines.lineNumber)
         }
         report.change += try list.record(portion)
+        if isStopped { report.stopLine = batch.first == nil ? batch.reader.lines.lineNumber : 0 }
         return report
     }
 
@@ -126,7 +105,7 @@ package struct PurgeImport {
         guard !self.lacksTokens(reader) else {
             let header = reader.header.names
             let near = header.compactMap(\.name.text).first { NearestName.find($0, in: ["token"]) != nil }
-            let found = self.names.mappedName(of: .token) ?? BatchColumn.token.columnName
+            let found = self.names.mappedName(of: .token) ?? BatchColumn.token.description
             throw BatchFileError(
                 .badData,
                 in: name,
@@ -235,7 +214,7 @@ package struct PurgeImport {
 
     private func time(_ column: BatchColumn, _ fields: [BatchColumn: String]) throws(BatchProblem.Kind) -> Int64? {
         guard let text = fields[column] else { return nil }
-        guard let moment = TimeText(text: text) else { throw .invalidTime(column.columnName) }
+        guard let moment = TimeText(text: text) else { throw .invalidTime(column.description) }
         return moment.seconds
     }
 

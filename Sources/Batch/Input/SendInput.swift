@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 import FileSupport
 import Glibc
 import NIOConcurrencyHelpers
@@ -40,7 +40,7 @@ package final class SendInput: Sendable {
         var status = stat()
         let isKnown = unsafe fstat(descriptor, &status) == 0
         self.isStream = status.st_mode & S_IFMT != S_IFREG
-        self.decoder = unsafe InputDecoder(isStream: self.isStream) {
+        self.decoder = unsafe InputDecoder(isHashed: !self.isStream) {
             let memory = unsafe $0
             return try SendInput.read(name) { unsafe Glibc.read(descriptor, memory.baseAddress, memory.count) }
         }
@@ -67,11 +67,8 @@ package final class SendInput: Sendable {
         self.expectation.withLockedValue { $0 = expectation }
         guard !self.isStream || isWaiting else { return }
         try self.explaining { try self.decoder.recognize(expecting: expectation) }
-        if !self.isStream, self.isGzip { _ = try self.content() }
+        if !self.isStream, self.decoder.isGzip { _ = try self.content() }
     }
-
-    /// Whether the file is compressed.
-    package var isGzip: Bool { self.peek(GzipDecoder.magic.count) == GzipDecoder.magic }
 
     /// The content of a file, which is read once for it without consuming anything.
     ///
@@ -83,21 +80,15 @@ package final class SendInput: Sendable {
         if let content = self.measured.withLockedValue({ $0 }) { return content }
         var content = InputContent()
         var offset = 0
-        func read(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        let decoder = unsafe InputDecoder(isHashed: false) {
+            let memory = unsafe $0
             let count = try SendInput.read(self.name) {
                 unsafe pread(self.descriptor, memory.baseAddress, memory.count, offset)
             }
             offset += count
             return count
         }
-        if self.isGzip {
-            try self.explaining {
-                var decoder = try GzipDecoder()
-                try unsafe content.fill { memory in try unsafe decoder.read(into: memory, read) }
-            }
-        } else {
-            try unsafe content.fill(read)
-        }
+        try self.explaining { try unsafe content.fill { try unsafe decoder.decode(into: $0) } }
         self.measured.withLockedValue { [content] in $0 = content }
         return content
     }
@@ -106,8 +97,8 @@ package final class SendInput: Sendable {
     private func explaining<Value>(_ body: () throws -> Value) throws -> Value {
         do {
             return try body()
-        } catch let error as UnexpectedContentError {
-            let advice = error.content.advice(
+        } catch let content as UnexpectedContent {
+            let advice = content.advice(
                 expecting: self.expectation.withLockedValue { $0 },
                 file: self.isOwned ? self.name : nil
             )
@@ -166,14 +157,6 @@ package final class SendInput: Sendable {
             == start.pushing(FilePath(other)).lexicallyNormalized()
     }
 
-    /// Reads the first stored bytes of a file without consuming them.
-    private func peek(_ byteCount: Int) -> [UInt8] {
-        guard !self.isStream else { return [] }
-        return unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
-            count = unsafe max(0, pread(self.descriptor, buffer.baseAddress, byteCount, 0))
-        }
-    }
-
     /// Counts the lines of a file without consuming any.
     package func lineCount() throws -> UInt64 { try self.content()?.lineCount ?? 0 }
 
@@ -198,7 +181,8 @@ package final class SendInput: Sendable {
     /// changes with mode, owner, name and number of links, so the content decides then.
     private func checkChanges() throws {
         guard let byteCountTotal = self.byteCountTotal else { return }
-        let status = try self.status()
+        var status = stat()
+        guard unsafe fstat(self.descriptor, &status) == 0 else { throw SendInput.failure(self.name, errno) }
         let byteCount = UInt64(max(0, status.st_size))
         if byteCount < byteCountTotal, self.decoder.rawByteCount < byteCountTotal {
             throw BatchFileError(
@@ -218,7 +202,7 @@ package final class SendInput: Sendable {
 
     /// Whether the file has the bytes that were read, and had them before, if that is known.
     private func hasContentRead() throws -> Bool {
-        if !self.isGzip, let content = self.measured.withLockedValue({ $0 }),
+        if !self.decoder.isGzip, let content = self.measured.withLockedValue({ $0 }),
             content.hash.value != self.decoder.rawHash?.value
         {
             return false
@@ -234,12 +218,6 @@ package final class SendInput: Sendable {
 
     private static func isSame(_ time: timespec, _ other: timespec) -> Bool {
         time.tv_sec == other.tv_sec && time.tv_nsec == other.tv_nsec
-    }
-
-    private func status() throws -> stat {
-        var status = stat()
-        guard unsafe fstat(self.descriptor, &status) == 0 else { throw SendInput.failure(self.name, errno) }
-        return status
     }
 
     /// How many bytes of the file or stream were read, before decompression.
@@ -337,5 +315,233 @@ package final class SendInput: Sendable {
 
     private static func failure(_ name: String, _ error: CInt) -> BatchFileError {
         BatchFileError(.unreadable, "cannot read \(name): \(Errno(rawValue: error))")
+    }
+}
+
+/// A batch or a list of dead tokens whose first line was read, so that nothing is created or sent for an input that is
+/// refused as a whole.
+package struct OpenedBatch: ~Copyable {
+    private let input: SendInput
+    private(set) var reader: BatchReader
+    /// The last record.
+    private(set) var record = BatchRecord()
+    /// What the reader returned first, until it is used.
+    private(set) var first: BatchReadResult?
+    /// The number of bytes that were read.
+    private(set) var readByteCount: UInt64 = 0
+
+    /// Reads the first line, and waits for it.
+    ///
+    /// - Throws: ``BatchFileError`` if the input cannot be read or is refused.
+    package init(_ input: SendInput, _ reader: consuming BatchReader) throws {
+        self.input = input
+        self.reader = reader
+        var first = try self.next()
+        while first == .needMore {
+            try self.read()
+            first = try self.next()
+        }
+        self.first = first
+    }
+
+    /// Reads the next line in memory.
+    ///
+    /// Returns the result of the reader, but not ``BatchReadResult/refused``.
+    ///
+    /// - Throws: ``BatchFileError`` if the input is refused.
+    mutating func next() throws(BatchFileError) -> BatchReadResult {
+        if let first = self.first {
+            self.first = nil
+            return first
+        }
+        let result = self.reader.next(&self.record)
+        guard result == .refused, let problem = self.reader.problem else { return result }
+        throw BatchFileError(.badData, in: self.input.name, problem)
+    }
+
+    /// Reads more bytes, and waits for them.
+    ///
+    /// - Throws: ``BatchFileError`` if the input cannot be read.
+    mutating func read() throws {
+        let input = self.input
+        let count = try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
+        if count == 0 { input.waitAtEnd() }
+        self.readByteCount += UInt64(count)
+    }
+
+    /// Reads all lines without sending them, to find the tokens that an earlier run left to add to the purge list.
+    ///
+    /// - Throws: ``BatchFileError`` if the input cannot be read.
+    package consuming func forEachRejected(
+        _ past: SendJournal.Past,
+        _ body: (_ token: DeviceToken, _ status: UInt16) -> Void
+    ) throws {
+        let listable = past.listable
+        while true {
+            switch try self.next() {
+            case .record:
+                let line = UInt64(self.record.lineNumber)
+                if let status = listable.first(where: { $0.value.contains(line) })?.key {
+                    body(self.record.token, status)
+                }
+            case .needMore: try self.read()
+            case .bad: break
+            case .refused, .end: return
+            }
+        }
+    }
+}
+
+/// Decompresses an input where it is gzip, and refuses one that is not a batch.
+///
+/// One thread at a time uses it.
+@safe final class InputDecoder: @unchecked Sendable {
+    private enum Encoding {
+        /// Fewer than two bytes are there.
+        case unknown
+        case plain
+        case gzip
+    }
+
+    private let readRaw: (UnsafeMutableRawBufferPointer) throws -> Int
+    private var encoding = Encoding.unknown
+    private var decoder: GzipDecoder?
+    /// Bytes that were read to find the encoding.
+    private var rawPrefix: ArraySlice<UInt8> = []
+    /// Bytes that were read to recognize the content.
+    private var prefix: ArraySlice<UInt8> = []
+    private var isRecognized = false
+
+    /// The number of bytes that were read, before decompression.
+    private(set) var rawByteCount: UInt64 = 0
+    /// The hash of these bytes.
+    private(set) var rawHash: XXH64Hash?
+
+    /// Creates a decoder.
+    init(isHashed: Bool, _ readRaw: @escaping (UnsafeMutableRawBufferPointer) throws -> Int) {
+        self.rawHash = isHashed ? XXH64Hash() : nil
+        unsafe self.readRaw = unsafe readRaw
+    }
+
+    /// Reads the next bytes.
+    ///
+    /// Returns the number of bytes; 0 at the end.
+    ///
+    /// - Throws: ``UnexpectedContent``, `GzipDecoder.Failure`, and what reading throws.
+    func read(into memory: UnsafeMutableRawBufferPointer, expecting expectation: InputExpectation) throws -> Int {
+        try self.recognize(expecting: expectation)
+        guard self.prefix.isEmpty else { return unsafe Self.take(from: &self.prefix, into: memory) }
+        return try unsafe self.decode(into: memory)
+    }
+
+    /// Reads as much as tells what the content is.
+    func recognize(expecting expectation: InputExpectation) throws {
+        guard !self.isRecognized else { return }
+        var bytes: [UInt8] = []
+        var portion = [UInt8](repeating: 0, count: UnexpectedContent.prefixByteCount)
+        while unsafe !bytes.withUnsafeBytes({ unsafe UnexpectedContent.isEnough($0) }) {
+            let count = try unsafe portion.withUnsafeMutableBytes { try unsafe self.decode(into: $0) }
+            if count == 0 { break }
+            bytes += portion[..<count]
+        }
+        let content = unsafe bytes.withUnsafeBytes { unsafe UnexpectedContent($0, expecting: expectation) }
+        if let content { throw content }
+        self.prefix = bytes[...]
+        self.isRecognized = true
+    }
+
+    // MARK: Decoding
+
+    /// Whether the bytes are compressed, once some were read.
+    var isGzip: Bool { self.encoding == .gzip }
+
+    /// Decompresses the next bytes, whatever they are.
+    ///
+    /// Returns the number of bytes; 0 at the end.
+    func decode(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        if self.encoding == .unknown { try self.findEncoding() }
+        guard self.encoding == .gzip else { return try unsafe self.nextRaw(into: memory) }
+        if self.decoder == nil { self.decoder = try GzipDecoder() }
+        return try unsafe self.decoder?.read(into: memory) { try unsafe self.nextRaw(into: $0) } ?? 0
+    }
+
+    private func findEncoding() throws {
+        var portion = [UInt8](repeating: 0, count: GzipDecoder.magic.count)
+        while self.rawPrefix.count < GzipDecoder.magic.count {
+            let room = GzipDecoder.magic.count - self.rawPrefix.count
+            let count = try unsafe portion.withUnsafeMutableBytes {
+                try unsafe self.readRaw(UnsafeMutableRawBufferPointer(rebasing: $0[..<room]))
+            }
+            if count == 0 { break }
+            self.rawPrefix += portion[..<count]
+        }
+        self.encoding = self.rawPrefix.elementsEqual(GzipDecoder.magic) ? .gzip : .plain
+    }
+
+    private func nextRaw(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        let count =
+            try unsafe self.rawPrefix.isEmpty
+            ? self.readRaw(memory) : Self.take(from: &self.rawPrefix, into: memory)
+        self.rawByteCount += UInt64(count)
+        unsafe self.rawHash?.add(RawSpan(_unsafeBytes: memory).extracting(first: count))
+        return count
+    }
+
+    private static func take(
+        from bytes: inout ArraySlice<UInt8>,
+        into memory: UnsafeMutableRawBufferPointer
+    ) -> Int {
+        let count = min(bytes.count, memory.count)
+        unsafe memory.copyBytes(from: bytes.prefix(count))
+        bytes = bytes.dropFirst(count)
+        if bytes.isEmpty { bytes = [] }
+        return count
+    }
+}
+
+/// The content of a file after decompression, as far as a journal needs it to tell batches apart.
+struct InputContent: Sendable {
+    /// The hash of all bytes.
+    private(set) var hash = XXH64Hash()
+    /// The number of bytes.
+    var byteCount: UInt64 = 0
+    /// The number of lines.
+    var lineCount: UInt64 = 0
+    /// The first bytes, and the last ones.
+    private(set) var (head, tail): ([UInt8], [UInt8]) = ([], [])
+    private var endsLine = true
+
+    /// The number of bytes of ``head`` and ``tail``.
+    private static let edgeByteCount = 65_536
+    private static let portionByteCount = 262_144
+
+    private mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        guard let last = unsafe bytes.last else { return }
+        self.byteCount += UInt64(bytes.count)
+        unsafe self.hash.add(RawSpan(_unsafeBytes: bytes))
+        self.lineCount += unsafe UInt64(bytes.lineEndCount)
+        self.endsLine = last == 0x0A
+        if self.head.count < Self.edgeByteCount {
+            unsafe self.head.append(contentsOf: bytes.prefix(Self.edgeByteCount - self.head.count))
+        }
+        let kept = self.tail.suffix(max(0, Self.edgeByteCount - bytes.count))
+        self.tail = unsafe kept + bytes.suffix(Self.edgeByteCount)
+    }
+
+    /// Adds all bytes.
+    ///
+    /// - Throws: the error of `read`.
+    mutating func fill(_ read: (UnsafeMutableRawBufferPointer) throws -> Int) throws {
+        var portion = [UInt8](repeating: 0, count: Self.portionByteCount)
+        while true {
+            let count = try unsafe portion.withUnsafeMutableBytes { memory in
+                let count = try unsafe read(memory)
+                unsafe self.add(UnsafeRawBufferPointer(rebasing: memory[..<count]))
+                return count
+            }
+            if count == 0 { break }
+        }
+        // A last line without an end.
+        if !self.endsLine { self.lineCount += 1 }
     }
 }

@@ -17,9 +17,9 @@ package struct UnknownColumns: Hashable, Sendable {
     private var matches: [(column: BatchColumn, name: String)] {
         var matches: [(column: BatchColumn, name: String)] = []
         for case let name? in self.names.map(\.name.text) {
-            let names = self.free.filter { column in !matches.contains { $0.column == column } }.map(\.columnName)
+            let names = self.free.filter { column in !matches.contains { $0.column == column } }.map(\.description)
             guard let nearest = NearestName.find(name, in: names),
-                let column = InputKind.batch.columns.first(where: { $0.columnName == nearest })
+                let column = InputKind.batch.columns.first(where: { $0.description == nearest })
             else { continue }
             matches.append((column, name))
         }
@@ -39,7 +39,7 @@ extension UnknownColumns: CustomStringConvertible {
             let readings = matches.map {
                 self.names.count == 1 ? "it as \($0.column)" : "\"\($0.name)\" as \($0.column)"
             }
-            let options = matches.map { ColumnName.argument($0.column.columnName, $0.name) }
+            let options = matches.map { ColumnName.argument($0.column.description, $0.name) }
             parts.append("to read \(readings.joined(separator: " and ")), add \(options.joined(separator: " "))")
         }
         for column in lacking {
@@ -47,7 +47,7 @@ extension UnknownColumns: CustomStringConvertible {
             parts.append("for the column with the \(column), add --column \(column)=NAME\(other)")
         }
         if matches.isEmpty, lacking.isEmpty, !self.free.isEmpty {
-            parts.append("valid columns: \(self.valid.map(\.columnName).joined(separator: ", "))")
+            parts.append("valid columns: \(self.valid.map(\.description).joined(separator: ", "))")
         }
         if let object = self.skippable(matches, lacking) {
             parts.append("to skip \(object), add --ignore-unknown-columns")

@@ -7,9 +7,7 @@ struct JournalEntries {
     /// Consecutive lines with the same outcome, which are written as one record.
     private struct Run {
         var lines: Range<UInt64>
-        var outcome: DeliveryOutcome.Kind
-        var status: UInt16?
-        var isDuplicate: Bool
+        let outcome: LineOutcome
         var resultByteCount: UInt64
         var hash: XXH64Hash?
     }
@@ -53,28 +51,17 @@ struct JournalEntries {
     /// Records the outcome of lines.
     mutating func settle(
         _ lines: Range<UInt64>,
-        _ outcome: DeliveryOutcome.Kind,
-        status: UInt16?,
-        isDuplicate: Bool,
+        _ outcome: LineOutcome,
         resultByteCount: UInt64,
         hash: XXH64Hash?
     ) {
-        if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome, run.status == status,
-            run.isDuplicate == isDuplicate
-        {
+        if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome {
             self.run?.lines = run.lines.lowerBound..<lines.upperBound
             self.run?.resultByteCount = resultByteCount
             self.run?.hash = hash
         } else {
             self.putRun()
-            self.run = Run(
-                lines: lines,
-                outcome: outcome,
-                status: status,
-                isDuplicate: isDuplicate,
-                resultByteCount: resultByteCount,
-                hash: hash
-            )
+            self.run = Run(lines: lines, outcome: outcome, resultByteCount: resultByteCount, hash: hash)
         }
     }
 
@@ -95,9 +82,9 @@ struct JournalEntries {
     private mutating func putRun() {
         guard let run = self.run else { return }
         self.run = nil
-        let duplicate = run.isDuplicate ? "dup" : "-"
-        let status = run.status.map(String.init) ?? "-"
-        self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.name) \(status) "
+        let duplicate = run.outcome.isDuplicate ? "dup" : "-"
+        let status = run.outcome.status.map(String.init) ?? "-"
+        self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.kind.name) \(status) "
         self.pending += "\(duplicate) \(run.resultByteCount) \(run.hash.map { $0.value.hexadecimal } ?? "-")\n"
     }
 }

@@ -92,12 +92,12 @@ package final class SendJournal {
         path: String,
         input: String,
         formerInput: String? = nil,
-        operations: FileOperations = .system,
+        onOperation: @escaping OnFileOperation = { _, _ in },
         lineCount: () throws -> UInt64
     ) throws {
         try SendJournal.checkKind(path)
         self.isNew = FileIdentity(path: path) == nil
-        let file = try OutputFile(path: path, isKept: true, operations: operations)
+        let file = try OutputFile(path: path, isKept: true, onOperation: onOperation)
         // The path may lead to another file by now.
         guard file.isTruncatable else { throw SendJournal.unsuitable(path) }
         try file.lock()

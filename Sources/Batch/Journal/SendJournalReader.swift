@@ -262,12 +262,8 @@ struct SendJournalReader {
                 self.unlisted[status, default: LineSet()].insert(lines)
             }
         }
-        self.past.outcomeCounts.add(
-            outcome,
-            status: UInt16(words[3]),
-            isDuplicate: words[4] == "dup",
-            count: lines.upperBound - lines.lowerBound
-        )
+        let counted = LineOutcome(outcome, status: UInt16(words[3]), isDuplicate: words[4] == "dup")
+        self.past.outcomeCounts.add(counted, count: lines.upperBound - lines.lowerBound)
         if self.hasHashes { try self.takeHash(words[6], resultByteCount) }
         self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
     }

@@ -3,6 +3,33 @@
 package import APNSWire
 import APNSJSON
 
+/// What the results say about a line, besides its token and id.
+package struct LineResult: Sendable {
+    /// The line of the input, counted from 1.
+    package var line: UInt64
+    package var outcome: LineOutcome
+    /// With status 410, when the device unregistered.
+    package var timestamp: UInt64?
+    /// How many times the notification was written.
+    package var attempts: Int
+    /// An explanation.
+    package var reason: String?
+
+    package init(
+        _ line: UInt64,
+        _ outcome: LineOutcome,
+        timestamp: UInt64? = nil,
+        attempts: Int,
+        reason: String? = nil
+    ) {
+        self.line = line
+        self.outcome = outcome
+        self.timestamp = timestamp
+        self.attempts = attempts
+        self.reason = reason
+    }
+}
+
 /// Writes results as JSON lines into memory of constant size, without an allocation per line.
 ///
 /// | key                 | value                                                                       |
@@ -19,7 +46,10 @@ import APNSJSON
 /// | `reason`            | an explanation; absent if there is none                                     |
 @safe package struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer
-    private var byteCountStored = 0
+    /// The number of bytes written.
+    package private(set) var byteCount = 0
+    /// Where the line that was written last begins.
+    private var lastStart = 0
 
     /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
     static let fixedByteCountMax = 512
@@ -37,17 +67,17 @@ import APNSJSON
 
     /// The lines written since the last ``removeAll()``; valid until the next change.
     package var bytes: UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
+        unsafe UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCount])
     }
 
-    /// The number of bytes written.
-    package var byteCount: Int {
-        self.byteCountStored
+    /// The line that was written last; valid until the next change.
+    var lastLine: UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(rebasing: self.memory[self.lastStart..<self.byteCount])
     }
 
     /// Removes the lines after they were written to the file.
     package mutating func removeAll() {
-        self.byteCountStored = 0
+        self.byteCount = 0
     }
 
     /// Writes one line.
@@ -55,18 +85,12 @@ import APNSJSON
     /// Returns `false` if there is no room and nothing was written; empty the writer and write the line again. A line
     /// that does not fit in an empty writer is written without its reason, or without its reason and id.
     package mutating func append(
-        lineNumber: Int,
+        _ result: borrowing LineResult,
         id: UnsafeRawBufferPointer,
-        token: borrowing DeviceToken,
-        outcome: DeliveryOutcome.Kind,
-        status: UInt16? = nil,
-        timestamp: UInt64? = nil,
-        attempts: Int,
-        isPossibleDuplicate: Bool = false,
-        reason: String? = nil
+        token: borrowing DeviceToken
     ) -> Bool {
-        guard let (hasID, hasReason) = unsafe self.room(id: id, reason: reason) else { return false }
-        var text = self.begin(lineNumber: lineNumber)
+        guard let (hasID, hasReason) = unsafe self.room(id: id, reason: result.reason) else { return false }
+        var text = self.begin(lineNumber: Int(clamping: result.line))
         if hasID {
             text.append(",\"id\":")
             unsafe text.append(id)
@@ -74,8 +98,8 @@ import APNSJSON
         text.append(",\"token\":\"")
         unsafe token.withUnsafeBytes { unsafe text.appendHexadecimal($0) }
         text.append("\",\"outcome\":\"")
-        text.append(outcome.name)
-        if let status {
+        text.append(result.outcome.kind.name)
+        if let status = result.outcome.status {
             text.append("\",\"status\":")
             text.append(Int(status))
             if let name = Rejection.staticStatusText(status) {
@@ -83,7 +107,7 @@ import APNSJSON
                 text.append(name)
                 text.append(UInt8(ascii: "\""))
             }
-            if let timestamp {
+            if let timestamp = result.timestamp {
                 text.append(",\"timestamp\":")
                 text.append(Int(clamping: timestamp))
             }
@@ -91,9 +115,9 @@ import APNSJSON
         } else {
             text.append("\",\"attempts\":")
         }
-        text.append(max(attempts, 0))
-        if isPossibleDuplicate { text.append(",\"possibleDuplicate\":true") }
-        self.end(&text, reason: hasReason ? reason : nil)
+        text.append(max(result.attempts, 0))
+        if result.outcome.isDuplicate { text.append(",\"possibleDuplicate\":true") }
+        self.end(&text, reason: hasReason ? result.reason : nil)
         return true
     }
 
@@ -114,15 +138,15 @@ import APNSJSON
 
     /// Which parts of a line fit; `nil` if it does not fit until the writer is emptied.
     private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
-        let free = unsafe self.memory.count - self.byteCountStored - Self.fixedByteCountMax
+        let free = unsafe self.memory.count - self.byteCount - Self.fixedByteCountMax
         let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
         if id.count + reasonCount <= free { return unsafe (!id.isEmpty, reason != nil) }
-        guard self.byteCountStored == 0 else { return nil }
+        guard self.byteCount == 0 else { return nil }
         return unsafe id.count <= free ? (!id.isEmpty, false) : (false, false)
     }
 
     private func begin(lineNumber: Int) -> JSONWriter {
-        var text = unsafe JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
+        var text = unsafe JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...]))
         text.append("{\"line\":")
         text.append(max(lineNumber, 0))
         return text
@@ -136,6 +160,7 @@ import APNSJSON
             text.append(UInt8(ascii: "\""))
         }
         text.append("}\n")
-        self.byteCountStored += text.byteCount
+        self.lastStart = self.byteCount
+        self.byteCount += text.byteCount
     }
 }

@@ -2,6 +2,21 @@
 
 package import APNSWire
 
+/// The outcome of a line, as results, journal and counts have it.
+package struct LineOutcome: Equatable, Sendable {
+    package let kind: DeliveryOutcome.Kind
+    /// The status of a rejection.
+    let status: UInt16?
+    /// Whether the notification may have arrived twice.
+    let isDuplicate: Bool
+
+    package init(_ kind: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false) {
+        self.kind = kind
+        self.status = status
+        self.isDuplicate = isDuplicate
+    }
+}
+
 /// The number of notifications of a batch by outcome.
 package struct OutcomeCounts: Equatable, Sendable {
     /// Counts by outcome.
@@ -14,15 +29,10 @@ package struct OutcomeCounts: Equatable, Sendable {
     /// Creates empty counts.
     package init() {}
 
-    package mutating func add(
-        _ outcome: DeliveryOutcome.Kind,
-        status: UInt16? = nil,
-        isDuplicate: Bool = false,
-        count: UInt64
-    ) {
-        self.counts[outcome, default: 0] += count
-        if let status { self.statuses[status, default: 0] += count }
-        if isDuplicate { self.possibleDuplicateCount += count }
+    package mutating func add(_ outcome: LineOutcome, count: UInt64) {
+        self.counts[outcome.kind, default: 0] += count
+        if let status = outcome.status { self.statuses[status, default: 0] += count }
+        if outcome.isDuplicate { self.possibleDuplicateCount += count }
     }
 
     package subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }

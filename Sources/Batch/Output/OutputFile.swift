@@ -4,12 +4,25 @@ import FileSupport
 import Glibc
 import SystemPackage
 
+/// What an ``OutputFile`` does next.
+@safe package enum FileOperation {
+    case lock
+    case write(UnsafeRawBufferPointer)
+    case truncate(byteCount: UInt64)
+    case synchronize
+    case synchronizeFolder
+}
+
+/// Called before each operation on a file; its error counts as that of the operation.
+package typealias OnFileOperation = @Sendable (OutputFile, FileOperation) throws -> Void
+
 /// A file or standard output that is written, from its beginning or from its end.
 package final class OutputFile {
     package let name: String
-    private let descriptor: CInt
-    private let isOwned: Bool
-    private let operations: FileOperations
+    /// Whether it is standard output, which stays open.
+    package let isStandardOutput: Bool
+    private let file: FileDescriptor
+    private let onOperation: OnFileOperation
     /// Whether it is a regular file, which can be truncated, unlike a terminal, a pipe or a device.
     package let isTruncatable: Bool
 
@@ -32,36 +45,34 @@ package final class OutputFile {
     package init(
         path: String,
         isKept: Bool = false,
-        operations: FileOperations = .system,
+        onOperation: @escaping OnFileOperation = { _, _ in },
         standardOutput: CInt = 1
     ) throws {
         self.name = path == "-" ? "standard output" : path
-        self.isOwned = path != "-"
-        self.operations = operations
-        guard self.isOwned else {
-            self.descriptor = standardOutput
+        self.isStandardOutput = path == "-"
+        self.onOperation = onOperation
+        guard !self.isStandardOutput else {
+            self.file = FileDescriptor(rawValue: standardOutput)
             self.isTruncatable = false
             return
         }
         let isLinkAllowed = Self.isOfDescriptor(path)
         let isPipe = Self.isPipe(path, isLinkAllowed: isLinkAllowed)
-        let flags = O_CLOEXEC | (isLinkAllowed ? 0 : O_NOFOLLOW)
-        let descriptor =
-            isPipe
-            ? Self.openPipe(path, flags) : unsafe open(path, O_RDWR | O_CREAT | flags, FileMode.secret)
-        self.descriptor = descriptor
-        var status = stat()
-        self.isTruncatable =
-            unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-        guard descriptor >= 0 else {
+        let flags = isLinkAllowed ? 0 : O_NOFOLLOW
+        do throws(Errno) {
+            self.file = try isPipe ? Self.openPipe(path, flags) : .opened(path, O_RDWR | O_CREAT | flags)
+        } catch {
             let reason =
-                switch errno {
-                case ENXIO where isPipe: "no process reads this pipe; start the reader first"
-                case ELOOP where !isLinkAllowed: "it is a symbolic link; name the file that it leads to"
-                default: "\(Errno(rawValue: errno))"
+                switch error {
+                case .noSuchAddressOrDevice where isPipe: "no process reads this pipe; start the reader first"
+                case .tooManySymbolicLinkLevels where !isLinkAllowed:
+                    "it is a symbolic link; name the file that it leads to"
+                default: "\(error)"
                 }
             throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
         }
+        var status = stat()
+        self.isTruncatable = unsafe fstat(self.file.rawValue, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard !self.isTruncatable || !self.isDatabase else {
             throw BatchFileError(
                 .uncreatable,
@@ -69,10 +80,10 @@ package final class OutputFile {
             )
         }
         // A file that another process writes must not be truncated.
-        if self.isTruncatable, (try? operations.lock(self.file)) == false { throw self.inUse }
+        if self.isTruncatable, (try? self.takeLock()) == false { throw self.inUse }
         if self.isTruncatable, !isLinkAllowed { try self.makePrivate(status) }
         if !isKept { try self.truncate(to: 0) }
-        self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+        self.byteCount = UInt64(max(0, lseek(self.file.rawValue, 0, SEEK_END)))
         if isKept, self.isTruncatable { try self.synchronizeFolder() }
     }
 
@@ -85,12 +96,12 @@ package final class OutputFile {
             throw refusal("it has \(status.st_nlink) names (hard links); delete it or choose another file")
         }
         guard status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return }
-        switch FileMode.set(FileMode.secret, of: self.descriptor) {
+        switch FileMode.set(FileMode.secret, of: self.file.rawValue) {
         case .done: break
         // A file system without modes.
         case .notPermitted where status.st_uid == geteuid(): break
         case .notPermitted: throw refusal("it belongs to another user, and others can read it; choose another file")
-        case nil: throw refusal("\(Errno(rawValue: errno))")
+        case nil: throw refusal("\(Errno.current)")
         }
     }
 
@@ -110,12 +121,16 @@ package final class OutputFile {
 
     /// Opens a named pipe only for writing: a descriptor that could also read would count as a reader, and hide that
     /// there is no other reader.
-    private static func openPipe(_ path: String, _ flags: CInt) -> CInt {
+    private static func openPipe(_ path: String, _ flags: CInt) throws(Errno) -> FileDescriptor {
         let deadline = ContinuousClock.now + Self.readerDelayMax
         while true {
-            let descriptor = unsafe open(path, O_WRONLY | O_NONBLOCK | flags)
-            if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
-            guard descriptor < 0, errno == ENXIO, ContinuousClock.now < deadline else { return descriptor }
+            do throws(Errno) {
+                let file = try FileDescriptor.opened(path, O_WRONLY | O_NONBLOCK | flags)
+                _ = fcntl(file.rawValue, F_SETFL, 0)
+                return file
+            } catch {
+                guard error == .noSuchAddressOrDevice, ContinuousClock.now < deadline else { throw error }
+            }
             // Only another attempt shows whether there is a reader.
             usleep(Self.readerCheckMicroseconds)
         }
@@ -129,29 +144,27 @@ package final class OutputFile {
     private var isDatabase: Bool {
         let title = Array("SQLite format 3\0".utf8)
         var bytes = [UInt8](repeating: 0, count: title.count)
-        return unsafe pread(self.descriptor, &bytes, bytes.count, 0) == title.count && bytes == title
+        return unsafe pread(self.file.rawValue, &bytes, bytes.count, 0) == title.count && bytes == title
     }
 
     deinit {
-        if self.isOwned { close(self.descriptor) }
+        if !self.isStandardOutput { try? self.file.close() }
     }
 
     /// Appends all bytes; if a file accepts only some of them, removes these, so that the call can be repeated.
     package func append(_ bytes: Span<UInt8>) throws {
-        let start = self.byteCount
-        var rest = bytes
         self.isSynchronizationDue = true
-        while !rest.isEmpty {
-            let count = self.operations.write(self.file, rest)
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                let failure = self.failure("write")
-                if self.isTruncatable { try? self.truncate(to: start) }
-                throw failure
+        do {
+            try unsafe bytes.withUnsafeBytes { bytes in
+                try unsafe self.run(.write(bytes), "write") {
+                    try unsafe self.file.write(all: Span(_unsafeBytes: bytes))
+                }
             }
-            self.byteCount += UInt64(count)
-            rest = rest.extracting(droppingFirst: count)
+        } catch {
+            if self.isTruncatable { try? self.truncate(to: self.byteCount) }
+            throw error
         }
+        self.byteCount += UInt64(bytes.count)
     }
 
     /// Appends text.
@@ -160,34 +173,37 @@ package final class OutputFile {
     /// Truncates the file.
     package func truncate(to byteCount: UInt64) throws {
         guard self.isTruncatable else { return }
-        guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
-            lseek(self.descriptor, 0, SEEK_END) >= 0
-        else { throw self.failure("truncate") }
+        try self.run(.truncate(byteCount: byteCount), "truncate") {
+            guard ftruncate(self.file.rawValue, off_t(clamping: byteCount)) == 0,
+                lseek(self.file.rawValue, 0, SEEK_END) >= 0
+            else { throw Errno.current }
+        }
         self.byteCount = byteCount
         self.isSynchronizationDue = true
     }
 
     /// Waits until the written bytes are on the disk.
     package func synchronize() throws {
-        guard self.isOwned, self.isSynchronizationDue else { return }
-        // A pipe, for example, cannot be synchronized.
-        guard self.operations.synchronize(self.file) == 0 || errno == EINVAL else { throw self.failure("write") }
+        guard !self.isStandardOutput, self.isSynchronizationDue else { return }
+        try self.run(.synchronize, "write") {
+            // A pipe, for example, cannot be synchronized.
+            guard fdatasync(self.file.rawValue) == 0 || errno == EINVAL else { throw Errno.current }
+        }
         self.isSynchronizationDue = false
     }
 
     /// Waits until the name of the file is on the disk, since the process that created it may have been killed before
     /// that.
     private func synchronizeFolder() throws {
-        let number = self.operations.synchronizeFolder(self.file)
-        guard number != 0 else { return }
-        throw BatchFileError(
-            .unwritable,
-            "cannot synchronize the folder of \(self.name): \(Errno(rawValue: number))"
-        )
+        try self.run(.synchronizeFolder, "synchronize the folder of") {
+            try Folder.synchronize(Folder.of(self.name))
+        }
     }
 
-    private var file: FileOperations.OpenFile {
-        FileOperations.OpenFile(path: self.name, descriptor: self.descriptor)
+    /// Locks the file; returns `false` if another process has locked it.
+    private func takeLock() throws -> Bool {
+        try self.onOperation(self, .lock)
+        return try FileLock.take(self.file.rawValue)
     }
 
     /// Locks the file until it is closed.
@@ -195,7 +211,7 @@ package final class OutputFile {
     /// - Throws: ``BatchFileError`` if another process has locked it, or it cannot be locked.
     func lock() throws {
         do {
-            guard try !self.operations.lock(self.file) else { return }
+            guard try !self.takeLock() else { return }
         } catch FileLock.Failure.system(_, let code) {
             throw BatchFileError(
                 .unwritable,
@@ -214,7 +230,7 @@ package final class OutputFile {
     ///
     /// - Throws: ``BatchFileError`` if it does not.
     func checkPresence() throws {
-        guard self.isTruncatable, FileIdentity(path: self.name) != FileIdentity(descriptor: self.descriptor) else {
+        guard self.isTruncatable, FileIdentity(path: self.name) != FileIdentity(descriptor: self.file.rawValue) else {
             return
         }
         throw BatchFileError(
@@ -227,11 +243,7 @@ package final class OutputFile {
     /// The hash of the first bytes.
     func hash(first byteCount: UInt64) throws -> XXH64Hash {
         var hash = XXH64Hash()
-        do throws(Errno) {
-            try hash.add(first: byteCount, of: FileDescriptor(rawValue: self.descriptor))
-        } catch {
-            throw BatchFileError(.unwritable, "cannot read \(self.name): \(error)")
-        }
+        try self.explaining("read") { try hash.add(first: byteCount, of: self.file) }
         return hash
     }
 
@@ -251,14 +263,24 @@ package final class OutputFile {
     ///
     /// Returns the number of bytes; 0 at the end of the file.
     func read(into memory: UnsafeMutableRawBufferPointer, at offset: UInt64) throws -> Int {
-        while true {
-            let count = unsafe pread(self.descriptor, memory.baseAddress, memory.count, off_t(clamping: offset))
-            if count >= 0 { return count }
-            guard errno == EINTR else { throw self.failure("read") }
+        try self.explaining("read") {
+            try unsafe self.file.read(fromAbsoluteOffset: Int64(clamping: offset), into: memory)
         }
     }
 
-    private func failure(_ verb: String) -> BatchFileError {
-        BatchFileError(.unwritable, "cannot \(verb) \(self.name): \(Errno(rawValue: errno))")
+    private func run(_ operation: FileOperation, _ verb: String, _ body: () throws -> Void) throws {
+        try self.explaining(verb) {
+            try self.onOperation(self, operation)
+            try body()
+        }
+    }
+
+    /// Turns an error of the system into a sentence.
+    private func explaining<Value>(_ verb: String, _ body: () throws -> Value) throws -> Value {
+        do {
+            return try body()
+        } catch {
+            throw BatchFileError(.unwritable, "cannot \(verb) \(self.name): \(error)")
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Dispatch
-import FileSupport
+package import FileSupport
 import Glibc
 import Subprocess
 import SystemPackage
@@ -24,7 +24,7 @@ package struct PurgeHook {
     private let command: String
     private let deadline: Duration
     /// The command inherits the lock, so it is held while the command runs; `nil` for a dry run.
-    private let lock: PurgeHookLock?
+    private let lock: FileLock?
     private let signals: StopSignals
     /// The number of tokens passed to the command.
     package private(set) var tokenCount = 0
@@ -32,7 +32,7 @@ package struct PurgeHook {
     package private(set) var batchCount = 0
 
     /// Creates a hook.
-    package init(_ command: String, deadline: Duration?, lock: PurgeHookLock?, signals: StopSignals) {
+    package init(_ command: String, deadline: Duration?, lock: FileLock?, signals: StopSignals) {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault
         self.lock = lock
@@ -190,4 +190,41 @@ package struct PurgeHook {
 /// Why commands cannot be run.
 struct PurgeHookError: Error, CustomStringConvertible {
     var description: String
+}
+
+extension PurgeHook {
+    /// Keeps two runs from passing the tokens of one list to commands at the same time.
+    ///
+    /// The command inherits the descriptor, so the lock is held until the command has ended too, even if this program
+    /// is killed. The lock file is not deleted.
+    ///
+    /// - Throws: ``BatchFileError`` if another run holds the lock, or the file cannot be created.
+    package static func lock(list path: String) throws -> FileLock {
+        // Different paths can lead to the same list.
+        let resolved = unsafe realpath(path, nil)
+        defer { unsafe free(resolved) }
+        let lockPath = unsafe (resolved.map { unsafe String(cString: $0) } ?? path) + ".exec.lock"
+        do throws(FileLock.Failure) {
+            return try FileLock(path: lockPath)
+        } catch {
+            switch error {
+            case .held(let holder):
+                throw BatchFileError(
+                    .inUse,
+                    "another run\(holder.map { " (process \($0))" } ?? "") passes this list to a command, or that "
+                        + "command is still running; run again when it has ended"
+                )
+            case .system(.open, let code):
+                throw BatchFileError(
+                    .uncreatable,
+                    "cannot create \(lockPath): \(Errno(rawValue: code)); check the permissions of its folder"
+                )
+            case .system(let action, let code):
+                throw BatchFileError(
+                    .unwritable,
+                    "cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code)); check its permissions"
+                )
+            }
+        }
+    }
 }

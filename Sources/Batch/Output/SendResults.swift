@@ -72,7 +72,7 @@ package struct SendResults: ~Copyable {
         journal: SendJournal?,
         firstLine: UInt64 = 1,
         retriesIndeterminate: Bool,
-        operations: FileOperations = .system,
+        onOperation: @escaping OnFileOperation = { _, _ in },
         standardOutput: CInt = 1
     ) throws {
         self.retriesIndeterminate = retriesIndeterminate
@@ -86,7 +86,7 @@ package struct SendResults: ~Copyable {
             file = try OutputFile(
                 path: path,
                 isKept: journal != nil,
-                operations: operations,
+                onOperation: onOperation,
                 standardOutput: standardOutput
             )
         }
@@ -215,93 +215,59 @@ package struct SendResults: ~Copyable {
     // MARK: Outcomes
 
     /// Records an outcome of lines that do not appear in the results.
-    package mutating func settle(
-        _ lines: Range<UInt64>,
-        _ outcome: DeliveryOutcome.Kind,
-        status: UInt16?,
-        isDuplicate: Bool
-    ) {
-        self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
-        self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
+    package mutating func settle(_ lines: Range<UInt64>, _ outcome: LineOutcome) {
+        self.outcomeCounts.add(outcome, count: UInt64(lines.count))
+        self.record(lines, outcome)
     }
 
     /// Whether lines with an outcome appear in the results.
-    func isWritten(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
+    func isWritten(_ outcome: LineOutcome) -> Bool {
         guard self.hasFile else { return false }
-        return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
+        return !(self.isOnlyExceptions && outcome.kind == .accepted && !outcome.isDuplicate)
     }
 
     /// Whether lines with an outcome must be recorded one by one.
-    func needsLines(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
-        !self.past.doubted.ranges.isEmpty || self.isWritten(outcome, isDuplicate: isDuplicate)
-            || self.isProvisional(outcome)
+    func needsLines(_ outcome: LineOutcome) -> Bool {
+        !self.past.doubted.ranges.isEmpty || self.isWritten(outcome) || self.isProvisional(outcome.kind)
     }
 
     /// Records the outcome of one line, and writes it to the results.
     package mutating func write(
-        line: UInt64,
+        _ result: borrowing LineResult,
         id: UnsafeRawBufferPointer,
-        token: borrowing DeviceToken,
-        _ outcome: DeliveryOutcome.Kind,
-        status: UInt16?,
-        timestamp: UInt64? = nil,
-        attempts: Int,
-        isDuplicate: Bool,
-        reason: String? = nil
+        token: borrowing DeviceToken
     ) {
-        self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
-        if self.isProvisional(outcome) {
+        let (line, outcome) = (result.line, result.outcome)
+        self.outcomeCounts.add(outcome, count: 1)
+        if self.isProvisional(outcome.kind) {
             // A line that was certainly not written is not in doubt in the next run.
-            if outcome == .unsent, !isDuplicate, line <= self.recordedThrough { self.entries.spare(line..<(line + 1)) }
-            return unsafe self.writeProvisionally(
-                line: line,
-                id: id,
-                token: token,
-                outcome,
-                attempts: attempts,
-                isDuplicate: isDuplicate,
-                reason: reason
-            )
-        }
-        if self.isWritten(outcome, isDuplicate: isDuplicate) {
-            for _ in 0..<2 {
-                let start = self.writer.byteCount
-                let fits = unsafe self.writer.append(
-                    lineNumber: Int(line),
-                    id: id,
-                    token: token,
-                    outcome: outcome,
-                    status: status,
-                    timestamp: timestamp,
-                    attempts: attempts,
-                    isPossibleDuplicate: isDuplicate,
-                    reason: reason
-                )
-                if fits {
-                    self.hashResults(from: start)
-                    break
-                }
-                self.sealBlock()
+            if outcome.kind == .unsent, !outcome.isDuplicate, line <= self.recordedThrough {
+                self.entries.spare(line..<(line + 1))
             }
+            return unsafe self.writeProvisionally(result, id: id, token: token)
         }
-        self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
+        if self.isWritten(outcome) {
+            if unsafe !self.writer.append(result, id: id, token: token) {
+                self.sealBlock()
+                _ = unsafe self.writer.append(result, id: id, token: token)
+            }
+            self.hashResults()
+        }
+        self.record(line..<(line + 1), outcome)
     }
 
     /// Records an invalid line.
     package mutating func write(_ problem: BatchProblem) {
-        self.outcomeCounts.add(.invalid, count: 1)
+        let (line, outcome) = (UInt64(problem.lineNumber), LineOutcome(.invalid))
+        self.outcomeCounts.add(outcome, count: 1)
         if self.hasFile {
-            for _ in 0..<2 {
-                let start = self.writer.byteCount
-                if self.writer.append(problem) {
-                    self.hashResults(from: start)
-                    break
-                }
+            if !self.writer.append(problem) {
                 self.sealBlock()
+                _ = self.writer.append(problem)
             }
+            self.hashResults()
         }
-        let line = UInt64(problem.lineNumber)
-        self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
+        self.record(line..<(line + 1), outcome)
     }
 
     /// Finishes the files.
@@ -324,55 +290,79 @@ package struct SendResults: ~Copyable {
     }
 
     private mutating func writeProvisionally(
-        line: UInt64,
+        _ result: borrowing LineResult,
         id: UnsafeRawBufferPointer,
-        token: borrowing DeviceToken,
-        _ outcome: DeliveryOutcome.Kind,
-        attempts: Int,
-        isDuplicate: Bool,
-        reason: String?
+        token: borrowing DeviceToken
     ) {
         guard self.hasFile else { return }
-        let reasonByteCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
+        let reasonByteCount = (result.reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
         var writer = BatchResultWriter(capacity: 1024 + id.count + reasonByteCount)
-        _ = unsafe writer.append(
-            lineNumber: Int(line),
-            id: id,
-            token: token,
-            outcome: outcome,
-            attempts: attempts,
-            isPossibleDuplicate: isDuplicate,
-            reason: reason
-        )
+        _ = unsafe writer.append(result, id: id, token: token)
         unsafe self.provisional.append(contentsOf: writer.bytes)
     }
 
-    /// Adds the results in memory from this byte on to the hash.
+    /// Adds the result that was written last to the hash, if the journal records one.
     @inline(__always)
-    private mutating func hashResults(from start: Int) {
-        guard self.isHashed else { return }
-        unsafe self.hash.add(RawSpan(_unsafeBytes: self.writer.bytes).extracting(droppingFirst: start))
+    private mutating func hashResults() {
+        guard self.isCounted, self.hasJournal else { return }
+        unsafe self.hash.add(RawSpan(_unsafeBytes: self.writer.lastLine))
     }
 
-    /// Whether the journal records a hash of the results.
-    private var isHashed: Bool { self.isCounted && self.hasJournal }
-
-    private mutating func record(
-        _ lines: Range<UInt64>,
-        _ outcome: DeliveryOutcome.Kind,
-        status: UInt16?,
-        isDuplicate: Bool
-    ) {
+    private mutating func record(_ lines: Range<UInt64>, _ outcome: LineOutcome) {
         guard self.hasJournal else { return }
         // For a stream, the length has no meaning.
         let byteCount = self.resultByteCount + UInt64(self.writer.byteCount)
         self.entries.settle(
             lines,
             outcome,
-            status: status,
-            isDuplicate: isDuplicate,
             resultByteCount: self.isCounted ? byteCount : self.past.resultByteCount,
             hash: self.isCounted ? self.hash : nil
         )
+    }
+}
+
+/// The results in a file behind those that its journal records, which a killed run left.
+///
+/// They are of lines whose intent was on the disk before. Results of other lines prove that the journal lost records.
+private enum SurplusResults {
+    /// A longer line is skipped.
+    private static let lineByteCountMax = 262_144
+    private static let portionByteCount = 65_536
+
+    /// Refuses results of lines that were sent without an intent in the journal: they would be sent again, and not be
+    /// flagged as possible duplicates.
+    ///
+    /// - Throws: ``BatchFileError``.
+    static func check(_ file: OutputFile, _ past: SendJournal.Past, journal: String) throws {
+        guard file.byteCount > past.resultByteCount else { return }
+        var lines = LineReader(lineByteCountMax: Self.lineByteCountMax, blockByteCount: Self.portionByteCount)
+        var offset = past.resultByteCount
+        while true {
+            switch lines.next() {
+            case .needMore:
+                offset += UInt64(try unsafe lines.fill { try unsafe file.read(into: $0, at: offset) })
+            case .tooLong: continue
+            case .line(let line):
+                guard let sent = unsafe Self.sentLine(line), !past.doubted.contains(sent) else { continue }
+                throw BatchFileError(
+                    .badData,
+                    "\(file.name) has a result of line \(sent), which was not sent according to \(journal): the "
+                        + "journal lost its last records, or the results are of another batch; nothing was sent; "
+                        + "restore the journal, or delete both files to send everything again"
+                )
+            case .end: return
+            }
+        }
+    }
+
+    /// The line of the input that a result is of, if it says that the line was sent; `nil` for anything else, such as
+    /// an incomplete result.
+    private static func sentLine(_ result: UnsafeRawBufferPointer) -> UInt64? {
+        guard let fields = unsafe JSONFields(Array(result)),
+            let outcome = fields.string("outcome").flatMap({ DeliveryOutcome.Kind(name: $0) }),
+            // What is unsent can be sent again without a duplicate.
+            [.accepted, .rejected, .indeterminate].contains(outcome)
+        else { return nil }
+        return fields.integer("line")
     }
 }

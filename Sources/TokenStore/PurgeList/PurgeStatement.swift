@@ -158,3 +158,49 @@ extension Row {
         }
     }
 }
+
+/// Writes new dead or registered tokens in a transaction.
+struct PurgeInsertion {
+    private let table: PurgeRows.Table
+    private let statement: PurgeStatement
+
+    init(_ database: Database, _ table: PurgeRows.Table, rowCount: Int = 1) throws {
+        self.table = table
+        let (name, row) = table == .dead ? ("dead_token", "(?, ?, ?, ?, ?, ?)") : ("registered_token", "(?, ?, ?, ?)")
+        let rows = Array(repeating: row, count: rowCount).joined(separator: ", ")
+        self.statement = try PurgeStatement(database, sql: "INSERT INTO \(name) VALUES \(rows)")
+    }
+
+    /// Inserts a row.
+    func insert(_ token: UnsafeRawBufferPointer, _ row: PurgeRow, in scope: PurgeScope) throws -> UInt64 {
+        var index: Int32 = 1
+        let checksum = unsafe self.bind(token, row, in: scope, at: &index)
+        try self.run()
+        return checksum
+    }
+
+    /// Binds the next row.
+    func bind(
+        _ token: UnsafeRawBufferPointer,
+        _ row: PurgeRow,
+        in scope: PurgeScope,
+        at index: inout Int32
+    ) -> UInt64 {
+        let checksum = unsafe row.checksum(token, in: scope)
+        self.statement.bind(scope.identifier, at: index)
+        unsafe self.statement.bind(token, at: index + 1)
+        self.statement.bind(row.time, at: index + 2)
+        index += 3
+        if let source = row.source {
+            self.statement.bind(row.firstSeen, at: index)
+            self.statement.bind(source.identifier, at: index + 1)
+            index += 2
+        }
+        self.statement.bind(Int64(bitPattern: checksum), at: index)
+        index += 1
+        return checksum
+    }
+
+    /// Inserts the rows.
+    func run() throws { _ = try self.statement.run() }
+}

@@ -128,10 +128,10 @@ import Testing
 
     @Test func `the progress of a batch counts outcomes, and a stream has no percentage`() {
         var counts = OutcomeCounts()
-        counts.add(.accepted, count: 300)
-        counts.add(.rejected, status: 8, count: 100)
+        counts.add(LineOutcome(.accepted), count: 300)
+        counts.add(LineOutcome(.rejected, status: 8), count: 100)
         var earlier = OutcomeCounts()
-        earlier.add(.accepted, count: 100)
+        earlier.add(LineOutcome(.accepted), count: 100)
         let progress = SendProgress(
             sentCount: 500,
             hasReadAll: false,

@@ -12,7 +12,7 @@ import Testing
     static func outcomeCounts(_ counts: [DeliveryOutcome.Kind: UInt64]) -> OutcomeCounts {
         var outcomeCounts = OutcomeCounts()
         for (outcome, count) in counts {
-            outcomeCounts.add(outcome, status: outcome == .rejected ? 8 : nil, count: count)
+            outcomeCounts.add(LineOutcome(outcome, status: outcome == .rejected ? 8 : nil), count: count)
         }
         return outcomeCounts
     }
@@ -44,10 +44,10 @@ import Testing
         _ isOnlyIndeterminate: Bool
     ) {
         var past = OutcomeCounts()
-        past.add(.indeterminate, count: earlierCount)
-        past.add(.accepted, count: 5)
+        past.add(LineOutcome(.indeterminate), count: earlierCount)
+        past.add(LineOutcome(.accepted), count: 5)
         var counts = past
-        for outcome in outcomes { counts.add(outcome, count: 3) }
+        for outcome in outcomes { counts.add(LineOutcome(outcome), count: 3) }
         #expect(counts.addsOnlyIndeterminate(to: past) == isOnlyIndeterminate)
     }
 
@@ -59,8 +59,8 @@ import Testing
 
     @Test func `the summaries as text and as JSON have the same content`() throws {
         var outcomeCounts = Self.outcomeCounts([.accepted: 1_234_567, .rejected: 2])
-        outcomeCounts.add(.rejected, status: 7, count: 1)
-        outcomeCounts.add(.accepted, isDuplicate: true, count: 4)
+        outcomeCounts.add(LineOutcome(.rejected, status: 7), count: 1)
+        outcomeCounts.add(LineOutcome(.accepted, isDuplicate: true), count: 4)
         let summary = SendSummary(outcomeCounts: outcomeCounts, seconds: 2.5)
         #expect(summary.text.contains("1,234,574 notifications in 2.5 s"))
         #expect(summary.text.contains("1,234,571 accepted\n"))

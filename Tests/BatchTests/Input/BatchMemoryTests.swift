@@ -83,17 +83,8 @@ import Testing
         for _ in 0..<600 {
             for _ in 0..<(4 + next(20)) {
                 line += 1
-                unsafe id.withUnsafeBytes {
-                    unsafe results.write(
-                        line: line,
-                        id: $0,
-                        token: token,
-                        .accepted,
-                        status: nil,
-                        attempts: 1,
-                        isDuplicate: false
-                    )
-                }
+                let result = LineResult(line, LineOutcome(.accepted), attempts: 1)
+                unsafe id.withUnsafeBytes { unsafe results.write(result, id: $0, token: token) }
                 others[Int(line) % others.count] = [UInt8](repeating: 0, count: 16 + next(3000))
             }
             try results.writePortion()

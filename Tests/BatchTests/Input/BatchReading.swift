@@ -98,7 +98,7 @@ extension InputDecoder {
     /// Makes a decoder of bytes that come so many at a time.
     convenience init(_ bytes: [UInt8], chunk: Int = .max) {
         var offset = 0
-        self.init(isStream: true) { memory in
+        self.init(isHashed: false) { memory in
             let count = min(chunk, memory.count, bytes.count - offset)
             memory.copyBytes(from: bytes[offset..<(offset + count)])
             offset += count

@@ -18,18 +18,9 @@ import Testing
         reason: String? = nil
     ) throws -> Bool {
         let token = try DeviceToken(bytes: token)
-        return Array(id.utf8).withUnsafeBytes { id in
-            writer.append(
-                lineNumber: line,
-                id: id,
-                token: token,
-                outcome: outcome,
-                status: status,
-                attempts: attempts,
-                isPossibleDuplicate: isPossibleDuplicate,
-                reason: reason
-            )
-        }
+        let outcome = LineOutcome(outcome, status: status, isDuplicate: isPossibleDuplicate)
+        let result = LineResult(UInt64(line), outcome, attempts: attempts, reason: reason)
+        return Array(id.utf8).withUnsafeBytes { writer.append(result, id: $0, token: token) }
     }
 
     @Test func `a line contains existing values and omits the rest`() throws {

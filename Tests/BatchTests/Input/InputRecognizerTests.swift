@@ -18,8 +18,8 @@ import Testing
         do {
             try decoder.recognize(expecting: expectation)
             return nil
-        } catch let error as UnexpectedContentError {
-            return error.content.advice(expecting: expectation, file: file)
+        } catch let error as UnexpectedContent {
+            return error.advice(expecting: expectation, file: file)
         }
     }
 

@@ -40,25 +40,16 @@ final class CrashingDisk: Sendable {
 
     func record(_ event: Event) { self.events.withLockedValue { $0.append(event) } }
 
-    var operations: FileOperations {
-        FileOperations(
-            write: { file, bytes in
-                self.record(.write(file.path, bytes.withUnsafeBytes { Array($0) }))
-                return FileOperations.system.write(file, bytes)
-            },
-            synchronize: { file in
-                self.record(.synchronize(file.path))
-                return 0
-            },
-            truncate: { file, byteCount in
-                self.record(.truncate(file.path, Int(byteCount)))
-                return ftruncate(file.descriptor, byteCount)
-            },
-            synchronizeFolder: { file in
-                self.record(.synchronizeFolder(file.path))
-                return 0
+    var onOperation: OnFileOperation {
+        { file, operation in
+            switch operation {
+            case .lock: break
+            case .write(let bytes): self.record(.write(file.name, Array(bytes)))
+            case .truncate(let byteCount): self.record(.truncate(file.name, Int(byteCount)))
+            case .synchronize: self.record(.synchronize(file.name))
+            case .synchronizeFolder: self.record(.synchronizeFolder(file.name))
             }
-        )
+        }
     }
 
     /// The lines given in the first events, once for each time.

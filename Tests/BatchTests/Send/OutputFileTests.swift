@@ -94,6 +94,25 @@ import Testing
         _ = try OutputFile(path: "/dev/null")
     }
 
+    @Test func `a file that accepts only some of the bytes is as before, and can be written again`() async {
+        await #expect(processExitsWith: .success) {
+            // Beyond its limit, the process would be killed.
+            signal(SIGXFSZ, SIG_IGN)
+            let folder = try SendFolder()
+            let file = try OutputFile(path: folder.file("results"))
+            try file.append("first\n")
+            var limit = rlimit(rlim_cur: 10, rlim_max: .max)
+            guard setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(2) }
+            let failure = SendFolder.failure { try file.append("second\n") }
+            guard failure?.description.hasSuffix("results: File too large") == true else { exit(3) }
+            guard file.byteCount == 6, folder.read("results") == "first\n" else { exit(4) }
+            limit.rlim_cur = .max
+            guard setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(5) }
+            try file.append("second\n")
+            guard folder.read("results") == "first\nsecond\n" else { exit(6) }
+        }
+    }
+
     @Test func `a pipe without a reader is rejected`() throws {
         let path = self.folder.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)

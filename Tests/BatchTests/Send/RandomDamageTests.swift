@@ -25,7 +25,7 @@ import Testing
         let journal = try SendJournal(
             path: self.folder.file("journal"),
             input: "batch",
-            operations: disk.operations,
+            onOperation: disk.onOperation,
             lineCount: { Self.lineCount }
         )
         var options = BatchOptions(now: 1_700_000_000)
@@ -38,7 +38,7 @@ import Testing
                 isOnlyExceptions: false,
                 journal: journal,
                 retriesIndeterminate: policy == .atLeastOnce,
-                operations: disk.operations
+                onOperation: disk.onOperation
             ),
             policy: policy,
             suppressesRejectedTokens: false,

@@ -17,17 +17,15 @@ import Testing
     func `both have the same keys and values`(report: DeliveryReport) throws {
         var writer = BatchResultWriter()
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        let isWritten = writer.append(
-            lineNumber: 1,
-            id: none,
-            token: try DeviceToken("00ff"),
-            outcome: report.outcome.kind,
-            status: report.outcome.rejectionStatusCode,
+        let (status, isDuplicate) = (report.outcome.rejectionStatusCode, report.possibleDuplicate)
+        let result = LineResult(
+            1,
+            LineOutcome(report.outcome.kind, status: status, isDuplicate: isDuplicate),
             timestamp: report.outcome.timestamp,
             attempts: report.attempts,
-            isPossibleDuplicate: report.possibleDuplicate,
             reason: report.outcome.reasonText
         )
+        let isWritten = writer.append(result, id: none, token: try DeviceToken("00ff"))
         #expect(isWritten)
         var line = try #require(JSONSerialization.jsonObject(with: Data(writer.bytes)) as? [String: NSObject])
         #expect(line.removeValue(forKey: "line") != nil)

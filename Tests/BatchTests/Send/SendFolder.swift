@@ -72,14 +72,7 @@ extension SendResults {
         throws
     {
         let token = try DeviceToken(bytes: [UInt8](repeating: 1, count: 32))
-        self.write(
-            line: line,
-            id: UnsafeRawBufferPointer(start: nil, count: 0),
-            token: token,
-            outcome,
-            status: status,
-            attempts: 1,
-            isDuplicate: isDuplicate
-        )
+        let result = LineResult(line, LineOutcome(outcome, status: status, isDuplicate: isDuplicate), attempts: 1)
+        self.write(result, id: UnsafeRawBufferPointer(start: nil, count: 0), token: token)
     }
 }

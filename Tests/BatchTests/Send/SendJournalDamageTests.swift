@@ -24,17 +24,13 @@ import Testing
             entries.intend(through: first + 99)
             entries.settle(
                 first..<(first + 50),
-                .accepted,
-                status: nil,
-                isDuplicate: false,
+                LineOutcome(.accepted),
                 resultByteCount: first,
                 hash: XXH64Hash()
             )
             entries.settle(
                 (first + 50)..<(first + 51),
-                .rejected,
-                status: 8,
-                isDuplicate: false,
+                LineOutcome(.rejected, status: 8),
                 resultByteCount: first + 9,
                 hash: XXH64Hash()
             )
@@ -42,9 +38,7 @@ import Testing
             entries.intend(through: first + 120)
             entries.settle(
                 (first + 51)..<(first + 70),
-                .accepted,
-                status: nil,
-                isDuplicate: true,
+                LineOutcome(.accepted, isDuplicate: true),
                 resultByteCount: first + 90,
                 hash: XXH64Hash()
             )
@@ -123,9 +117,7 @@ import Testing
         for line: UInt64 in 1..<64 {
             entries.settle(
                 line..<(line + 1),
-                line % 2 == 0 ? .accepted : .rejected,
-                status: nil,
-                isDuplicate: false,
+                LineOutcome(line % 2 == 0 ? .accepted : .rejected),
                 resultByteCount: line,
                 hash: XXH64Hash()
             )

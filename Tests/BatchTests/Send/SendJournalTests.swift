@@ -31,9 +31,9 @@ import Testing
         #expect(try self.folder.journal().past == SendJournal.Past())
         try self.write { entries in
             entries.intend(through: 64)
-            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultByteCount: 10, hash: XXH64Hash())
-            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultByteCount: 20, hash: XXH64Hash())
-            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultByteCount: 30, hash: XXH64Hash())
+            entries.settle(1..<11, LineOutcome(.accepted), resultByteCount: 10, hash: XXH64Hash())
+            entries.settle(11..<12, LineOutcome(.rejected, status: 8), resultByteCount: 20, hash: XXH64Hash())
+            entries.settle(12..<15, LineOutcome(.accepted, isDuplicate: true), resultByteCount: 30, hash: XXH64Hash())
         }
         let past = try self.folder.journal().past
         #expect(past.settled.ranges == [1..<15] && past.doubted.ranges == [1..<65])
@@ -49,9 +49,7 @@ import Testing
             for line: UInt64 in 1...1000 {
                 entries.settle(
                     line..<(line + 1),
-                    .accepted,
-                    status: nil,
-                    isDuplicate: false,
+                    LineOutcome(.accepted),
                     resultByteCount: line,
                     hash: XXH64Hash()
                 )
@@ -170,7 +168,7 @@ import Testing
         #expect(past.settled.ranges == [1..<3, 65..<67] && past.doubted.ranges == [1..<65])
         try self.write { entries in
             entries.intend(through: 70)
-            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20, hash: XXH64Hash())
+            entries.settle(3..<5, LineOutcome(.accepted, isDuplicate: true), resultByteCount: 20, hash: XXH64Hash())
         }
         let whole = self.folder.bytes("journal")
         let expected = try self.folder.journal().past
@@ -202,7 +200,7 @@ import Testing
         #expect(try self.past(["intent 64", "1 2 accepted - - 9"], format: format).resultHash == nil)
         try self.write { entries in
             entries.intend(through: 70)
-            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20, hash: XXH64Hash())
+            entries.settle(3..<5, LineOutcome(.accepted, isDuplicate: true), resultByteCount: 20, hash: XXH64Hash())
         }
         #expect(self.folder.read("journal").contains("\nformat 3 batch "))
         let past = try self.folder.journal().past
@@ -262,10 +260,11 @@ import Testing
     }
 
     @Test func `a journal that cannot be locked has another error than a locked one`() throws {
-        var operations = FileOperations.system
-        operations.lock = { _ in throw FileLock.Failure.system(action: .lock, code: ENOLCK) }
+        let onOperation: OnFileOperation = { _, operation in
+            if case .lock = operation { throw FileLock.Failure.system(action: .lock, code: ENOLCK) }
+        }
         let failure = SendFolder.failure {
-            _ = try SendJournal(path: self.folder.file("journal"), input: "batch", operations: operations) { 1 }
+            _ = try SendJournal(path: self.folder.file("journal"), input: "batch", onOperation: onOperation) { 1 }
         }
         #expect(failure?.kind == .unwritable)
         let text = try #require(failure?.description)

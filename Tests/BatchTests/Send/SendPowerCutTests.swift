@@ -48,7 +48,7 @@ import Testing
         let journal = try SendJournal(
             path: self.folder.file("journal"),
             input: "batch",
-            operations: disk.operations,
+            onOperation: disk.onOperation,
             lineCount: { try input.lineCount() }
         )
         let results = try SendResults(
@@ -56,7 +56,7 @@ import Testing
             isOnlyExceptions: false,
             journal: journal,
             retriesIndeterminate: policy == .atLeastOnce,
-            operations: disk.operations
+            onOperation: disk.onOperation
         )
         let batchState = BatchSendState(
             input: input,
@@ -151,12 +151,8 @@ import Testing
             let isFlagged = object["possibleDuplicate"] as? Bool ?? false
             let count = batch.processedCounts[line] ?? 0
             lines.append(line)
-            outcomeCounts.add(
-                outcome,
-                status: (object["status"] as? Int).map { UInt16($0) },
-                isDuplicate: isFlagged,
-                count: 1
-            )
+            let status = (object["status"] as? Int).map { UInt16($0) }
+            outcomeCounts.add(LineOutcome(outcome, status: status, isDuplicate: isFlagged), count: 1)
             // A hundred thousand expectations would take most of the time.
             let faults = [
                 "is no notification": outcome != .invalid && Batch.isBad(line),

@@ -42,24 +42,18 @@ import Testing
             self.lock.unlock()
         }
 
-        func operations(writes: Bool, synchronizes: Bool) -> FileOperations {
-            let system = FileOperations.system
-            return FileOperations(
-                write: { file, bytes in
-                    if writes { self.pass() }
-                    return system.write(file, bytes)
-                },
-                synchronize: { file in
-                    if synchronizes { self.pass() }
-                    return system.synchronize(file)
-                },
-                truncate: system.truncate,
-                synchronizeFolder: system.synchronizeFolder
-            )
+        func onOperation(writes: Bool, synchronizes: Bool) -> OnFileOperation {
+            { _, operation in
+                switch operation {
+                case .write where writes, .synchronize where synchronizes: self.pass()
+                default: break
+                }
+            }
         }
     }
 
-    private func source(lineCount: Int, _ operations: FileOperations, hasJournal: Bool) throws -> SendSource {
+    private func source(lineCount: Int, _ onOperation: @escaping OnFileOperation, hasJournal: Bool) throws -> SendSource
+    {
         let lines = (1...lineCount).map { "\(String(repeating: "a", count: 56))\(String(format: "%08x", $0))\n" }
         try self.folder.write("tokens", lines.joined())
         let input = try SendInput(path: self.folder.file("tokens"))
@@ -68,7 +62,7 @@ import Testing
             ? SendJournal(
                 path: self.folder.file("journal"),
                 input: "batch",
-                operations: operations,
+                onOperation: onOperation,
                 lineCount: { try input.lineCount() }
             ) : nil
         var options = BatchOptions(now: 1_700_000_000)
@@ -81,7 +75,7 @@ import Testing
                 isOnlyExceptions: false,
                 journal: journal,
                 retriesIndeterminate: true,
-                operations: operations
+                onOperation: onOperation
             ),
             policy: .atLeastOnce,
             suppressesRejectedTokens: true,
@@ -109,8 +103,8 @@ import Testing
         _ isResultsOnly: Bool
     ) throws {
         let gate = Gate()
-        let operations = gate.operations(writes: isWrite || isResultsOnly, synchronizes: !isWrite && !isResultsOnly)
-        let source = try self.source(lineCount: 2000, operations, hasJournal: !isResultsOnly)
+        let blocks = gate.onOperation(writes: isWrite || isResultsOnly, synchronizes: !isWrite && !isResultsOnly)
+        let source = try self.source(lineCount: 2000, blocks, hasJournal: !isResultsOnly)
         let woken = DispatchSemaphore(value: 0)
         source.start { woken.signal() }
         let first = try self.take(100, from: source, woken)
@@ -143,7 +137,7 @@ import Testing
         let lineCount = TestEffort.count(30_000, long: 100_000)
         let source = try self.source(
             lineCount: lineCount,
-            gate.operations(writes: true, synchronizes: false),
+            gate.onOperation(writes: true, synchronizes: false),
             hasJournal: false
         )
         let woken = DispatchSemaphore(value: 0)
