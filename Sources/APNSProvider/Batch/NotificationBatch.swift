@@ -2,9 +2,14 @@
 
 public import APNSWire
 
-/// A buffer to which a source appends its next notifications, which are framed and numbered immediately.
+/// A buffer to which a source appends its next notifications, in the form that their transport sends.
+///
+/// For the binary protocol, they are framed and numbered immediately.
 public struct NotificationBatch: ~Copyable {
-    @usableFromInline var encoder: FrameEncoder
+    /// Writes frames; `nil` for transports that send each notification individually.
+    @usableFromInline var encoder: FrameEncoder?
+    @usableFromInline var separate = SeparateNotifications()
+    @usableFromInline var storedCount = 0
     @usableFromInline let command: Command
     @usableFromInline let firstIdentifier: UInt32
     @usableFromInline let countMax: Int
@@ -14,9 +19,17 @@ public struct NotificationBatch: ~Copyable {
     @usableFromInline var plainTag: UInt64?
 
     init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
-        self.encoder = encoder
+        self.encoder = consume encoder
         self.command = command
         self.firstIdentifier = firstIdentifier
+        self.countMax = countMax
+    }
+
+    /// Creates a batch of notifications that are sent individually.
+    init(countMax: Int) {
+        self.encoder = nil
+        self.command = .items
+        self.firstIdentifier = 0
         self.countMax = countMax
     }
 
@@ -24,12 +37,18 @@ public struct NotificationBatch: ~Copyable {
     public static let payloadByteCountMax = 65_407
 
     /// The number of appended notifications.
-    public var count: Int { self.encoder.frameCount }
+    public var count: Int { self.storedCount }
 
     /// How many more may be appended, if their bytes fit.
-    public var countFree: Int { self.countMax - self.encoder.frameCount }
+    public var countFree: Int { self.countMax - self.storedCount }
 
-    var byteCount: Int { self.encoder.byteCount }
+    /// The number of bytes of the frames.
+    var byteCount: Int {
+        switch self.encoder {
+        case .some(let encoder): encoder.byteCount
+        case nil: 0
+        }
+    }
 
     /// Appends one notification.
     ///
@@ -51,10 +70,10 @@ public struct NotificationBatch: ~Copyable {
         tag: UInt64,
         note: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     ) -> Bool {
-        let index = self.encoder.frameCount
+        let index = self.storedCount
         guard index < self.countMax else { return false }
         precondition(payload.count <= NotificationBatch.payloadByteCountMax, "A longer payload never fits a batch.")
-        let isAppended = unsafe self.encoder.append(
+        let isFramed = unsafe self.encoder?.append(
             token: token,
             payload: payload,
             expiry: expiry.wireValue,
@@ -62,7 +81,10 @@ public struct NotificationBatch: ~Copyable {
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
             command: self.command
         )
+        let isAppended =
+            if let isFramed { isFramed } else { unsafe self.separate.append(token, payload, expiry, priority) }
         guard isAppended else { return false }
+        self.storedCount &+= 1
         if tag == self.plainTag, unsafe note.isEmpty {
             self.plainTag = tag &+ 1
         } else {
@@ -89,11 +111,12 @@ public struct NotificationBatch: ~Copyable {
     ) -> (count: Int, byteCount: Int) {
         var taken = min(count, self.countFree)
         var byteCount = frames.count
-        if taken < count || byteCount > self.encoder.byteCountFree {
+        let byteCountFree = self.encoder?.byteCountFree ?? 0
+        if taken < count || byteCount > byteCountFree {
             byteCount = 0
             var fitting = 0
             while fitting < taken, let frame = unsafe FrameScanner.frame(at: byteCount, in: frames),
-                byteCount + frame.byteCount <= self.encoder.byteCountFree
+                byteCount + frame.byteCount <= byteCountFree
             {
                 byteCount += frame.byteCount
                 fitting += 1
@@ -103,11 +126,12 @@ public struct NotificationBatch: ~Copyable {
         var position = self.count
         let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
         guard taken > 0,
-            unsafe self.encoder.append(
+            unsafe self.encoder?.append(
                 frames: UnsafeRawBufferPointer(rebasing: frames[..<byteCount]),
                 numberedFrom: identifier
-            )
+            ) == true
         else { return (0, 0) }
+        self.storedCount += taken
         if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
         self.plainTag = nil
         marks.forEachTagRange(in: index..<(index + taken)) { tags in

@@ -33,28 +33,21 @@ struct RequestSource: Sendable {
         _ countMax: Int,
         _ observer: DeliveryObserver
     ) -> (count: Int, pushes: [PendingPush], supply: ProviderSupply) {
-        let (chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
-        guard let chunk else { return (0, [], supply) }
+        let (notifications, chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
         var pushes: [PendingPush] = []
-        pushes.reserveCapacity(chunk.count)
+        pushes.reserveCapacity(notifications.count)
         let now = UInt32(clamping: time(nil))
-        chunk.forEach { position, token, payload, expiry, priority in
-            let request = self.requests.request(
-                token: token,
-                payload: payload,
-                expiry: expiry,
-                priority: priority,
-                now: now
-            )
+        for (index, notification) in notifications.enumerated() {
+            let request = self.requests.request(for: notification, now: now)
             let limit = self.configuration.payloadByteCountMax(of: request.pushType)
             if let problem = request.problem(payloadByteCountMax: limit) {
                 observer.settled(.invalid(problem))
-                chunk.settle(position, DeliveryReport(.invalid(problem)))
+                chunk.settle(index, notification.token, DeliveryReport(.invalid(problem)))
             } else {
-                pushes.append(PendingPush(Submission(request, from: .source(chunk, position))))
+                pushes.append(PendingPush(Submission(request, from: .source(chunk, index: index))))
             }
         }
-        return (chunk.count, pushes, supply)
+        return (notifications.count, pushes, supply)
     }
 
     /// Whether the source was stopped and there is no connection for the rest.
