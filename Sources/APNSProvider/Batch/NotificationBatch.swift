@@ -6,10 +6,9 @@ public import APNSWire
 ///
 /// For the binary protocol, they are framed and numbered immediately.
 public struct NotificationBatch: ~Copyable {
-    /// Writes frames; `nil` for transports that send each notification individually.
-    @usableFromInline var encoder: FrameEncoder?
-    @usableFromInline var separate = SeparateNotifications()
-    @usableFromInline var storedCount = 0
+    @usableFromInline var encoder: FrameEncoder
+    /// The notifications, if the transport sends each individually: the encoder then has no room for a frame.
+    private(set) var separate: SeparateNotifications?
     @usableFromInline let command: Command
     @usableFromInline let firstIdentifier: UInt32
     @usableFromInline let countMax: Int
@@ -18,18 +17,17 @@ public struct NotificationBatch: ~Copyable {
     /// The next tag that needs no run of its own, as long as no notification has a note; initially none.
     @usableFromInline var plainTag: UInt64?
 
-    init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
-        self.encoder = consume encoder
+    init(
+        encoder: consuming FrameEncoder,
+        command: Command,
+        firstIdentifier: UInt32,
+        countMax: Int,
+        separate: SeparateNotifications? = nil
+    ) {
+        self.encoder = encoder
+        self.separate = separate
         self.command = command
         self.firstIdentifier = firstIdentifier
-        self.countMax = countMax
-    }
-
-    /// Creates a batch of notifications that are sent individually.
-    init(countMax: Int) {
-        self.encoder = nil
-        self.command = .items
-        self.firstIdentifier = 0
         self.countMax = countMax
     }
 
@@ -37,18 +35,12 @@ public struct NotificationBatch: ~Copyable {
     public static let payloadByteCountMax = 65_407
 
     /// The number of appended notifications.
-    public var count: Int { self.storedCount }
+    public var count: Int { self.separate?.count ?? self.encoder.frameCount }
 
     /// How many more may be appended, if their bytes fit.
-    public var countFree: Int { self.countMax - self.storedCount }
+    public var countFree: Int { self.countMax - self.count }
 
-    /// The number of bytes of the frames.
-    var byteCount: Int {
-        switch self.encoder {
-        case .some(let encoder): encoder.byteCount
-        case nil: 0
-        }
-    }
+    var byteCount: Int { self.encoder.byteCount }
 
     /// Appends one notification.
     ///
@@ -70,10 +62,10 @@ public struct NotificationBatch: ~Copyable {
         tag: UInt64,
         note: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     ) -> Bool {
-        let index = self.storedCount
+        let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
         precondition(payload.count <= NotificationBatch.payloadByteCountMax, "A longer payload never fits a batch.")
-        let isFramed = unsafe self.encoder?.append(
+        let isAppended = unsafe self.encoder.append(
             token: token,
             payload: payload,
             expiry: expiry.wireValue,
@@ -81,15 +73,32 @@ public struct NotificationBatch: ~Copyable {
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
             command: self.command
         )
-        let isAppended =
-            if let isFramed { isFramed } else { unsafe self.separate.append(token, payload, expiry, priority) }
-        guard isAppended else { return false }
-        self.storedCount &+= 1
+        guard isAppended else {
+            return unsafe self.appendSeparately(token, payload, expiry, priority, tag: tag, note: note)
+        }
         if tag == self.plainTag, unsafe note.isEmpty {
             self.plainTag = tag &+ 1
         } else {
             unsafe self.mark(tag: tag, note: note, index: index)
         }
+        return true
+    }
+
+    /// Returns whether notifications are sent individually, and it fit.
+    @usableFromInline
+    mutating func appendSeparately(
+        _ token: borrowing DeviceToken,
+        _ payload: UnsafeRawBufferPointer,
+        _ expiry: PushExpiry,
+        _ priority: UInt8?,
+        tag: UInt64,
+        note: UnsafeRawBufferPointer
+    ) -> Bool {
+        let index = self.count
+        guard index < self.countMax, unsafe self.separate?.append(token, payload, expiry, priority) == true else {
+            return false
+        }
+        unsafe self.mark(tag: tag, note: note, index: index)
         return true
     }
 
@@ -111,12 +120,11 @@ public struct NotificationBatch: ~Copyable {
     ) -> (count: Int, byteCount: Int) {
         var taken = min(count, self.countFree)
         var byteCount = frames.count
-        let byteCountFree = self.encoder?.byteCountFree ?? 0
-        if taken < count || byteCount > byteCountFree {
+        if taken < count || byteCount > self.encoder.byteCountFree {
             byteCount = 0
             var fitting = 0
             while fitting < taken, let frame = unsafe FrameScanner.frame(at: byteCount, in: frames),
-                byteCount + frame.byteCount <= byteCountFree
+                byteCount + frame.byteCount <= self.encoder.byteCountFree
             {
                 byteCount += frame.byteCount
                 fitting += 1
@@ -126,12 +134,11 @@ public struct NotificationBatch: ~Copyable {
         var position = self.count
         let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
         guard taken > 0,
-            unsafe self.encoder?.append(
+            unsafe self.encoder.append(
                 frames: UnsafeRawBufferPointer(rebasing: frames[..<byteCount]),
                 numberedFrom: identifier
-            ) == true
+            )
         else { return (0, 0) }
-        self.storedCount += taken
         if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
         self.plainTag = nil
         marks.forEachTagRange(in: index..<(index + taken)) { tags in

@@ -22,9 +22,25 @@ package final class NotificationChunk: Sendable {
         from source: any NotificationSource,
         countMax: Int
     ) -> (notifications: [PushNotification], chunk: NotificationChunk, supply: ProviderSupply) {
-        var batch = NotificationBatch(countMax: countMax)
-        let supply = source.fill(&batch)
-        return (batch.separate.takeAll(), NotificationChunk(source, batch.marks), supply)
+        var notifications = SeparateNotifications()
+        var marks = NotificationMarks()
+        var supply = ProviderSupply.waiting
+        // No frame fits into a byte, so that a batch of frames need not distinguish the two.
+        var memory: UInt8 = 0
+        unsafe withUnsafeMutableBytes(of: &memory) { memory in
+            guard let encoder = unsafe FrameEncoder(writingInto: memory) else { return }
+            var batch = NotificationBatch(
+                encoder: encoder,
+                command: .items,
+                firstIdentifier: 0,
+                countMax: countMax,
+                separate: notifications
+            )
+            supply = source.fill(&batch)
+            if let separate = batch.separate { notifications = separate }
+            marks = batch.marks
+        }
+        return (notifications.takeAll(), NotificationChunk(source, marks), supply)
     }
 
     /// Reports the outcome of a notification to the source.
@@ -41,13 +57,13 @@ package final class NotificationChunk: Sendable {
 }
 
 /// The notifications of a batch that are sent individually.
-@usableFromInline
 struct SeparateNotifications {
     private var parts: [(token: DeviceToken, payloadByteCount: Int, expiry: PushExpiry, priority: UInt8?)] = []
     /// The payloads, one after another, so that not each of them is an allocation.
     private var payloads = ByteBuffer()
 
-    @usableFromInline
+    var count: Int { self.parts.count }
+
     mutating func append(
         _ token: borrowing DeviceToken,
         _ payload: UnsafeRawBufferPointer,
