@@ -93,28 +93,13 @@ struct HTTP2Client: ClientTransport {
         if self.rejected.withLockedValue({ $0.isSuppressed(token) }) {
             return self.settleLocally(.suppressed, receiver, key: key)
         }
-        return self.client.submit(self.request(notification)) { report in
+        let request = self.requests.request(for: notification, now: UInt32(clamping: time(nil)))
+        return self.client.submit(request) { report in
             if case .rejected(let rejection) = report.outcome {
                 self.rejected.withLockedValue { $0.insert(token, after: rejection) }
             }
             receiver.settle(key..<(key + 1), report)
         }
-    }
-
-    private func request(_ notification: borrowing PushNotification) -> PushRequest {
-        var requests = self.requests
-        if let topic = notification.topic { requests.topic = topic }
-        if let type = notification.pushType { requests.pushType = .fixed(type) }
-        var request = requests.request(
-            token: notification.token,
-            payload: notification.payload,
-            expiry: notification.expiry.wireValue,
-            priority: notification.priority,
-            now: UInt32(clamping: time(nil))
-        )
-        request.collapseIdentifier = notification.collapseIdentifier
-        if let identifier = notification.identifier { request.identifier = identifier }
-        return request
     }
 
     func settleLocally(

@@ -18,6 +18,7 @@ struct ProviderWalk {
     private var mayComplete: Bool
     private var roundCount = 0
     private let abandonsAt: Int
+    private let wrongRule: WrongRule?
     /// What this walk reached.
     private(set) var reached: Set<WalkMark> = []
 
@@ -26,7 +27,7 @@ struct ProviderWalk {
     /// More rounds than any walk needs; a walk with more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, life: ProviderLife = .batch, rules: VerificationRules = .standard) {
+    init(seed: UInt64, life: ProviderLife = .batch, wrongRule: WrongRule? = nil) {
         var random = SplitMix64(seed: seed)
         var limits = life == .batch ? ProviderLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
@@ -52,7 +53,8 @@ struct ProviderWalk {
             !faults.isDead && faults.refusedConnection == 0
             && (limits.invalidTokenRunCountMax == 0 || life == .service)
         self.model = GatewayModel(faults: faults, notificationCount: Int(self.notificationCount), random: random)
-        self.session = ProviderSession(limits: limits, rules: rules)
+        self.session = ProviderSession(limits: limits)
+        self.wrongRule = wrongRule
         self.abandonsAt = random.chance(5) ? random.below(300) : -1
         self.random = SplitMix64(seed: ~seed)
     }
@@ -155,14 +157,38 @@ struct ProviderWalk {
         if let answer = connection.answer {
             self.model.connections[number]?.answer = nil
             self.reached.insert(WalkMark(answer, on: number, self.session))
-            self.session.received(answer, on: number, now: self.now, jitter: 0.5)
+            if !self.misled(by: answer, on: number) {
+                self.session.received(answer, on: number, now: self.now, jitter: 0.5)
+            }
             if self.session.suspects?.part == 1 { self.reached.insert(.suspectAlone) }
         } else {
             self.model.connections[number] = nil
             self.reached.insert(WalkMark(endOf: number, self.session, isRefused: connection.isRefused))
             let isRefused = connection.isRefused
+            if !isRefused { _ = self.misled(by: nil, on: number) }
             self.session.closed(number, permanently: isRefused, isUnprocessed: isRefused, now: self.now, jitter: 0.5)
         }
+    }
+}
+
+// MARK: - Wrong rules
+
+extension ProviderWalk {
+    /// Makes the session conclude from an answer or, with `nil`, from an end without one what a wrong rule concludes.
+    ///
+    /// Returns whether the rule concludes something else than the session.
+    private mutating func misled(by answer: ErrorResponse?, on number: ConnectionNumber) -> Bool {
+        guard let wrongRule = self.wrongRule, case .open(let open) = self.session.link, open.number == number else {
+            return false
+        }
+        switch wrongRule.conclude(answer, open.written - open.base, open.probeDeadline != nil) {
+        case .sameAs(let other): self.session.received(other, on: number, now: self.now, jitter: 0.5)
+        case .nothingProcessed:
+            self.model.connections[number] = nil
+            self.session.closed(number, isUnprocessed: true, now: self.now, jitter: 0.5)
+        case nil: return false
+        }
+        return true
     }
 }
 

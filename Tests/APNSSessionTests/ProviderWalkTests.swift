@@ -47,47 +47,62 @@ import Testing
     @Test(arguments: WrongRule.all)
     func `a rule that looks right but is wrong is detected`(rule: WrongRule) {
         let seed = (0..<6000 as Range<UInt64>).first { seed in
-            var walk = ProviderWalk(seed: seed, rules: rule.rules)
+            var walk = ProviderWalk(seed: seed, wrongRule: rule)
             return walk.run() != nil
         }
         #expect(seed != nil)
     }
 }
 
-/// Plausible but wrong rules, each in place of the right one.
+/// A plausible but wrong rule for what an answer shows.
+///
+/// The session receives an event from which it concludes what the rule does, so that it needs no replaceable rules.
 struct WrongRule: CustomTestStringConvertible, Sendable {
+    /// What the rule concludes.
+    enum Conclusion {
+        /// What the session concludes from another answer.
+        case sameAs(ErrorResponse)
+        /// Nothing was processed, and all is sent again.
+        case nothingProcessed
+    }
+
     var testDescription: String
-    var rules: VerificationRules
+
+    /// Concludes from an answer or, with `nil`, from an end without one, on a connection to which a number of
+    /// notifications was written, and possibly a probe; `nil` for what the right rules conclude.
+    var conclude: @Sendable (_ answer: ErrorResponse?, _ count: UInt64, _ isProbed: Bool) -> Conclusion?
 
     private init(
         _ name: String,
-        end: VerificationResult = .unknown,
-        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> VerificationResult? = { _, _, _ in nil }
+        conclude: @escaping @Sendable (_ answer: ErrorResponse?, _ count: UInt64, _ isProbed: Bool) -> Conclusion?
     ) {
         self.testDescription = name
-        self.rules = VerificationRules(
-            interpret: { interpret($0, $1, $2) ?? VerificationRules.standard.interpret($0, $1, $2) },
-            end: end
-        )
+        self.conclude = conclude
     }
 
     static let all = [
-        WrongRule("EOF means accepted", end: .allAccepted),
-        WrongRule("the identifier of status 10 is the failed one") { response, count, _ in
-            guard response.status == .shutdown, (1...max(1, count)).contains(UInt64(response.identifier)) else {
+        WrongRule("EOF means accepted") { answer, count, _ in
+            guard answer == nil, count > 0 else { return nil }
+            return .sameAs(ErrorResponse(status: .shutdown, identifier: UInt32(truncatingIfNeeded: count)))
+        },
+        WrongRule("the identifier of status 10 is the failed one") { answer, count, _ in
+            guard let answer, answer.status == .shutdown, 1...max(1, count) ~= UInt64(answer.identifier) else {
                 return nil
             }
-            return count == 0 ? nil : .rejected(index: UInt64(response.identifier) - 1)
+            return .sameAs(ErrorResponse(status: .invalidToken, identifier: answer.identifier))
         },
-        WrongRule("any identifier 0 answers the probe") { response, _, isProbed in
-            isProbed && response.identifier == 0 ? .allAccepted : nil
+        WrongRule("any identifier 0 answers the probe") { answer, _, isProbed in
+            guard isProbed, answer?.identifier == 0 else { return nil }
+            return .sameAs(ErrorResponse(status: .missingDeviceToken, identifier: 0))
         },
-        WrongRule("status 10 with identifier 0 means send all again") { response, _, _ in
-            response.status == .shutdown && response.identifier == 0 ? .accepted(count: 0) : nil
+        WrongRule("status 10 with identifier 0 means send all again") { answer, _, _ in
+            answer?.status == .shutdown && answer?.identifier == 0 ? .nothingProcessed : nil
         },
-        WrongRule("identifier 0 means the first one failed") { response, count, isProbed in
-            let isProof = isProbed && response.status == .missingDeviceToken
-            return response.identifier == 0 && !isProof && count > 0 ? .rejected(index: 0) : nil
+        WrongRule("identifier 0 means the first one failed") { answer, count, isProbed in
+            guard let answer, answer.identifier == 0, count > 0 else { return nil }
+            let isProof = isProbed && answer.status == .missingDeviceToken
+            let status = answer.status == .shutdown ? .invalidToken : answer.status
+            return isProof ? nil : .sameAs(ErrorResponse(status: status, identifier: 1))
         },
     ]
 }

@@ -69,7 +69,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
             return
         }
         let count = open.written - open.base
-        switch VerificationRules.standard.interpret(response, count, open.probeDeadline != nil) {
+        switch VerificationResult(response, count: count, isProbed: open.probeDeadline != nil) {
         case .allAccepted: self = response.identifier == 0 ? .probeAnsweredWithoutIdentifier : .probeAnswered
         case .accepted: self = .shutdown
         case .unknown: self = .shutdownWithoutIdentifier

@@ -7,6 +7,8 @@ import APNSWire
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+import Glibc
+import Metrics
 
 /// Delivers the notifications of one provider to the service, under one version of its configuration.
 final class Bridge: Sendable {
@@ -229,7 +231,7 @@ final class Bridge: Sendable {
         var delivery = before
         let meaning = ResponseMeaning(answer, topic: delivery.request.topic, now: self.clock.date())
         let action = delivery.retries.receive(
-            self.rules.meaning(meaning),
+            meaning,
             self.configuration.retries,
             isKept: delivery.request.expiry != .immediately,
             elapsed: self.clock.now() - delivery.startedAt,
@@ -287,7 +289,6 @@ final class Bridge: Sendable {
 
     /// Returns how an ending counts: if the provider never reads error responses, the session ignores a rejection.
     private func counted(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) -> (DeliveryOutcome, DeliveryCause) {
-        let (outcome, cause) = self.rules.ending(outcome, cause)
         guard self.configuration.rejections == .ignore else { return (outcome, cause) }
         switch cause {
         case .rejected, .gatewayFault: return (outcome, .ignored)
@@ -449,10 +450,6 @@ final class Bridge: Sendable {
             return self.refuse(end, "no room for expected resends (limits.remembered)")
         }
         let (name, duration) = (self.configuration.name, self.configuration.rememberedDuration)
-        guard self.rules.waitsForStore else {
-            self.resends.insert(resends, of: name, for: duration) { _ in }
-            return self.remembered(resends, end)
-        }
         self.resends.insert(resends, of: name, for: duration) { isKept in
             if isKept {
                 self.remembered(resends, end)
@@ -553,4 +550,74 @@ final class Bridge: Sendable {
         case .indeterminate: "none"
         }
     }
+}
+
+/// The source of time and random numbers of a bridge.
+struct BridgeClock: Sendable {
+    /// The time since any fixed point.
+    var now: @Sendable () -> Duration
+    /// The time in seconds since 1970 (UTC).
+    var date: @Sendable () -> UInt32
+    /// The time in milliseconds since 1970 (UTC).
+    var milliseconds: @Sendable () -> Int64
+    /// A random number, 0 to 1.
+    var jitter: @Sendable () -> Double
+
+    /// The system's clocks.
+    static let system = BridgeClock(
+        now: { .nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds)) },
+        date: { UInt32(clamping: time(nil)) },
+        milliseconds: {
+            var time = timespec()
+            unsafe clock_gettime(CLOCK_REALTIME, &time)
+            return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        },
+        jitter: { .random(in: 0...1) }
+    )
+}
+
+/// The metrics of a bridge.
+struct BridgeObserver: Sendable {
+    private let endings: [DeliveryCause: Counter]
+    /// The counter for nearly all notifications, without a look-up.
+    private let accepted: Counter?
+    private let deliveries: Gauge
+    private let latency: Timer
+    private let again: Counter
+    private let doubts: Counter
+
+    init(provider: String) {
+        let dimensions = [("provider", provider)]
+        var endings: [DeliveryCause: Counter] = [:]
+        for cause in DeliveryCause.allCases {
+            endings[cause] = Counter(
+                label: "apns.legacy.notifications.settled",
+                dimensions: dimensions + [("verdict", cause.rawValue)]
+            )
+        }
+        self.endings = endings
+        self.accepted = endings[.accepted]
+        self.deliveries = Gauge(label: "apns.legacy.notifications.in.flight", dimensions: dimensions)
+        self.latency = Timer(label: "apns.legacy.upstream.request.duration", dimensions: dimensions)
+        self.again = Counter(label: "apns.legacy.upstream.retries", dimensions: dimensions)
+        self.doubts = Counter(label: "apns.legacy.connections.closed.in.doubt", dimensions: dimensions)
+    }
+
+    func ended(_ cause: DeliveryCause) {
+        let counter = cause == .accepted ? self.accepted : self.endings[cause]
+        counter?.increment()
+    }
+
+    func ended(_ cause: DeliveryCause, count: Int) {
+        if count > 0 { self.endings[cause]?.increment(by: count) }
+    }
+
+    func inFlight(_ count: Int) { self.deliveries.record(count) }
+
+    func answered(after duration: Duration) { self.latency.recordNanoseconds(TimeAmount(duration).nanoseconds) }
+
+    func sentAgain() { self.again.increment() }
+
+    /// Records that a connection was closed without an error response because expected resends could not be stored.
+    func closedInDoubt() { self.doubts.increment() }
 }

@@ -4,6 +4,24 @@ import APNSServer
 import APNSSession
 import APNSWire
 
+/// The rules for what a bridge remembers of the notifications that it delivered after a rejected one.
+///
+/// They are values, so that tests can replace them with wrong ones and verify that this is detected. None is used for a
+/// notification while no resend is expected. The other wrong rules of the tests change what a bridge receives: the
+/// answers of the service, the ends of connections, and the completions of its store.
+struct BridgeRules: Sendable {
+    /// The key that identifies a resend, from the content and the identifier of a notification.
+    var key: @Sendable (ResendContent, UInt32?) -> ResendKey = { content, _ in content.key }
+
+    /// The notifications to remember among those delivered after the message at fault.
+    var remembered: @Sendable ([ExpectedResend]) -> [ExpectedResend] = { $0 }
+
+    /// The rules for resends whose provider computed another expiry.
+    var runs = ResendRunRules()
+
+    static let exact = BridgeRules()
+}
+
 /// The state that outlives the connections of a provider and reloads of its configuration.
 struct BridgeState {
     /// What to do with a new notification.
@@ -58,7 +76,7 @@ struct BridgeState {
     }
 
     let rules: BridgeRules
-    private var tracker: InFlightTracker
+    private var tracker = InFlightTracker()
     private(set) var deduplicator: ResendDeduplicator
     var cooldown = ProviderCooldown()
     private var rememberedDuration: Duration
@@ -77,7 +95,6 @@ struct BridgeState {
     init(_ configuration: BridgeConfiguration, rules: BridgeRules = .exact) {
         self.rules = rules
         self.rememberedDuration = configuration.rememberedDuration
-        self.tracker = InFlightTracker(rules: rules)
         self.deduplicator = ResendDeduplicator(
             countMax: configuration.rememberedCountMax,
             duration: configuration.rememberedDuration,
@@ -200,7 +217,7 @@ struct BridgeState {
         _ outcome: DeliveryOutcome,
         _ cause: DeliveryCause
     ) -> OnEnding {
-        switch self.tracker.end(delivery, from: origin, self.rules.tracked(outcome, cause)) {
+        switch self.tracker.end(delivery, from: origin, InFlightTracker.Ending(outcome, cause)) {
         case .settle: return self.outcomeQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)

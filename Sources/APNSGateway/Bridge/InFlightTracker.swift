@@ -112,19 +112,14 @@ struct InFlightTracker {
             }
         }
 
-        mutating func end(
-            _ delivery: DeliveryNumber,
-            from origin: DeliveryOrigin,
-            _ ending: Ending,
-            _ rules: BridgeRules
-        ) -> OnEnding {
+        mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
             guard let index = self.index(of: delivery, origin, waiting: true) else { return .drop }
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .ended(ending)
             guard !self.isEnding else {
                 guard isAwaited else { return .drop }
                 self.awaitedCount -= 1
-                return self.end(of: origin.connection, rules).map { .finish($0) } ?? .drop
+                return self.end(of: origin.connection).map { .finish($0) } ?? .drop
             }
             if index > 0 { self.rows[index].content.compact() }
             // A completed prefix cannot be part of a resend.
@@ -148,16 +143,14 @@ struct InFlightTracker {
         }
 
         /// Returns the end of the connection, if it waited only for this notification.
-        mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
-            -> ConnectionEnd?
-        {
+        mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> ConnectionEnd? {
             guard let index = self.index(of: delivery, origin, waiting: false) else { return nil }
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .waiting(delivery)
             self.rows[index].content.compact()
             guard self.isEnding, isAwaited else { return nil }
             self.awaitedCount -= 1
-            return self.end(of: origin.connection, rules)
+            return self.end(of: origin.connection)
         }
 
         mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
@@ -182,8 +175,8 @@ struct InFlightTracker {
         }
 
         /// Returns `nil` while the service may have some of them.
-        func end(of connection: UInt64, _ rules: BridgeRules) -> ConnectionEnd? {
-            guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
+        func end(of connection: UInt64) -> ConnectionEnd? {
+            guard self.awaitedCount == 0 else { return nil }
             var end = ConnectionEnd(connection: connection, delivered: [], namesFirst: self.namesFirst)
             end.isContradicted = self.rows.contains { $0.state == .ended(.inDoubt) && self.isResendable($0) }
             for (index, row) in self.rows.lazy.filter({ self.isResendable($0) }).enumerated() {
@@ -209,13 +202,10 @@ struct InFlightTracker {
         }
     }
 
-    private let rules: BridgeRules
     private var connections: [UInt64: Rows] = [:]
     /// The notifications that were given up while they waited for a retry.
     private var abandoned: Set<DeliveryNumber> = []
     private var lastDelivery: UInt64 = 0
-
-    init(rules: BridgeRules = .exact) { self.rules = rules }
 
     /// Adds a notification.
     ///
@@ -237,7 +227,7 @@ struct InFlightTracker {
 
     /// Records the outcome of a notification.
     mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
-        self.connections[origin.connection]?.end(delivery, from: origin, ending, self.rules) ?? .drop
+        self.connections[origin.connection]?.end(delivery, from: origin, ending) ?? .drop
     }
 
     /// Records that a notification waits for a retry.
@@ -246,7 +236,7 @@ struct InFlightTracker {
     mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
         // What the service may have accepted cannot be left to a resend, which the service would treat as new.
         guard !mayBeTaken else { return nil }
-        return self.connections[origin.connection]?.wait(delivery, from: origin, self.rules)
+        return self.connections[origin.connection]?.wait(delivery, from: origin)
     }
 
     /// Records that the pause before a retry is over.
@@ -264,17 +254,16 @@ struct InFlightTracker {
         fault identifier: UInt32?,
         namesFirst: Bool
     ) -> ConnectionEnd? {
-        let cut = self.rules.cut(number)
         guard
             let isContradicted = self.connections[connection]?.end(
-                at: cut,
+                at: number,
                 fault: identifier,
                 namesFirst: namesFirst
             )
         else {
             return ConnectionEnd(connection: connection, delivered: [])
         }
-        var end = self.connections[connection]?.end(of: connection, self.rules)
+        var end = self.connections[connection]?.end(of: connection)
         if isContradicted { end = ConnectionEnd(connection: connection, delivered: [], isContradicted: true) }
         return end
     }

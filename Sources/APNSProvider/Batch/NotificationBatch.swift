@@ -2,9 +2,13 @@
 
 public import APNSWire
 
-/// A buffer to which a source appends its next notifications, which are framed and numbered immediately.
+/// A buffer to which a source appends its next notifications, in the form that their transport sends.
+///
+/// For the binary protocol, they are framed and numbered immediately.
 public struct NotificationBatch: ~Copyable {
     @usableFromInline var encoder: FrameEncoder
+    /// The notifications, if the transport sends each individually: the encoder then has no room for a frame.
+    private(set) var separate: SeparateNotifications?
     @usableFromInline let command: Command
     @usableFromInline let firstIdentifier: UInt32
     @usableFromInline let countMax: Int
@@ -13,8 +17,15 @@ public struct NotificationBatch: ~Copyable {
     /// The next tag that needs no run of its own, as long as no notification has a note; initially none.
     @usableFromInline var plainTag: UInt64?
 
-    init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
+    init(
+        encoder: consuming FrameEncoder,
+        command: Command,
+        firstIdentifier: UInt32,
+        countMax: Int,
+        separate: SeparateNotifications? = nil
+    ) {
         self.encoder = encoder
+        self.separate = separate
         self.command = command
         self.firstIdentifier = firstIdentifier
         self.countMax = countMax
@@ -24,10 +35,10 @@ public struct NotificationBatch: ~Copyable {
     public static let payloadByteCountMax = 65_407
 
     /// The number of appended notifications.
-    public var count: Int { self.encoder.frameCount }
+    public var count: Int { self.separate?.count ?? self.encoder.frameCount }
 
     /// How many more may be appended, if their bytes fit.
-    public var countFree: Int { self.countMax - self.encoder.frameCount }
+    public var countFree: Int { self.countMax - self.count }
 
     var byteCount: Int { self.encoder.byteCount }
 
@@ -62,12 +73,32 @@ public struct NotificationBatch: ~Copyable {
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
             command: self.command
         )
-        guard isAppended else { return false }
+        guard isAppended else {
+            return unsafe self.appendSeparately(token, payload, expiry, priority, tag: tag, note: note)
+        }
         if tag == self.plainTag, unsafe note.isEmpty {
             self.plainTag = tag &+ 1
         } else {
             unsafe self.mark(tag: tag, note: note, index: index)
         }
+        return true
+    }
+
+    /// Returns whether notifications are sent individually, and it fit.
+    @usableFromInline
+    mutating func appendSeparately(
+        _ token: borrowing DeviceToken,
+        _ payload: UnsafeRawBufferPointer,
+        _ expiry: PushExpiry,
+        _ priority: UInt8?,
+        tag: UInt64,
+        note: UnsafeRawBufferPointer
+    ) -> Bool {
+        let index = self.count
+        guard index < self.countMax, unsafe self.separate?.append(token, payload, expiry, priority) == true else {
+            return false
+        }
+        unsafe self.mark(tag: tag, note: note, index: index)
         return true
     }
 

@@ -68,10 +68,18 @@ public struct SettledNotifications: ~Copyable {
     /// The outcome of each, with details.
     public let report: DeliveryReport
 
-    let chunk: FrameStore.Chunk
+    /// The marks of all notifications of the batch.
+    let marks: NotificationMarks
     let indices: Range<Int>
-    /// The position of the first of them, if it is known.
-    var firstOffset: Int?
+    let tokens: Tokens
+
+    /// Where their tokens are.
+    enum Tokens {
+        /// In the frames of all notifications of the batch.
+        case frames(ByteBuffer)
+        /// There is one notification, for this token.
+        case single(DeviceToken)
+    }
 
     /// The outcome of each, without details.
     public var outcome: DeliveryOutcome { self.report.outcome }
@@ -83,7 +91,7 @@ public struct SettledNotifications: ~Copyable {
     ///
     /// - Parameter body: receives each range.
     public borrowing func forEachTagRange(_ body: (Range<UInt64>) -> Void) {
-        self.chunk.marks.forEachTagRange(in: self.indices, body)
+        self.marks.forEachTagRange(in: self.indices, body)
     }
 
     /// Calls a closure with each tag, the bytes of the token, and the note.
@@ -92,18 +100,28 @@ public struct SettledNotifications: ~Copyable {
     public borrowing func forEach(
         _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
     ) {
-        unsafe self.chunk.frames.withUnsafeReadableBytes { bytes in
-            var offset = unsafe self.firstOffset ?? FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
-            var index = self.indices.lowerBound
-            self.chunk.marks.forEachTagRange(in: self.indices) { tags in
-                for tag in tags {
+        switch self.tokens {
+        case .frames(let frames):
+            unsafe frames.withUnsafeReadableBytes { bytes in
+                var offset = unsafe FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
+                unsafe self.forEachMark { tag, note in
                     guard let frame = unsafe FrameScanner.frame(at: offset, in: bytes) else { return }
                     let end = frame.tokenOffset + frame.tokenByteCount
-                    let token = unsafe UnsafeRawBufferPointer(rebasing: bytes[frame.tokenOffset..<end])
-                    unsafe self.chunk.marks.withNote(at: index) { note in unsafe body(tag, token, note) }
+                    unsafe body(tag, UnsafeRawBufferPointer(rebasing: bytes[frame.tokenOffset..<end]), note)
                     offset += frame.byteCount
-                    index += 1
                 }
+            }
+        case .single(let token):
+            unsafe self.forEachMark { tag, note in unsafe token.withUnsafeBytes { unsafe body(tag, $0, note) } }
+        }
+    }
+
+    private borrowing func forEachMark(_ body: (_ tag: UInt64, _ note: UnsafeRawBufferPointer) -> Void) {
+        var index = self.indices.lowerBound
+        self.marks.forEachTagRange(in: self.indices) { tags in
+            for tag in tags {
+                unsafe self.marks.withNote(at: index) { note in unsafe body(tag, note) }
+                index += 1
             }
         }
     }

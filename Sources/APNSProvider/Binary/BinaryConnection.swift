@@ -29,14 +29,20 @@ final class BinaryConnection: ChannelInboundHandler {
     /// How long to wait for the rest of an unexpected answer that is too short to recognize it.
     private static let answerDurationMax = TimeAmount.seconds(1)
 
-    /// Since when the channel accepts no bytes, and how many it had accepted until then.
-    var stall: (byteCountLeft: Int, since: Duration)?
+    /// When to give up the connection, since the channel accepts no bytes.
+    var stall: StallDeadline
 
     /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
 
-    init(number: ConnectionNumber, worker: BinaryConnectionWorker, observer: DeliveryObserver) {
+    init(
+        number: ConnectionNumber,
+        worker: BinaryConnectionWorker,
+        observer: DeliveryObserver,
+        stallDurationMax: Duration
+    ) {
         self.number = number
+        self.stall = StallDeadline(durationMax: stallDurationMax)
         self.observer = observer
         self.worker = worker
     }

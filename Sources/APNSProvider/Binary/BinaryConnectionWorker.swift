@@ -248,15 +248,12 @@ final class BinaryConnectionWorker: ConnectionWorker {
     /// Gives up a connection that accepts no bytes for the maximum time of an answer.
     private func awaitWritability(_ number: ConnectionNumber) {
         guard let connection = self.connections[number] else { return }
+        let deadline = connection.stall.deadline(at: .now(), progressCount: connection.byteCountLeft) - self.start
         let now = self.now
-        if connection.stall?.byteCountLeft != connection.byteCountLeft {
-            connection.stall = (connection.byteCountLeft, now)
-        }
-        let deadline = (connection.stall?.since ?? now) + self.configuration.limits.answerDelayMax
-        guard now >= deadline else { return self.schedule(deadline) }
+        guard now >= Duration(deadline) else { return self.schedule(Duration(deadline)) }
         self.connections[number] = nil
         self.closing(connection)
-        let failure = ConnectionFailure.stalled(self.configuration.limits.answerDelayMax, self.names)
+        let failure = ConnectionFailure.stalled(connection.stall.durationMax, self.names)
         self.lastFailure = failure
         self.transport.observer.failed(failure)
         // The channel may still send what it has buffered.
@@ -286,7 +283,12 @@ final class BinaryConnectionWorker: ConnectionWorker {
 
 extension BinaryConnectionWorker {
     private func connect(_ number: ConnectionNumber) {
-        let connection = BinaryConnection(number: number, worker: self, observer: self.transport.observer)
+        let connection = BinaryConnection(
+            number: number,
+            worker: self,
+            observer: self.transport.observer,
+            stallDurationMax: self.configuration.limits.answerDelayMax
+        )
         self.connections[number] = connection
         self.transport.observer.connecting()
         self.transport.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])

@@ -141,8 +141,9 @@ struct FrameStore {
             source.settle(
                 SettledNotifications(
                     report: settlement.report,
-                    chunk: chunk,
-                    indices: start..<end
+                    marks: chunk.marks,
+                    indices: start..<end,
+                    tokens: .frames(chunk.frames)
                 )
             )
             next = chunk.firstNumber + UInt64(end)
@@ -152,9 +153,6 @@ struct FrameStore {
             }
         }
     }
-
-    /// Removes and returns the first chunk.
-    mutating func removeFirst() -> Chunk? { self.chunks.popFirst() }
 
     private mutating func reuse(_ frames: ByteBuffer) {
         guard frames.capacity >= FrameStore.chunkByteCount, self.spare.count < FrameStore.spareCountMax else { return }

@@ -10,6 +10,7 @@ public import NIOPosix
 
 #if ServiceLifecycleSupport
 public import ServiceLifecycle
+import APNSPayload
 
 extension PushClient: Service {}
 #endif
@@ -189,4 +190,49 @@ private final class AwaitedOutcome: SubmissionReceiver {
     init(_ continuation: CheckedContinuation<DeliveryReport?, Never>) { self.continuation = continuation }
 
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.continuation.resume(returning: report) }
+}
+
+/// Checks the payloads of a client on the callers' threads.
+@usableFromInline
+struct PayloadCheck: Sendable {
+    /// The last valid payload: many notifications have the same one, and a comparison takes a tenth of the time of a
+    /// check.
+    private let lastValid = NIOLockedValueBox(ByteBuffer())
+
+    /// The transport has its own limits for the length.
+    private static let rules = PayloadRules(byteCountMax: .max)
+
+    /// The outcome of a notification that must not be sent; `nil` if it may be sent.
+    ///
+    /// It depends only on the notification, so it is computed once, even if there is repeatedly no room.
+    @usableFromInline
+    func outcome(of notification: borrowing PushNotification) -> DeliveryOutcome? {
+        let payload = notification.payload
+        guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
+        if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
+        self.lastValid.withLockedValue { $0 = payload }
+        return nil
+    }
+
+    /// The problem of a payload; `nil` if it is empty, which the transport reports.
+    private static func problem(of payload: ByteBuffer) -> PayloadProblem? {
+        guard payload.readableBytes > 0 else { return nil }
+        return unsafe payload.withUnsafeReadableBytes { bytes in
+            do throws(PayloadProblem) {
+                unsafe try Payload.check(bytes, rules: Self.rules)
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+}
+
+extension ByteBuffer {
+    /// The problem of the length of a payload.
+    package func lengthProblem(limit: Int) -> DeliveryOutcome.InvalidReason? {
+        let count = self.readableBytes
+        guard count > 0 else { return .payloadEmpty }
+        return count > limit ? .payloadTooLong(byteCount: count, limit: limit) : nil
+    }
 }

@@ -2,6 +2,7 @@
 
 public import APNSPayload
 public import APNSWire
+import Glibc
 
 extension PushNotification {
     /// Creates a notification from a payload, which can be a literal of JSON.
@@ -32,4 +33,14 @@ extension PushNotification {
     ) {
         self.init(to: token, Payload(aps, custom), expiry: expiry, priority: priority)
     }
+}
+
+extension PushExpiry {
+    /// Stored for a duration from now, by the system's clock; the result is rounded up to a whole second.
+    ///
+    /// The time is determined by this call, not when the notification is sent.
+    ///
+    /// - Parameter duration: the duration, such as `.seconds(3600)`.
+    /// - Returns: the expiry.
+    public static func after(_ duration: Duration) -> PushExpiry { .after(duration, from: Int64(time(nil))) }
 }

@@ -52,11 +52,9 @@ final class SubmissionQueue: NotificationSource {
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        let count = notification.payload.readableBytes
         let limit = self.configuration.payloadByteCountMax
-        if count == 0 { return self.settleLocally(.invalid(.payloadEmpty), receiver, key) }
-        if count > limit {
-            return self.settleLocally(.invalid(.payloadTooLong(byteCount: count, limit: limit)), receiver, key)
+        if let problem = notification.payload.lengthProblem(limit: limit) {
+            return self.settleLocally(.invalid(problem), receiver, key)
         }
         var isSuppressed = false
         var startsClock = false

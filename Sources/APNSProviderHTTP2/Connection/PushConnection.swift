@@ -20,8 +20,6 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     private var context: ChannelHandlerContext?
     private var keepAlive: PushKeepAlive
     private var stall: StallDeadline
-    /// The progress at the last check of the deadlines.
-    private var progressCount = 0
     private var failure: (any Error)?
     private var isHandshakeComplete = false
     private var isOver = false
@@ -135,8 +133,6 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     ) -> PushConnectionStateMachine<PendingPush>.Unanswered {
         guard !self.isOver, !self.isClosing, self.isGreeted else { return .init() }
         self.machine.tick()
-        if self.machine.progressCount != self.progressCount { self.stall.moved() }
-        self.progressCount = self.machine.progressCount
         // Nothing can be sent if bodies wait for flow control, or requests for streams.
         let isStalled = self.machine.isExhausted || isWanted && self.room == 0
         let limit = TimeAmount(answerDurationMax)
@@ -146,7 +142,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
             || !overdue.accepting.isEmpty
         // A connection with earlier answers is not given up while it has room; its requests have their own deadlines.
         let isSilent = !self.hasAnswered && !overdue.unknown.isEmpty
-        if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
+        if self.isStallOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
             self.giveUp(.stalled(self.stall.durationMax, self.names))
         } else {
             switch self.keepAlive.step(at: now, isWaiting: isWaiting) {
@@ -158,6 +154,15 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
         self.flush()
         self.closeWhenIdle()
         return overdue
+    }
+
+    /// Whether nothing was answered and nothing could be sent for too long; the service may still answer every PING.
+    private func isStallOver(at now: NIODeadline, isStalled: Bool) -> Bool {
+        guard isStalled else {
+            self.stall.end()
+            return false
+        }
+        return now >= self.stall.deadline(at: now, progressCount: self.machine.progressCount)
     }
 
     private func giveUp(_ failure: ConnectionFailure) {
@@ -310,5 +315,47 @@ extension ConnectionFailure {
     static func notHTTP2(_ names: TLSErrorNames) -> Self {
         let advice = "check the port, for HTTP/2 usually 443 or 2197, and for a binary gateway 2195"
         return Self(.wrongProtocol, "\(names.remote) does not speak HTTP/2 (no ALPN protocol h2)", advice: advice)
+    }
+}
+
+/// Determines when to send a PING frame, and when to give up the connection.
+struct PushKeepAlive: Equatable {
+    /// What to do now.
+    enum Step: Equatable {
+        /// Nothing.
+        case rest
+        /// Send a PING frame.
+        case ping
+        /// Close the connection: the last PING frame was not answered.
+        case giveUp
+    }
+
+    let idleDelay: Duration
+    let waitingDelay: Duration
+    let durationMax: Duration
+    private var heardAt: NIODeadline
+    private var askedAt: NIODeadline?
+
+    init(idleDelay: Duration, waitingDelay: Duration, durationMax: Duration, now: NIODeadline) {
+        self.idleDelay = idleDelay
+        self.waitingDelay = waitingDelay
+        self.durationMax = durationMax
+        self.heardAt = now
+    }
+
+    /// Records any input.
+    mutating func heard(at now: NIODeadline) {
+        self.heardAt = now
+        self.askedAt = nil
+    }
+
+    /// Checks the deadlines; called periodically.
+    ///
+    /// Returns what to do.
+    mutating func step(at now: NIODeadline, isWaiting: Bool) -> Step {
+        if let askedAt = self.askedAt { return now - askedAt >= TimeAmount(self.durationMax) ? .giveUp : .rest }
+        guard now - self.heardAt >= TimeAmount(isWaiting ? self.waitingDelay : self.idleDelay) else { return .rest }
+        self.askedAt = now
+        return .ping
     }
 }

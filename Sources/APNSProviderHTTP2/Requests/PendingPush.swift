@@ -12,7 +12,7 @@ final class Submission: Sendable {
         /// A caller that submitted a single request.
         case caller(@Sendable (DeliveryReport) -> Void)
         /// The source of a batch.
-        case source(NotificationChunk, NotificationChunk.Position)
+        case source(NotificationChunk, index: Int)
     }
 
     let request: PushRequest
@@ -90,7 +90,7 @@ struct PendingPush: Sendable {
         case .caller(let onReport):
             report.latency = now.map { Duration($0 - self.writtenAt) }
             onReport(report)
-        case .source(let chunk, let position): chunk.settle(position, report)
+        case .source(let chunk, let index): chunk.settle(index, self.submission.request.token, report)
         }
     }
 }

@@ -4,6 +4,8 @@ import APNSProvider
 import APNSSession
 import APNSWire
 import NIOCore
+import Glibc
+import DequeModule
 
 /// The waiting requests of a client or a batch, shared by its workers.
 ///
@@ -282,4 +284,115 @@ struct PushQueue: Sendable {
 
     /// Records outcomes.
     func settled(_ count: Int) { self.queue.settled(count) }
+}
+
+/// Takes the notifications of a batch from their source, and converts them to requests.
+struct RequestSource: Sendable {
+    let notifications: any NotificationSource
+    let classifier: ResponseClassifier
+    /// The maximum number of attempts for a notification that the service postpones.
+    let tryCountMax: Int
+    /// How a notification is converted to a request.
+    private let requests: RequestRules
+    private let configuration: PushConfiguration
+    /// The maximum time for the remaining notifications when the source is stopped; then the rest is given up.
+    let drainDurationMax: Duration
+
+    init(_ source: any NotificationSource, _ configuration: PushConfiguration, _ options: HTTP2BatchOptions) {
+        self.notifications = source
+        self.requests = options.requests
+        self.configuration = configuration
+        self.drainDurationMax = options.drainDurationMax
+        self.tryCountMax = options.tryCountMax
+        self.classifier = ResponseClassifier(invalidTokenRunCountMax: options.invalidTokenRunCountMax)
+    }
+
+    /// Takes notifications from the source.
+    ///
+    /// Returns their number, those of them that can be sent, and whether there may be more.
+    func take(
+        _ countMax: Int,
+        _ observer: DeliveryObserver
+    ) -> (count: Int, pushes: [PendingPush], supply: ProviderSupply) {
+        let (notifications, chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
+        var pushes: [PendingPush] = []
+        pushes.reserveCapacity(notifications.count)
+        let now = UInt32(clamping: time(nil))
+        for (index, notification) in notifications.enumerated() {
+            let request = self.requests.request(for: notification, now: now)
+            let limit = self.configuration.payloadByteCountMax(of: request.pushType)
+            if let problem = request.problem(payloadByteCountMax: limit) {
+                observer.settled(.invalid(problem))
+                chunk.settle(index, notification.token, DeliveryReport(.invalid(problem)))
+            } else {
+                pushes.append(PendingPush(Submission(request, from: .source(chunk, index: index))))
+            }
+        }
+        return (notifications.count, pushes, supply)
+    }
+
+    /// Whether the source was stopped and there is no connection for the rest.
+    var isAbandoned: Bool { self.classifier.isConnectionLost && self.notifications.isStopped }
+}
+
+/// The requests in a queue: those that wait to be sent, and those of a batch that the service postponed.
+struct PendingPushes: QueueStorage {
+    private var waiting = Deque<PendingPush>()
+    private var postponed: [(due: NIODeadline, push: PendingPush)] = []
+
+    /// Why sending cannot succeed.
+    var failure: ProviderError?
+    /// Whether the time for the rest of the batch is limited.
+    var isDrainLimited = false
+
+    /// Nothing more is taken from the source at this number of postponed requests; those in flight may be added.
+    static let postponedCountMax = 256
+
+    // The queue limits the number.
+    var hasRoom: Bool { true }
+    var isLow: Bool { true }
+
+    var waitingCount: Int { self.waiting.count }
+
+    /// Whether more may be taken from the source.
+    var mayTakeMore: Bool { self.postponed.count < Self.postponedCountMax }
+
+    mutating func append(_ push: PendingPush) { self.waiting.append(push) }
+
+    mutating func append(_ pushes: [PendingPush]) { self.waiting.append(contentsOf: pushes) }
+
+    mutating func putBack(_ pushes: [PendingPush]) { self.waiting.insert(contentsOf: pushes, at: 0) }
+
+    mutating func takeWaiting(_ countMax: Int) -> [PendingPush] {
+        let taken = Array(self.waiting.prefix(countMax))
+        self.waiting.removeFirst(taken.count)
+        return taken
+    }
+
+    mutating func takeAllWaiting() -> [PendingPush] { self.takeWaiting(.max) }
+
+    /// Removes and returns the requests that have waited too long.
+    mutating func takeOverdue(at now: NIODeadline) -> [PendingPush] {
+        // They are in the order of their deadlines, except for those that were put back at the front.
+        self.takeWaiting(self.waiting.prefix { $0.submission.deadline <= now }.count)
+    }
+
+    /// Postpones a request to a time.
+    mutating func postpone(_ push: PendingPush, until due: NIODeadline) { self.postponed.append((due, push)) }
+
+    /// Moves postponed requests that are due back to the waiting ones, in order.
+    ///
+    /// Returns their number.
+    mutating func returnDue(at now: NIODeadline) -> Int {
+        guard !self.postponed.isEmpty else { return 0 }
+        let due = self.postponed.filter { $0.due <= now }.map(\.push)
+        self.postponed.removeAll { $0.due <= now }
+        self.waiting.append(contentsOf: due)
+        return due.count
+    }
+
+    mutating func takeAllPostponed() -> [PendingPush] {
+        defer { self.postponed = [] }
+        return self.postponed.map(\.push)
+    }
 }

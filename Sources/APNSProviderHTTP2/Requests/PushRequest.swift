@@ -2,6 +2,8 @@
 
 public import APNSWire
 public import NIOCore
+import COpenSSL
+import NIOConcurrencyHelpers
 
 /// A notification for one device, as a request of the HTTP/2 provider API.
 ///
@@ -60,11 +62,7 @@ public struct PushRequest: Sendable {
 
     /// The problem of the request, checked before it is sent.
     func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
-        let count = self.payload.readableBytes
-        guard count > 0 else { return .payloadEmpty }
-        guard count <= payloadByteCountMax else {
-            return .payloadTooLong(byteCount: count, limit: payloadByteCountMax)
-        }
+        if let problem = self.payload.lengthProblem(limit: payloadByteCountMax) { return problem }
         if let collapse = self.collapseIdentifier {
             guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
                 return .collapseIdentifier
@@ -92,4 +90,32 @@ extension PushRequest: CustomStringConvertible, CustomReflectable {
 
     /// Contains nothing of the token and payload.
     public var customMirror: Mirror { Mirror(self, children: ["identifier": self.identifier]) }
+}
+
+extension PushIdentifier {
+    /// A buffer of random numbers: a system call for each would be a large part of the cost of a request.
+    private struct Pool {
+        private var numbers: [UInt64] = []
+
+        private static let numberCount = 512
+
+        mutating func next() -> UInt64 {
+            if let number = self.numbers.popLast() { return number }
+            var numbers = [UInt64](repeating: 0, count: Self.numberCount)
+            let result = unsafe numbers.withUnsafeMutableBytes { bytes in
+                unsafe RAND_bytes(bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), Int32(bytes.count))
+            }
+            guard result == 1 else { return .random(in: 0 ... .max) }
+            self.numbers = numbers
+            return self.numbers.removeLast()
+        }
+    }
+
+    private static let pool = NIOLockedValueBox(Pool())
+
+    /// Creates a random identifier (version 4).
+    public init() {
+        let (high, low) = Self.pool.withLockedValue { ($0.next(), $0.next()) }
+        self.init(high: high, low: low)
+    }
 }

@@ -56,7 +56,24 @@ public struct RequestRules: Hashable, Sendable {
     /// - Parameter topic: the topic of all requests; `nil` omits the header.
     public init(topic: String?) { self.topic = topic }
 
-    /// Creates the request for a notification.
+    /// Creates the request for a notification of the library; its own values have precedence over these rules.
+    func request(for notification: borrowing PushNotification, now: UInt32) -> PushRequest {
+        var rules = self
+        if let topic = notification.topic { rules.topic = topic }
+        if let type = notification.pushType { rules.pushType = .fixed(type) }
+        var request = rules.request(
+            token: notification.token,
+            payload: notification.payload,
+            expiry: notification.expiry.wireValue,
+            priority: notification.priority,
+            now: now
+        )
+        request.collapseIdentifier = notification.collapseIdentifier
+        if let identifier = notification.identifier { request.identifier = identifier }
+        return request
+    }
+
+    /// Creates the request for a notification of the binary protocol.
     package func request(
         token: DeviceToken,
         payload: ByteBuffer,

@@ -39,7 +39,6 @@ public struct ProviderSession: Sendable {
     /// The ends of the ranges that earlier connections wrote, ascending, as far as they are not settled.
     private var attemptEnds: [UInt64] = []
 
-    private let rules: VerificationRules
     private(set) var supply = ProviderSupply.available
     private(set) var link = Link.none
     private(set) var standby = StandbyConnection.none
@@ -88,13 +87,8 @@ public struct ProviderSession: Sendable {
     ///
     /// - Parameter limits: the limits of the session.
     public init(limits: ProviderLimits = ProviderLimits()) {
-        self.init(limits: limits, rules: .standard)
-    }
-
-    init(limits: ProviderLimits, rules: VerificationRules) {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
-        self.rules = rules
         self.checkpoints = CheckpointSchedule(limits)
         self.failures = ConnectFailureCounter(
             backoff: limits.backoff,
@@ -359,7 +353,7 @@ extension ProviderSession {
             return
         }
         let count = open.written - open.base
-        let meaning = self.rules.interpret(response, count, open.probeDeadline != nil)
+        let meaning = VerificationResult(response, count: count, isProbed: open.probeDeadline != nil)
         self.handleEnd(meaning, response.status, on: open, now: now, jitter: jitter)
     }
 
@@ -387,7 +381,7 @@ extension ProviderSession {
         if let failure { self.lastFailure = failure }
         if case .open(var open) = self.link, open.number == number {
             if isUnprocessed { open.left = self.settled }
-            self.handleEnd(isUnprocessed ? .unknown : self.rules.end, nil, on: open, now: now, jitter: jitter)
+            self.handleEnd(.unknown, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {
             self.link = .none
             self.countFruitless(now: now, jitter: jitter)
@@ -730,6 +724,87 @@ extension ProviderSession {
     struct Suspects: Sendable {
         var end: UInt64
         var part: UInt64
+    }
+}
+
+/// What an answer shows about the notifications that were written to its connection.
+///
+/// docs/accounting.md describes rules that look right but are wrong.
+enum VerificationResult: Equatable, Sendable {
+    /// All of them were accepted.
+    case allAccepted
+    /// The first `count` were accepted, the others discarded.
+    case accepted(count: UInt64)
+    /// The one with this index from 0 was rejected, all before it were accepted, all after it discarded.
+    case rejected(index: UInt64)
+    /// One of them was rejected, but it is unknown which.
+    case unidentifiedRejection
+    /// Nothing, as an end without an answer.
+    case unknown
+
+    /// Interprets an answer on a connection to which `count` notifications were written with the identifiers 1 to
+    /// `count`, followed by a probe if `isProbed` is set.
+    init(_ response: ErrorResponse, count: UInt64, isProbed: Bool) {
+        let identifier = UInt64(response.identifier)
+        let isNamed = identifier >= 1 && identifier <= count
+        self =
+            if response.status == .shutdown {
+                isNamed ? .accepted(count: identifier) : .unknown
+            } else if isNamed {
+                .rejected(index: identifier - 1)
+            } else if isProbed, identifier == count + 1 {
+                .allAccepted
+            } else if isProbed, identifier == 0, response.status == .missingDeviceToken {
+                .allAccepted
+            } else {
+                .unidentifiedRejection
+            }
+    }
+}
+
+/// Determines when a session may make a checkpoint to verify what it has written.
+///
+/// Each checkpoint costs a connection. Checkpoints because of ``ProviderLimits/verificationDelay`` keep a minimum
+/// interval on average, except for a burst after an idle time. Required checkpoints, because the window is full or the
+/// caller requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
+struct CheckpointSchedule: Sendable {
+    /// The reason for a checkpoint.
+    enum Cause {
+        /// Nothing more can be written before it, or the caller requested it.
+        case demand
+        /// What was written at this time must be verified in time.
+        case delay(since: Duration)
+        /// One notification is written per checkpoint.
+        case caution
+    }
+
+    private let limits: ProviderLimits
+    private var last: Duration?
+    /// When all checkpoints due to a delay would have been made if each had kept its interval.
+    private var scheduledUntil: Duration?
+
+    init(_ limits: ProviderLimits) { self.limits = limits }
+
+    /// The time when a checkpoint is due.
+    func due(for cause: Cause) -> Duration {
+        let earliest = self.last.map { $0 + self.limits.checkpointIntervalMin } ?? .zero
+        return switch cause {
+        case .demand: earliest
+        case .delay(let since): max(earliest, self.paced, since + self.limits.verificationDelay)
+        case .caution: max(earliest, self.paced)
+        }
+    }
+
+    private var paced: Duration {
+        self.scheduledUntil.map { $0 - self.limits.verificationIntervalMin * (self.limits.verificationBurstCount - 1) }
+            ?? .zero
+    }
+
+    /// Records a checkpoint.
+    mutating func made(for cause: Cause, now: Duration) {
+        self.last = now
+        if case .demand = cause { return }
+        self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.verificationIntervalMin
     }
 }
 

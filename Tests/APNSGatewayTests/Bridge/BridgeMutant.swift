@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSSession
 import APNSWire
+import NIOConcurrencyHelpers
 import NIOCore
 import Testing
 
@@ -19,7 +21,7 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case tellsBeforeDisk = "the error response is sent before expected resends are on the disk"
     case failedCountsAsDelivered = "a notification that failed after a rejection counts as delivered"
     case deadIsRejected = "a dead device is an error"
-    case spentIsAccepted = "a notification not delivered in time counts as accepted"
+    case failedIsAccepted = "a notification that the service could not process counts as accepted"
     case throttledIsAccepted = "a throttled notification counts as accepted"
     case troubleIsRejected = "a temporary failure of the service is reported as an invalid token"
 
@@ -27,12 +29,12 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
 
     var rememberedDuration: Duration? { self == .remembersTooShortly ? .milliseconds(1) : nil }
 
+    /// The rules of the bridge.
     var rules: BridgeRules {
         var rules = BridgeRules.exact
         switch self {
         case .remembersNothing: rules.remembered = { _ in [] }
         case .remembersTooFew: rules.remembered = { Array($0.prefix(1)) }
-        case .remembersTooShortly: break
         case .keyHasIdentifier:
             rules.key = { content, identifier in
                 ResendContent(
@@ -51,20 +53,85 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
                     priority: content.priority
                 ).key
             }
-        case .cutBehindNext: rules.cut = { $0 + 2 }
-        case .tellsBeforeAnswers: rules.waitsForSent = false
-        case .tellsBeforeDisk: rules.waitsForStore = false
-        case .failedCountsAsDelivered: rules.tracked = { _, _ in .delivered }
-        case .deadIsRejected:
-            rules.meaning = { if case .dead = $0 { .rejected(.invalidToken) } else { $0 } }
-        case .spentIsAccepted:
-            rules.ending = { outcome, cause in
-                cause == .budgetSpent || cause == .credentialFault ? (.accepted, .accepted) : (outcome, cause)
-            }
-        case .throttledIsAccepted: rules.ending = { $1 == .throttled ? (.accepted, .accepted) : ($0, $1) }
-        case .troubleIsRejected:
-            rules.meaning = { if case .transient(.trouble) = $0 { .rejected(.invalidToken) } else { $0 } }
+        default: break
         }
         return rules
+    }
+
+    /// What the bridge receives for an answer of the service.
+    func answer(_ answer: DeliveryOutcome, isConnectionEnding: Bool) -> DeliveryOutcome {
+        let status: UInt16? = if case .rejected(let rejection) = answer { rejection.statusCode } else { nil }
+        return switch self {
+        case .failedCountsAsDelivered where isConnectionEnding: .accepted
+        case .deadIsRejected where status == 410, .troubleIsRejected where status ?? 0 >= 500:
+            .answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
+        case .throttledIsAccepted where status == 429: .accepted
+        case .failedIsAccepted where answer.kind == .unsent || status == 403 || status ?? 0 >= 500: .accepted
+        default: answer
+        }
+    }
+
+    /// What the bridge receives for the end of a connection.
+    func ending(_ ending: GatewayEnding) -> GatewayEnding {
+        var ending = ending
+        if self == .cutBehindNext { ending.number += 2 }
+        return ending
+    }
+}
+
+/// The backend of a walk, whose connections end as a mutant's do.
+final class WalkBackend: DeliveryBackend {
+    private let backend: HTTP2Backend
+    private let mutant: BridgeMutant?
+    /// The number of connections that end with an error response that was not sent yet.
+    private let endingCount = NIOLockedValueBox(0)
+
+    init(_ backend: HTTP2Backend, _ mutant: BridgeMutant?) {
+        self.backend = backend
+        self.mutant = mutant
+    }
+
+    var isConnectionEnding: Bool { self.endingCount.withLockedValue { $0 > 0 } }
+
+    func admit(_ provider: ProviderConnection) -> Admission {
+        let admission = self.backend.admit(provider)
+        guard let mutant = self.mutant, case .admitted(let connection) = admission else { return admission }
+        return .admitted(Connection(connection, mutant, self.endingCount))
+    }
+
+    private final class Connection: DeliveryConnection {
+        private let connection: any DeliveryConnection
+        private let mutant: BridgeMutant
+        private let endingCount: NIOLockedValueBox<Int>
+
+        init(_ connection: any DeliveryConnection, _ mutant: BridgeMutant, _ endingCount: NIOLockedValueBox<Int>) {
+            self.connection = connection
+            self.mutant = mutant
+            self.endingCount = endingCount
+        }
+
+        var readingDelay: Duration? { self.connection.readingDelay }
+        var rejectionPolicy: RejectionPolicy { self.connection.rejectionPolicy }
+        var providerName: String? { self.connection.providerName }
+        var isFull: Bool { self.connection.isFull }
+
+        func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? { self.connection.deliver(message) }
+
+        func deliverComplete() { self.connection.deliverComplete() }
+
+        func isAdmitted(_ provider: ProviderConnection) -> Bool { self.connection.isAdmitted(provider) }
+
+        func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
+            let isEarly = self.mutant == .tellsBeforeAnswers
+            if isEarly { carryOut(ending.response) }
+            let endingCount = self.endingCount
+            endingCount.withLockedValue { $0 += 1 }
+            self.connection.close(for: self.mutant.ending(ending)) { response in
+                endingCount.withLockedValue { $0 -= 1 }
+                if !isEarly { carryOut(response) }
+            }
+        }
+
+        func closed() { self.connection.closed() }
     }
 }

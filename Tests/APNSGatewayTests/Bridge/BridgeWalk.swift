@@ -101,12 +101,11 @@ final class BridgeWalk {
 
     private func startProcess() {
         let jitter = self.jitter
-        let rules = self.mutant?.rules ?? .exact
         self.process = WalkProcess(
             self.disk,
             recorder: self.recorder,
             loop: self.loop,
-            rules: rules,
+            mutant: self.mutant,
             jitter: { jitter.withLockedValue { Double.random(in: 0...1, using: &$0) } },
             configure: self.configuration
         )
@@ -244,7 +243,7 @@ extension BridgeWalk {
                 admission: ConnectionAdmission(registry, logger: logger),
                 logger: logger
             )
-            return BinaryConnectionHandler(connection, self.listener, backend: process.backend)
+            return BinaryConnectionHandler(connection, self.listener, backend: process.mutated)
         }
         self.connections[number] = connection
         self.session.connected(number, now: self.now)
@@ -326,7 +325,7 @@ extension BridgeWalk {
         else { return }
         let request = process.upstream.take(self.random.below(process.upstream.count))
         let answer = self.upstream.answer(Self.content(of: request.request))
-        request.onAnswer(answer, nil)
+        process.answer(request, answer)
         self.loop.run()
     }
 

@@ -15,17 +15,19 @@ final class WalkProcess {
     let backend: HTTP2Backend
     let upstream: WalkUpstream
     let store: WalkResendStore
+    let mutated: WalkBackend
+    private let mutant: BridgeMutant?
 
     init(
         _ disk: WalkDisk,
         recorder: any FeedbackRecorder,
         loop: EmbeddedEventLoop,
-        rules: BridgeRules,
+        mutant: BridgeMutant?,
         jitter: @escaping @Sendable () -> Double,
         configure: (any Upstream) -> BridgeConfiguration
     ) {
         self.upstream = WalkUpstream()
-        self.store = WalkResendStore(disk)
+        self.store = WalkResendStore(disk, tellsAtOnce: mutant == .tellsBeforeDisk)
         let clock = BridgeClock(
             now: { [loop] in .nanoseconds(Int64(loop.now.uptimeNanoseconds)) },
             date: { UInt32(clamping: 1_800_000_000 + Int64(loop.now.uptimeNanoseconds / 1_000_000_000)) },
@@ -37,10 +39,18 @@ final class WalkProcess {
             recorder: recorder,
             resends: self.store,
             clock: clock,
-            rules: rules,
+            rules: mutant?.rules ?? .exact,
             eventLoopGroup: loop,
             logger: Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
         )
+        self.mutant = mutant
+        self.mutated = WalkBackend(self.backend, mutant)
+    }
+
+    /// The service answers a request.
+    func answer(_ request: WalkUpstream.Request, _ answer: DeliveryOutcome) {
+        let isConnectionEnding = self.mutated.isConnectionEnding
+        request.onAnswer(self.mutant?.answer(answer, isConnectionEnding: isConnectionEnding) ?? answer, nil)
     }
 
     /// The process died: none of its pending actions happens.
@@ -121,7 +131,13 @@ final class WalkResendStore: ResendStore {
     private let disk: WalkDisk
     private let state = NIOLockedValueBox(State())
 
-    init(_ disk: WalkDisk) { self.disk = disk }
+    /// Whether it reports resends as kept before they are on the disk.
+    private let tellsAtOnce: Bool
+
+    init(_ disk: WalkDisk, tellsAtOnce: Bool = false) {
+        self.disk = disk
+        self.tellsAtOnce = tellsAtOnce
+    }
 
     func resends(of provider: String, for duration: Duration) -> [ExpectedResend] { self.disk.all }
 
@@ -131,7 +147,9 @@ final class WalkResendStore: ResendStore {
         for duration: Duration,
         onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
-        self.enqueue(Change(carryOut: { $0.insert(resends) }, onDone: { onKept(true) }))
+        let tellsAtOnce = self.tellsAtOnce
+        self.enqueue(Change(carryOut: { $0.insert(resends) }, onDone: { if !tellsAtOnce { onKept(true) } }))
+        if tellsAtOnce { onKept(true) }
     }
 
     func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void) {

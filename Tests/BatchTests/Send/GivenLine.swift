@@ -10,22 +10,21 @@ import Batch
 struct GivenLine {
     let line: UInt64
     private let chunk: NotificationChunk
-    private let position: NotificationChunk.Position
+    private let index: Int
+    private let token: DeviceToken
 
     /// Takes lines from a source like a connection.
     static func take(_ countMax: Int, from source: SendSource) -> (lines: [GivenLine], supply: ProviderSupply) {
-        let (chunk, supply) = NotificationChunk.take(from: source, countMax: countMax)
-        guard let chunk else { return ([], supply) }
+        let (notifications, chunk, supply) = NotificationChunk.take(from: source, countMax: countMax)
         var tags: [UInt64] = []
-        chunk.chunk.marks.forEachTagRange(in: 0..<chunk.count) { tags += Array($0) }
-        var lines: [GivenLine] = []
-        chunk.forEach { position, _, _, _, _ in
-            lines.append(GivenLine(line: tags[lines.count], chunk: chunk, position: position))
+        chunk.marks.forEachTagRange(in: notifications.indices) { tags += Array($0) }
+        let lines = zip(notifications, tags).enumerated().map { index, line in
+            GivenLine(line: line.1, chunk: chunk, index: index, token: line.0.token)
         }
         return (lines, supply)
     }
 
     func settle(_ outcome: DeliveryOutcome) {
-        self.chunk.settle(self.position, DeliveryReport(outcome, attempts: 1))
+        self.chunk.settle(self.index, self.token, DeliveryReport(outcome, attempts: 1))
     }
 }

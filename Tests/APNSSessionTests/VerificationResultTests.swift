@@ -8,7 +8,7 @@ import Testing
 /// Goal: an answer means what it verifies, and no more.
 ///
 /// Method: a table with one line per clause of the rules.
-@Suite struct VerificationRulesTests {
+@Suite struct VerificationResultTests {
     struct Line: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var status: ErrorResponse.Status
@@ -87,10 +87,6 @@ import Testing
     @Test(arguments: named + probes + shutdowns + unknown)
     func `an answer is interpreted by the rules`(line: Line) {
         let response = ErrorResponse(status: line.status, identifier: line.identifier)
-        #expect(VerificationRules.standard.interpret(response, line.count, line.isProbed) == line.meaning)
-    }
-
-    @Test func `an end without an answer means nothing`() {
-        #expect(VerificationRules.standard.end == .unknown)
+        #expect(VerificationResult(response, count: line.count, isProbed: line.isProbed) == line.meaning)
     }
 }
