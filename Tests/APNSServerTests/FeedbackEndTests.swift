@@ -93,11 +93,16 @@ import Testing
     func `a provider that half-closes at once and never reads keeps its list`(_ count: Int, _ close: Close) async throws
     {
         let store = CountedStore(count: count)
-        let (_, reason) = try await Self.run(store, isReading: false, { $0.progressTimeout = .milliseconds(600) }) {
-            try await close.apply(to: $0)
+        let fits = count < 100
+        let change: (inout FeedbackListenerConfiguration) -> Void = {
+            // The half-close has to arrive before the end is sent.
+            $0.closesBehindList = close == .halfNotified
+            $0.closingPause = $0.closesBehindList ? .seconds(1) : .milliseconds(50)
+            if !fits { $0.progressTimeout = .milliseconds(600) }
         }
+        let (_, reason) = try await Self.run(store, isReading: false, change) { try await close.apply(to: $0) }
         #expect(store.current.acknowledgementCount == 0)
-        #expect(reason == (count < 100 ? Self.unclear : Self.unread))
+        #expect(reason == (fits ? Self.unclear : Self.unread))
         // It is offered again.
         let (bytes, again) = try await Self.run(store) { try await $0.end().bytes }
         #expect(bytes.count == count * 38 && again == Self.read)
@@ -111,7 +116,8 @@ import Testing
     ) async throws {
         for count in [3, TestEffort.count(20_000, long: 200_000)] {
             let store = CountedStore(count: count)
-            let (ending, reason) = try await Self.run(store, version: version) { provider in
+            let (ending, reason) = try await Self.run(store, version: version, { $0.closesBehindList = false }) {
+                provider in
                 try await close.apply(to: provider)
                 return try await provider.end(within: .seconds(50))
             }
@@ -148,7 +154,12 @@ import Testing
     @Test(arguments: [3, 5000, 200_000], [Close.whole, .wholeNotified])
     func `a provider that closes with unread bytes keeps its list`(_ count: Int, _ close: Close) async throws {
         let store = CountedStore(count: count)
-        let (_, reason) = try await Self.run(store, isReading: false) { try await close.apply(to: $0) }
+        let change: (inout FeedbackListenerConfiguration) -> Void = {
+            // The reset has to arrive before the end is sent.
+            $0.closesBehindList = false
+            $0.closingPause = .seconds(5)
+        }
+        let (_, reason) = try await Self.run(store, isReading: false, change) { try await close.apply(to: $0) }
         #expect(store.current.acknowledgementCount == 0 && reason == Self.unread)
     }
 

@@ -250,6 +250,7 @@ import Testing
                 try await provider.send(try GatewayProgram.frames(4...6))
                 try await provider.send(try GatewayProgram.probe(7))
                 try await gateway.lines("not written, retrying", "was removed or replaced")
+                try await gateway.lines("feedback not written, retrying")
                 let ill = try await Self.get("/healthz", gateway)
                 #expect(ill.status == 503 && ill.body.contains("the feedback database cannot be written: "), "\(ill)")
                 let metrics = try await Self.get("/metrics", gateway).body
