@@ -86,12 +86,13 @@ import Testing
         #expect(settled.map(\.token) == [5, 4, 1].map { expected[$0].token.withUnsafeBytes { Array($0) } })
     }
 
-    @Test func `a payload of the maximum length fits into a batch, and another one into the next`() throws {
+    @Test func `as many notifications fit as were requested, with payloads of the maximum length`() throws {
         let count = NotificationBatch.payloadByteCountMax
-        let source = Source(try (0..<2).map { try Self.notification($0, payloadByteCount: count) })
-        for supply in [ProviderSupply.available, .ended] {
-            let taken = NotificationChunk.take(from: source, countMax: 4)
-            #expect(taken.notifications.map(\.payload.readableBytes) == [count])
+        let source = Source(try (0..<4).map { try Self.notification($0, payloadByteCount: count) })
+        for (countMax, supply) in [(0, ProviderSupply.available), (3, .available), (3, .ended)] {
+            let taken = NotificationChunk.take(from: source, countMax: countMax)
+            let expectedCount = supply == .ended ? 1 : countMax
+            #expect(taken.notifications.map(\.payload.readableBytes) == Array(repeating: count, count: expectedCount))
             #expect(taken.supply == supply)
         }
     }

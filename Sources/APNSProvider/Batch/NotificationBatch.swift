@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
+import NIOCore
 
 /// A buffer to which a source appends its next notifications, in the form that their transport sends.
 ///
@@ -8,7 +9,7 @@ public import APNSWire
 public struct NotificationBatch: ~Copyable {
     @usableFromInline var encoder: FrameEncoder
     /// The notifications, if the transport sends each individually: the encoder then has no room for a frame.
-    private(set) var separate: SeparateNotifications?
+    private(set) var separate: [PushNotification]?
     @usableFromInline let command: Command
     @usableFromInline let firstIdentifier: UInt32
     @usableFromInline let countMax: Int
@@ -22,7 +23,7 @@ public struct NotificationBatch: ~Copyable {
         command: Command,
         firstIdentifier: UInt32,
         countMax: Int,
-        separate: SeparateNotifications? = nil
+        separate: [PushNotification]? = nil
     ) {
         self.encoder = encoder
         self.separate = separate
@@ -95,9 +96,14 @@ public struct NotificationBatch: ~Copyable {
         note: UnsafeRawBufferPointer
     ) -> Bool {
         let index = self.count
-        guard index < self.countMax, unsafe self.separate?.append(token, payload, expiry, priority) == true else {
-            return false
-        }
+        guard index < self.countMax, self.separate != nil else { return false }
+        let notification = unsafe PushNotification(
+            token: copy token,
+            payload: ByteBuffer(bytes: payload),
+            expiry: expiry,
+            priority: priority
+        )
+        self.separate?.append(notification)
         unsafe self.mark(tag: tag, note: note, index: index)
         return true
     }

@@ -2,7 +2,6 @@
 
 package import APNSSession
 package import APNSWire
-import NIOCore
 
 /// Notifications from one call of a source, for transports that send and settle each individually.
 package final class NotificationChunk: Sendable {
@@ -22,7 +21,7 @@ package final class NotificationChunk: Sendable {
         from source: any NotificationSource,
         countMax: Int
     ) -> (notifications: [PushNotification], chunk: NotificationChunk, supply: ProviderSupply) {
-        var notifications = SeparateNotifications()
+        var notifications: [PushNotification] = []
         var marks = NotificationMarks()
         var supply = ProviderSupply.waiting
         // No frame fits into a byte, so that a batch of frames need not distinguish the two.
@@ -34,13 +33,13 @@ package final class NotificationChunk: Sendable {
                 command: .items,
                 firstIdentifier: 0,
                 countMax: countMax,
-                separate: notifications
+                separate: []
             )
             supply = source.fill(&batch)
-            if let separate = batch.separate { notifications = separate }
+            notifications = batch.separate ?? []
             marks = batch.marks
         }
-        return (notifications.takeAll(), NotificationChunk(source, marks), supply)
+        return (notifications, NotificationChunk(source, marks), supply)
     }
 
     /// Reports the outcome of a notification to the source.
@@ -53,35 +52,5 @@ package final class NotificationChunk: Sendable {
                 tokens: .single(token)
             )
         )
-    }
-}
-
-/// The notifications of a batch that are sent individually.
-struct SeparateNotifications {
-    private var parts: [(token: DeviceToken, payloadByteCount: Int, expiry: PushExpiry, priority: UInt8?)] = []
-    /// The payloads, one after another, so that not each of them is an allocation.
-    private var payloads = ByteBuffer()
-
-    var count: Int { self.parts.count }
-
-    mutating func append(
-        _ token: borrowing DeviceToken,
-        _ payload: UnsafeRawBufferPointer,
-        _ expiry: PushExpiry,
-        _ priority: UInt8?
-    ) -> Bool {
-        guard self.payloads.readableBytes + payload.count <= FrameStore.chunkByteCount else { return false }
-        unsafe self.payloads.writeBytes(payload)
-        self.parts.append((copy token, payload.count, expiry, priority))
-        return true
-    }
-
-    /// Removes and returns the notifications.
-    mutating func takeAll() -> [PushNotification] {
-        defer { self = Self() }
-        return self.parts.map { part in
-            let payload = self.payloads.readSlice(length: part.payloadByteCount) ?? ByteBuffer()
-            return PushNotification(token: part.token, payload: payload, expiry: part.expiry, priority: part.priority)
-        }
     }
 }
