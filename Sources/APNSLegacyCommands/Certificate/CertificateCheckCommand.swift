@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSTransport
 import APNSWire
 import ArgumentParser
@@ -161,9 +162,20 @@ struct CertificateCheckCommand: CertificateSubcommand {
             endpoint: endpoint,
             proxy: try self.connection.proxyValue,
             tls: tls,
-            connectDurationMax: self.timeout.duration
+            connectDurationMax: self.timeout.duration,
+            describe: { [tls] in Self.text($0, tls) }
         )
         return await probe.findings(now: now, warningDayCount: Int64(self.warnDays))
+    }
+
+    /// Why a connection failed, with the option to use.
+    private static func text(_ error: any Error, _ tls: TLSConfiguration) -> String {
+        let failure = ConnectionFailure(error, TLSErrorNames(remote: "the server", tls))
+        switch error {
+        case TLSError.wrongHost(let expected, _): return "\(failure), or issue one with --name \(expected)"
+        case is TLSError: return Diagnostic(.critical, failure, to: nil).text
+        default: return "\(failure)"
+        }
     }
 
     private static func verifier(_ path: String) throws(CommandFailure) -> CertificateVerifier {

@@ -5,6 +5,7 @@ import APNSWire
 import ArgumentParser
 import APNSCertificates
 import FileSupport
+import GatewayService
 import OpenSSLTLS
 
 /// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
