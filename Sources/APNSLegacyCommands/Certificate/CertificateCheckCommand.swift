@@ -8,7 +8,7 @@ import APNSCertificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate check`: finds problems of certificates before they cause failures.
-struct CertificateCheckCommand: CertificateSubcommand {
+struct CertificateCheckCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Find what will fail with certificates or a connection.",
@@ -98,7 +98,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         guard self.connect == nil || self.files.count <= 1 else {
             throw ValidationError("--connect works with one FILE only, the client certificate")
         }
-        guard (0...36_500).contains(self.warnDays) else { throw ValidationError("--warn-days must be from 0 to 36500") }
+        try self.require(0...36_500, "--warn-days", self.warnDays)
         _ = try self.endpoint
     }
 
@@ -139,7 +139,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         for finding in findings where !self.quiet || finding.severity > .ok {
             try environment.report(finding.line.printable() + "\n")
         }
-        let objects = try findings.map { try Self.json($0) }
+        let objects = try findings.map { try $0.json() }
         environment.summary.set("findings", json: "[\(objects.joined(separator: ","))]")
         return findings.map(\.severity).max()?.status ?? .success
     }

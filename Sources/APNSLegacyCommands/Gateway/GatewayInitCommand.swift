@@ -9,7 +9,7 @@ import Glibc
 import OpenSSLTLS
 
 /// `apns-legacy gateway init`: writes the files of a gateway for one provider, and prints the next steps.
-struct GatewayInitCommand: GatewaySubcommand {
+struct GatewayInitCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
         abstract: "Create the certificates and the configuration of a new gateway.",
@@ -116,9 +116,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         if self.tokenKey == nil, self.keyId != nil || self.teamId != nil {
             throw ValidationError("--key-id and --team-id need --p8-key")
         }
-        guard (1...65535).contains(self.upstreamPort ?? 1) else {
-            throw ValidationError("--upstream-port must be from 1 to 65535")
-        }
+        try self.requirePort("--upstream-port", self.upstreamPort)
         if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
     }
 

@@ -8,7 +8,7 @@ import GatewayService
 import OpenSSLTLS
 
 /// `apns-legacy gateway test`: sends one notification through a running gateway.
-struct GatewayTestCommand: GatewaySubcommand {
+struct GatewayTestCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
         abstract: "Send one notification through the running gateway.",
@@ -83,7 +83,7 @@ struct GatewayTestCommand: GatewaySubcommand {
         if let token, (try? DeviceToken(token)) == nil {
             throw ValidationError("invalid --token; expected 2 to 200 hexadecimal digits")
         }
-        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port must be from 1 to 65535") }
+        try self.requirePort("--port", self.port)
         if self.key != nil || self.passphraseFile != nil, self.certificate == nil {
             throw ValidationError("--key and --passphrase-file need --certificate")
         }
@@ -200,7 +200,8 @@ extension GatewayTestResult {
                 + "certificate was replaced, restart the gateway."
         case .wrongName:
             "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
-                + "providers connect to \(Endpoint.gateway(target.environment).host). Issue a certificate for that name."
+                + "providers connect to \(Endpoint.gateway(target.environment).host). Issue a certificate for that "
+                + "name."
         case .serverCertificate(let failure): "Not accepted: \(failure)"
         case .wrongProtocol(let failure):
             "Wrong port: \(failure.detail). Name the gateway's port with --port; usually it is 2195."

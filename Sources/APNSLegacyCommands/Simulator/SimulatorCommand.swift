@@ -3,7 +3,7 @@
 import APNSServer
 import APNSSimulator
 import APNSWire
-public import ArgumentParser
+import ArgumentParser
 import CLinux
 import APNSCertificates
 import FileSupport
@@ -15,9 +15,9 @@ import ServiceSupport
 import SimulatorService
 
 /// `apns-legacy simulator`: runs a local APNs.
-public struct SimulatorCommand: ConsoleCommand, Sendable {
+struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Name and help text.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "simulator",
         abstract: "Run a local APNs for tests: binary gateway, feedback and HTTP/2.",
         discussion: """
@@ -89,9 +89,6 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     /// The app of the devices that are given as options.
     private var topic: String { self.topics[0] }
-
-    /// Creates a command for the argument parser.
-    public init() {}
 
     /// How long to wait for connections to end.
     private static let shutdownDuration = Duration.seconds(3)

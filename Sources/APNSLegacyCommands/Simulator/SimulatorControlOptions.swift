@@ -60,9 +60,7 @@ struct SimulatorControlOptions: ParsableArguments {
     var faults: String?
 
     func validate() throws {
-        guard (0...65535).contains(self.controlPort) else {
-            throw ValidationError("--control-port must be from 0 to 65535")
-        }
+        try self.requirePort("--control-port", self.controlPort, from: 0)
         guard self.controlTokenFile != nil || self.addresses.isLoopback else {
             throw ValidationError(
                 "--control-host \(self.controlHost) can be reached from other machines; use --control-token-file FILE"
