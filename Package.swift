@@ -108,6 +108,9 @@ let package = Package(
             dependencies: [
                 "APNSTransport", "APNSWire", "COpenSSL", "FileSupport", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
@@ -455,6 +458,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -463,8 +467,9 @@ let package = Package(
         .target(
             name: "GatewayService",
             dependencies: [
-                "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
-                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport", "OpenSSLTLS", "ServiceSupport", "TokenStore",
+                "APNSCertificates", "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2",
+                "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport",
+                "OpenSSLTLS", "ServiceSupport", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
@@ -472,14 +477,16 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "GatewayServiceTests",
             dependencies: [
-                "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
-                "GatewayService", "OpenSSLTLS", "ServiceSupport", "TestSupport",
+                "APNSCertificates", "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit",
+                "APNSWire", "FileSupport", "GatewayService", "OpenSSLTLS", "ServiceSupport", "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -492,7 +499,7 @@ let package = Package(
             name: "SimulatorService",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
-                "CZlib", "APNSJSON", "OpenSSLTLS", "ServiceSupport",
+                "CZlib", "APNSJSON", "FileSupport", "OpenSSLTLS", "ServiceSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -501,6 +508,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Page", "openapi.yaml"],
             swiftSettings: strict
@@ -508,7 +516,8 @@ let package = Package(
         .testTarget(
             name: "SimulatorServiceTests",
             dependencies: [
-                "APNSSimulator", "APNSTestKit", "APNSWire", "ServiceSupport", "SimulatorService",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "FileSupport", "ServiceSupport", "SimulatorService",
+                "TestSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -80,18 +80,22 @@ package struct CommandEnvironment: Sendable {
     }
 
     /// The environment of a command with its options.
-    fileprivate func prepared(for words: String, _ options: ReportingOptions) -> CommandEnvironment {
+    fileprivate func prepared(_ options: ReportingOptions) -> CommandEnvironment {
         var environment = self
         environment.summary = CommandSummary()
         environment.stops = StopSignals()
         environment.summaryForm = options.summary
-        environment.console.command = words
         environment.console.messageForm = options.logFormat
         if options.logFormat == .json {
             let console = environment.console
             environment.logHandler = { _ in ConsoleLogHandler(console) }
         }
         return environment
+    }
+
+    /// Sets what the command adds to its metrics file.
+    func setSamples<Count: BinaryInteger>(_ counts: [(name: String, count: Count)]) {
+        self.samples.withLockedValue { $0 = counts.map { .init(name: $0.name, value: Double($0.count)) } }
     }
 
     /// A logger for the connections of a command.
@@ -119,9 +123,6 @@ package struct EarlyStop: Sendable {
 
 /// A command that gets everything from an environment, and returns an exit code.
 package protocol ConsoleCommand: ParsableCommand {
-    /// Its name, such as `purge apply`.
-    static var words: String { get }
-
     /// Its output for programs.
     var reporting: ReportingOptions { get }
 
@@ -135,7 +136,6 @@ package protocol ConsoleCommand: ParsableCommand {
 }
 
 extension ConsoleCommand {
-    package static var words: String { Self.configuration.commandName ?? "" }
     package var earlyStop: EarlyStop? { nil }
 }
 
@@ -157,7 +157,7 @@ extension ApnsLegacyCommand {
         }
         if isHelp || options.contains(where: NamedCommand.isHelp) { return environment.end(printing: command.help) }
         do {
-            guard let parsed = try Self.parseAsRoot(words) as? any ConsoleCommand else {
+            guard let parsed = try Self.parseAsRoot(NamedCommand.withJoinedNumbers(words)) as? any ConsoleCommand else {
                 return environment.end(printing: command.help)
             }
             environment.commandLine = Array(environment.commandLine.prefix(1)) + words
@@ -190,7 +190,7 @@ extension CommandEnvironment {
 extension ConsoleCommand {
     /// Runs the command, reports an error, and prints the summary for programs.
     fileprivate func status(in environment: CommandEnvironment) async -> ExitStatus {
-        let environment = environment.prepared(for: Self.words, self.reporting)
+        let environment = environment.prepared(self.reporting)
         self.beginSignals(in: environment)
         var status: ExitStatus
         do {

@@ -21,14 +21,17 @@ struct MetricsFileOptions: ParsableArguments, Sendable {
     ///
     /// The exit codes of a complete run are `successes`.
     func record(
-        _ words: String,
         in environment: CommandEnvironment,
         isDryRun: Bool = false,
         successes: Set<ExitStatus> = [.success],
         _ body: () async throws -> ExitStatus
     ) async throws -> ExitStatus {
         guard let metricsFile, !isDryRun else { return try await body() }
-        return try await MetricsFile(metricsFile, command: words).record(in: environment, successes: successes, body)
+        return try await MetricsFile(metricsFile, command: environment.console.command).record(
+            in: environment,
+            successes: successes,
+            body
+        )
     }
 }
 

@@ -18,3 +18,15 @@ extension IssuedIdentity.PKCS12Form: ExpressibleByArgument {
 }
 
 extension CertificateChecker.ReaderAge: ExpressibleByArgument {}
+
+extension ConvertedIdentity.Form: ExpressibleByArgument {
+    /// Parses the name of a format.
+    public init?(argument: String) {
+        guard let form = argument == "pem" ? .pem : IssuedIdentity.PKCS12Form(argument: argument).map(Self.pkcs12)
+        else { return nil }
+        self = form
+    }
+
+    /// The names of all formats.
+    public static var allValueStrings: [String] { IssuedIdentity.PKCS12Form.allValueStrings + ["pem"] }
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSTransport
 import APNSWire
 import ArgumentParser
@@ -7,7 +8,7 @@ import APNSCertificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate check`: finds problems of certificates before they cause failures.
-struct CertificateCheckCommand: CertificateSubcommand {
+struct CertificateCheckCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Find what will fail with certificates or a connection.",
@@ -97,7 +98,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         guard self.connect == nil || self.files.count <= 1 else {
             throw ValidationError("--connect works with one FILE only, the client certificate")
         }
-        guard (0...36_500).contains(self.warnDays) else { throw ValidationError("--warn-days must be from 0 to 36500") }
+        try self.require(0...36_500, "--warn-days", self.warnDays)
         _ = try self.endpoint
     }
 
@@ -138,7 +139,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         for finding in findings where !self.quiet || finding.severity > .ok {
             try environment.report(finding.line.printable() + "\n")
         }
-        let objects = try findings.map { try Self.json($0) }
+        let objects = try findings.map { try $0.json() }
         environment.summary.set("findings", json: "[\(objects.joined(separator: ","))]")
         return findings.map(\.severity).max()?.status ?? .success
     }
@@ -161,9 +162,20 @@ struct CertificateCheckCommand: CertificateSubcommand {
             endpoint: endpoint,
             proxy: try self.connection.proxyValue,
             tls: tls,
-            connectDurationMax: self.timeout.duration
+            connectDurationMax: self.timeout.duration,
+            describe: { [tls] in Self.text($0, tls) }
         )
         return await probe.findings(now: now, warningDayCount: Int64(self.warnDays))
+    }
+
+    /// Why a connection failed, with the option to use.
+    private static func text(_ error: any Error, _ tls: TLSConfiguration) -> String {
+        let failure = ConnectionFailure(error, TLSErrorNames(remote: "the server", tls))
+        switch error {
+        case TLSError.wrongHost(let expected, _): return "\(failure), or issue one with --name \(expected)"
+        case is TLSError: return Diagnostic(.critical, failure, to: nil).text
+        default: return "\(failure)"
+        }
     }
 
     private static func verifier(_ path: String) throws(CommandFailure) -> CertificateVerifier {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import ArgumentParser
+import ArgumentParser
 import FoundationEssentials
 
 /// `apns-legacy certificate`: shows, checks, creates and converts certificates and keys.
-public struct CertificateCommand: ParsableCommand {
+struct CertificateCommand: ParsableCommand {
     /// Name, help text and subcommands.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "certificate",
         abstract: "Show, check, create and convert certificates and keys.",
         discussion: """
@@ -23,23 +23,13 @@ public struct CertificateCommand: ParsableCommand {
             CertificateConvertCommand.self,
         ]
     )
-
-    /// Creates a command for the argument parser.
-    public init() {}
 }
 
-/// A subcommand of `apns-legacy certificate`.
-protocol CertificateSubcommand: ConsoleCommand {}
-
-extension CertificateSubcommand {
-    package static var words: String { "certificate \(Self.configuration.commandName ?? "")" }
-}
-
-extension CertificateSubcommand {
-    /// A value as a line of JSON with sorted keys.
-    static func json(_ value: some Encodable) throws -> String {
+extension Encodable {
+    /// The value as a line of JSON with sorted keys.
+    func json() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
     }
 }

@@ -2,14 +2,12 @@
 
 import APNSWire
 import ArgumentParser
-import Batch
-import OpenSSLTLS
 import APNSCertificates
 import FileSupport
 import OpenSSLTLS
 
 /// `apns-legacy certificate convert`: writes a certificate and its key in another format.
-struct CertificateConvertCommand: CertificateSubcommand {
+struct CertificateConvertCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "convert",
         abstract: "Write a certificate with its key in another format.",
@@ -35,24 +33,6 @@ struct CertificateConvertCommand: CertificateSubcommand {
             """
     )
 
-    /// The formats to write.
-    enum Form: ExpressibleByArgument, Hashable, Sendable {
-        case pkcs12(IssuedIdentity.PKCS12Form)
-        case pem
-
-        init?(argument: String) {
-            if argument == "pem" {
-                self = .pem
-            } else if let form = IssuedIdentity.PKCS12Form(argument: argument) {
-                self = .pkcs12(form)
-            } else {
-                return nil
-            }
-        }
-
-        static var allValueStrings: [String] { IssuedIdentity.PKCS12Form.allValueStrings + ["pem"] }
-    }
-
     @Argument(help: .value("in", "The certificate: PEM, DER or PKCS#12."), completion: .file())
     var input: String
 
@@ -60,7 +40,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
     var output: String
 
     @Option(help: .value("form", "The form of the new file. (default: from its name: .p12 and .pfx modern, .pem pem)"))
-    var form: Form?
+    var form: ConvertedIdentity.Form?
 
     @Option(help: .value("file", "The private key, if it is in another file."), completion: .file())
     var key: String?
@@ -77,12 +57,9 @@ struct CertificateConvertCommand: CertificateSubcommand {
     @Flag(help: "Replace OUT if it exists.")
     var force = false
 
-    private var outputForm: Form {
+    private var outputForm: ConvertedIdentity.Form {
         get throws {
-            if let form = self.form { return form }
-            let name = self.output.lowercased()
-            if name.hasSuffix(".p12") || name.hasSuffix(".pfx") { return .pkcs12(.aes256) }
-            if name.hasSuffix(".pem") { return .pem }
+            if let form = self.form ?? ConvertedIdentity.Form(fileName: self.output) { return form }
             throw ValidationError("unknown form of \(self.output); use --form legacy, modern or pem")
         }
     }
@@ -104,34 +81,23 @@ struct CertificateConvertCommand: CertificateSubcommand {
         try NewFiles.requireAbsent([self.output], replaces: self.force)
         let passphrase = try (self.outputPassphraseFile ?? (form == .pem ? nil : self.passphraseFile))
             .map { try NewPassphrase.read($0) }
-        let (identity, certificates) = try self.load()
-        let bytes: [UInt8]
-        switch form {
-        case .pem:
-            let key = try passphrase.map { try identity.encryptedKeyPEM(passphrase: $0) } ?? identity.keyPEM
-            bytes = identity.certificatePEM + key
-        case .pkcs12(let form):
-            bytes = try identity.pkcs12(
-                passphrase: passphrase,
-                form: form,
-                name: certificates[0].pushTopics.first ?? certificates[0].subjectField("CN") ?? "certificate"
-            )
-        }
+        let identity = try self.load()
+        let bytes = try identity.content(as: form, passphrase: passphrase)
         var files = NewFiles(replaces: self.force)
         files.add(self.output, bytes, mode: FileMode.secret)
         try files.write()
         let isOpen = form == .pem && passphrase == nil
         environment.summary.set("file", self.output)
-        environment.summary.set("certificates", certificates.count)
+        let count = identity.certificates.count
+        environment.summary.set("certificates", count)
         environment.reportLine(
-            "\(self.output): \(certificates.count.counted("certificate")) and the private key"
+            "\(self.output): \(count.counted("certificate")) and the private key"
                 + (isOpen ? ", not encrypted; keep it secret" : ", encrypted")
         )
         return .success
     }
 
-    /// Reads the certificate with its key, and all certificates, starting with that one.
-    private func load() throws -> (IssuedIdentity, [TLSCertificate]) {
+    private func load() throws -> ConvertedIdentity {
         let file: CertificateFile
         do throws(TLSError) {
             file = try CertificateFile(contentsOf: self.input, passphraseFile: self.passphraseFile)
@@ -140,41 +106,32 @@ struct CertificateConvertCommand: CertificateSubcommand {
         }
         if let problem = file.problem { throw CertificateShowCommand.failure(problem, self.input) }
         let keys = try self.key.map { try CertificateShowCommand.keys(of: $0, self.passphraseFile) } ?? file.keys
-        let keyPath = self.key ?? self.input
-        if let problem = keys.compactMap(\.problem).first { throw CertificateShowCommand.failure(problem, keyPath) }
-        guard !file.certificates.isEmpty else {
-            throw CommandFailure(.configuration, "\(self.input): no certificate in it; nothing was written")
-        }
-        guard !keys.isEmpty else {
-            throw CommandFailure(
-                .configuration,
-                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again "
-                    + "with its private key"
-            )
-        }
-        guard let leaf = file.leaf(keys), let key = keys.first(where: { $0.matches(leaf) == true }),
-            let keyPEM = key.pem()
-        else {
-            throw CommandFailure(
-                .configuration,
-                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give "
-                    + "the key that the certificate was requested with"
-            )
-        }
-        guard keys.count == 1 else {
-            throw CommandFailure(
-                .configuration,
-                "\(keyPath): it contains \(keys.count) private keys, and only one can be kept; nothing was written: "
-                    + "give a file with one key with --key"
-            )
-        }
-        let chain = [leaf] + file.chain(above: leaf)
-        let certificates = chain + file.certificates.filter { !chain.contains($0) }
-        do {
-            let identity = try IssuedIdentity(certificatePEM: certificates.flatMap(\.pem), keyPEM: keyPEM)
-            return (identity, certificates)
+        do throws(ConvertedIdentity.Failure) {
+            return try ConvertedIdentity(file, keys: keys)
         } catch {
-            throw CommandFailure(.configuration, "\(keyPath): the private key cannot be used: \(error)")
+            throw self.failure(error, keyPath: self.key ?? self.input)
         }
+    }
+
+    private func failure(_ failure: ConvertedIdentity.Failure, keyPath: String) -> CommandFailure {
+        let sentence: String
+        switch failure {
+        case .keyUnreadable(let error): return CertificateShowCommand.failure(error, keyPath)
+        case .certificateMissing: sentence = "\(self.input): no certificate in it; nothing was written"
+        case .keyMissing:
+            sentence =
+                "\(self.input): no private key in it; nothing was written: give --key FILE, or export it again with "
+                + "its private key"
+        case .keyMismatch:
+            sentence =
+                "\(keyPath): the private key belongs to no certificate in \(self.input); nothing was written: give "
+                + "the key that the certificate was requested with"
+        case .severalKeys(let count):
+            sentence =
+                "\(keyPath): it contains \(count) private keys, and only one can be kept; nothing was written: give a "
+                + "file with one key with --key"
+        case .keyUnusable(let detail): sentence = "\(keyPath): the private key cannot be used: \(detail)"
+        }
+        return CommandFailure(.configuration, sentence)
     }
 }

@@ -5,6 +5,7 @@ import APNSWire
 import ArgumentParser
 import APNSCertificates
 import FileSupport
+import GatewayService
 import OpenSSLTLS
 
 /// `apns-legacy certificate new`: creates authorities, and certificates that they issue.
@@ -49,11 +50,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
 
     private static let dayCountMax = 36_500
 
-    func validate() throws {
-        guard (1...Self.dayCountMax).contains(self.days ?? 1) else {
-            throw ValidationError("--days must be from 1 to \(Self.dayCountMax)")
-        }
-    }
+    func validate() throws { try self.require(1...Self.dayCountMax, "--days", self.days) }
 
     /// The validity period, which starts yesterday, since clocks of other machines may be slow.
     ///
@@ -167,8 +164,6 @@ struct NewAuthorityCommand: ConsoleCommand {
             """
     )
 
-    static var words: String { "certificate new authority" }
-
     @Option(help: .value("text", "The name of the authority, up to 64 characters."))
     var name = "apns-legacy authority"
 
@@ -223,8 +218,6 @@ struct NewServerCommand: ConsoleCommand {
             \(CertificateNewCommand.exitStatuses)
             """
     )
-
-    static var words: String { "certificate new server" }
 
     @Option(name: .customLong("name"), help: .value("host", "A host name or address of the server. Repeat for each."))
     var names: [String] = []
@@ -299,8 +292,6 @@ struct NewClientCommand: ConsoleCommand {
             \(CertificateNewCommand.exitStatuses)
             """
     )
-
-    static var words: String { "certificate new client" }
 
     @Option(name: .customLong("topic"), help: .value("bundle-id", "An app. Repeat for each."))
     var topics: [String]

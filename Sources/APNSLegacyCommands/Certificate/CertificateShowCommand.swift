@@ -5,7 +5,7 @@ import APNSCertificates
 import OpenSSLTLS
 
 /// `apns-legacy certificate show`: prints the content of files.
-struct CertificateShowCommand: CertificateSubcommand {
+struct CertificateShowCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Print what is in files of certificates and keys.",
@@ -53,7 +53,7 @@ struct CertificateShowCommand: CertificateSubcommand {
                 if report.problem != nil || report.keys.contains(where: { $0.problem != nil }) {
                     status = status.worse(.someRefused)
                 }
-                reports.append(try Self.json(report))
+                reports.append(try report.json())
                 let lines = report.lines(now: now)
                 try environment.report((index > 0 ? "\n" : "") + lines.map { $0.printable() + "\n" }.joined())
             } catch let error as TLSError {

@@ -117,6 +117,23 @@ struct NamedCommand {
         return lines.joined(separator: " ").printable()
     }
 
+    /// The command line with each negative number behind an option joined to it, as in `--badge=-1`.
+    ///
+    /// The argument parser would read the number as an option; no option begins with a digit.
+    static func withJoinedNumbers(_ words: [String]) -> [String] {
+        var joined: [String] = []
+        for (index, word) in words.enumerated() {
+            guard word != "--" else { return joined + words[index...] }
+            if word.prefixMatch(of: /-[0-9]/) != nil, let last = joined.last, last.hasPrefix("--"), !last.contains("=")
+            {
+                joined[joined.count - 1] += "=" + word
+            } else {
+                joined.append(word)
+            }
+        }
+        return joined
+    }
+
     /// Finds an option whose value behind `=` is empty; the argument parser would use the next word as the value.
     static func emptyValue(in words: [String]) -> String? {
         let word = words.prefix { $0 != "--" }.first { $0.wholeMatch(of: /--[a-z0-9\-]+=/) != nil }

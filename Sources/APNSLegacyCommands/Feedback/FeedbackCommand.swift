@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
-public import ArgumentParser
+import ArgumentParser
 import TokenStore
 
 /// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
-public struct FeedbackCommand: ConsoleCommand, Sendable {
+struct FeedbackCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "feedback",
         abstract: "Read dead tokens from the feedback service into a purge list.",
         discussion: """
@@ -93,13 +93,10 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
         return .before("the service was asked")
     }
 
-    /// Creates a command for the argument parser.
-    public init() {}
-
     /// Checks the options before any file is read.
     ///
     /// - Throws: `ValidationError`.
-    public func validate() throws {
+    func validate() throws {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline must be above 0")
         }
@@ -117,7 +114,7 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        return try await self.metrics.record(Self.words, in: environment) {
+        return try await self.metrics.record(in: environment) {
             try await FeedbackRun(self, environment).run()
         }
     }

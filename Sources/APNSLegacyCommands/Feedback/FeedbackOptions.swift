@@ -57,20 +57,11 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     @Option(help: .value("bundle-id", "The app. (default: from the certificate)"))
     var topic: String?
 
-    @Option(
-        help: .value("file", "Trust the certificate authorities in this PEM file. (default: those of the system)"),
-        completion: .file()
-    )
-    var trust: String?
-
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
-
     @OptionGroup
-    var connection: ConnectionOptions
+    var client: ClientTLSOptions
 
     func validate() throws {
-        guard (1...65535).contains(self.port) else { throw ValidationError("--port must be from 1 to 65535") }
+        try self.requirePort("--port", self.port)
         guard self.certificate.isEmpty == (self.certificates != nil) else {
             throw ValidationError("no certificate; use --certificate FILE, once for each app, or --certificates FOLDER")
         }
@@ -91,9 +82,9 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     /// The files of the certificates and their keys.
     func files() throws -> [(certificate: String, key: String?)] {
         try HostCheck.checkText(self.host)
-        if let trust = self.trust { try IdentityFiles.checkTrust(trust) }
+        if let trust = self.client.trust { try IdentityFiles.checkTrust(trust) }
         // The proxy resolves the name.
-        if let host = self.host, self.connection.proxy == nil {
+        if let host = self.host, self.client.connection.proxy == nil {
             try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)
         }
         guard let folder = self.certificates else {
@@ -122,22 +113,22 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
 
     /// The configuration for reading the list of a certificate.
     func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
-        let identity = try IdentityFiles(
+        let files = IdentityFiles(
             certificate: certificate,
             key: key,
             passphraseFile: self.passphraseFile,
             areFromFolder: self.certificates != nil
         )
-        .load()
-        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
+        let tls = try self.client.configuration(files, now: now)
+        guard let identity = tls.identity else { throw CommandFailure(.software, "internal error: no certificate") }
         let scope = try self.scope(identity, of: certificate)
         var configuration = FeedbackConfiguration(
             host: self.host ?? Endpoint.feedback(scope.environment).host,
             port: self.port,
-            tls: try self.connection.tls(identity, trust: self.trust),
+            tls: tls,
             scope: scope
         )
-        configuration.proxy = try self.connection.proxyValue
+        configuration.proxy = try self.client.connection.proxyValue
         if self.host == nil, configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
         return configuration
     }

@@ -4,7 +4,6 @@ import APNSFeedback
 import APNSWire
 import Batch
 import Dispatch
-import GatewayService
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
@@ -135,12 +134,9 @@ struct FeedbackRun {
         let newCount = summary.add("added", change.addedCount)
         summary.add("updated", change.updatedCount)
         summary.add("known", change.unchangedCount)
-        self.environment.samples.withLockedValue {
-            $0 = [
-                GatewayMetrics.Sample(name: "apns_legacy_feedback_read_tokens", value: Double(readCount)),
-                GatewayMetrics.Sample(name: "apns_legacy_feedback_new_tokens", value: Double(newCount)),
-            ]
-        }
+        self.environment.setSamples([
+            ("apns_legacy_feedback_read_tokens", readCount), ("apns_legacy_feedback_new_tokens", newCount),
+        ])
     }
 
     private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {

@@ -7,7 +7,7 @@ import GatewayService
 import OpenSSLTLS
 
 /// `apns-legacy gateway check`: finds problems in a configuration and the files that it names.
-struct GatewayCheckCommand: GatewaySubcommand {
+struct GatewayCheckCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Check the configuration and all files that it names.",

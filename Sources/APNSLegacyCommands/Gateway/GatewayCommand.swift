@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import ArgumentParser
+import ArgumentParser
 import GatewayService
 
 /// `apns-legacy gateway`: the commands for a gateway from the binary protocol to HTTP/2.
-public struct GatewayCommand: ParsableCommand {
+struct GatewayCommand: ParsableCommand {
     /// Name, help text and subcommands.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "gateway",
         abstract: "Accept the binary protocol and deliver over APNs HTTP/2.",
         discussion: """
@@ -23,16 +23,6 @@ public struct GatewayCommand: ParsableCommand {
         ],
         defaultSubcommand: GatewayRunCommand.self
     )
-
-    /// Creates a command for the argument parser.
-    public init() {}
-}
-
-/// A subcommand of `apns-legacy gateway`.
-protocol GatewaySubcommand: ConsoleCommand {}
-
-extension GatewaySubcommand {
-    package static var words: String { "gateway \(Self.configuration.commandName ?? "")" }
 }
 
 /// The configuration file; the same for all commands.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
-import APNSTransport
 import APNSWire
 import ArgumentParser
-import APNSCertificates
 import FileSupport
 import GatewayService
 import Glibc
-import NIOCore
 import OpenSSLTLS
 
 /// `apns-legacy gateway init`: writes the files of a gateway for one provider, and prints the next steps.
-struct GatewayInitCommand: GatewaySubcommand {
+struct GatewayInitCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
         abstract: "Create the certificates and the configuration of a new gateway.",
@@ -119,9 +116,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         if self.tokenKey == nil, self.keyId != nil || self.teamId != nil {
             throw ValidationError("--key-id and --team-id need --p8-key")
         }
-        guard (1...65535).contains(self.upstreamPort ?? 1) else {
-            throw ValidationError("--upstream-port must be from 1 to 65535")
-        }
+        try self.requirePort("--upstream-port", self.upstreamPort)
         if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
     }
 
@@ -135,58 +130,47 @@ struct GatewayInitCommand: GatewaySubcommand {
     private static let defaultFolder = "apns-legacy-gateway"
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        let console = environment.console
-        let setup = try self.setup(console)
-        let problems = self.upstreamProblems(setup, now: environment.now())
-        guard problems.isEmpty else {
-            for problem in problems { console.say(.error("\(problem); nothing was written")) }
-            return .configuration
-        }
+        let (console, now) = (environment.console, environment.now())
+        let setup = try self.setup(SetupQuestions(console), now: now)
         let folder = try await AtomicFolder.open(setup.folder, replaces: false)
-        try setup.write(to: folder, now: environment.now())
+        do {
+            try setup.write(to: folder, now: now)
+        } catch let failure as GatewaySetup.Failure {
+            throw CommandFailure(.cannotCreate, Self.sentence(failure, folder: setup.folder))
+        }
         environment.summary.set("folder", setup.folder)
         environment.summary.set("configuration", setup.configurationPath)
         environment.reportLine("The gateway's files are in \(setup.folder).\n")
         try environment.report(setup.steps)
-        let configuration = try ResolvedConfiguration(
-            contentsOf: setup.configurationPath,
-            environment: [:],
-            now: environment.now()
-        )
-        let findings = configuration.findings(now: environment.now())
+        let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:], now: now)
+        let findings = configuration.findings(now: now)
         for finding in findings { console.say(.error("\(setup.configurationPath): \(finding)")) }
         return findings.isEmpty ? .success : .configuration
     }
 
-    /// Problems of the credentials that the service would never accept.
-    private func upstreamProblems(_ setup: GatewaySetup, now: Int64) -> [String] {
-        guard case .certificate(let bytes, let key, let passphrase) = setup.credentials,
-            let identity = try? TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { .init(bytes: $0) })
-        else { return [] }
-        return ResolvedConfiguration.upstreamFindings(
-            of: identity.certificate,
-            path: self.upstreamCertificate ?? "from Apple",
-            topic: setup.topic,
-            environment: setup.environment,
-            now: now
-        ).map(\.description)
+    private static func sentence(_ failure: GatewaySetup.Failure, folder: String) -> String {
+        switch failure {
+        case .present(let names):
+            "\(folder) already has \(names.joined(separator: ", ")); nothing was changed. To keep this gateway, see "
+                + "\(folder)/\(GatewaySetup.stepsName); for a new one, move these files away or name another folder "
+                + "with --folder"
+        case .stateFolder(let path): "cannot create \(path) for the feedback database"
+        }
     }
 
     // MARK: Options and answers
 
-    private func setup(_ console: Console) throws -> GatewaySetup {
-        let asker = SetupQuestions(console)
+    private func setup(_ asker: SetupQuestions, now: Int64) throws -> GatewaySetup {
         var missing: [String] = []
-        let (credentials, certificate) = try self.credentials(asker, &missing)
-        let identity = certificate.map { ProviderIdentity($0) }
+        let (path, credentials) = try self.credentials(asker, &missing)
         let topic =
-            try self.topic ?? identity?.topic
+            try self.topic ?? credentials?.topic
             ?? asker.ask("Bundle identifier of the app, such as com.example.app:") {
-                try Self.require($0, Self.isTopic($0), Self.topicRule)
+                try Self.require(Self.isTopic($0) ? $0 : nil, Self.topicRule)
             }
         if topic == nil { missing.append("--topic") }
         let environment =
-            try self.environment ?? identity?.onlyEnvironment
+            try self.environment ?? credentials?.environment
             ?? asker.ask("Environment: production or sandbox?") {
                 try Self.require(Environment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox")
             }
@@ -195,10 +179,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         let client =
             try self.client
             ?? asker.ask("Language of the provider (\(families)):") {
-                try Self.require(
-                    ClientFamily(rawValue: $0.lowercased()),
-                    "\($0) is not in the list; for another language, enter other"
-                )
+                try Self.require(ClientFamily(name: $0), "\($0) is not in the list; for another language, enter other")
             }
         if client == nil { missing.append("--client") }
         let host =
@@ -214,70 +195,43 @@ struct GatewayInitCommand: GatewaySubcommand {
             )
         }
         guard Self.isTopic(topic) else { throw CommandFailure(.usage, Self.topicRule) }
-        let address = try Self.address(of: host)
-        return GatewaySetup(
+        var setup = GatewaySetup(
             topic: topic,
             environment: environment,
             credentials: credentials,
             client: client,
-            team: self.team(credentials, certificate),
             host: host,
-            address: address,
-            folder: self.folderPath,
-            upstreamHost: self.upstreamHost,
-            upstreamPort: self.upstreamPort,
-            upstreamTrust: try self.upstreamTrust.map { try Self.read($0) }
+            address: try Self.address(of: host),
+            folder: self.folder ?? GatewaySetup.folderOfSystem ?? Self.defaultFolder
         )
+        setup.upstream.host = self.upstreamHost
+        setup.upstream.port = self.upstreamPort
+        setup.upstream.trust = try self.upstreamTrust.map { try Self.read($0) }
+        let problems = credentials.findings(path: path ?? "", topic: topic, environment: environment, now: now)
+        guard let last = problems.last else { return setup }
+        for problem in problems.dropLast() { asker.console.say(.error("\(problem); nothing was written")) }
+        throw CommandFailure(.configuration, "\(last); nothing was written")
     }
 
-    private var folderPath: String {
-        var path = self.folder ?? Self.defaultFolder
-        if self.folder == nil, geteuid() == 0, FileIdentity(path: GatewaySetup.systemFolder) != nil {
-            path = GatewaySetup.systemFolder
-        }
-        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
-        return path
-    }
-
-    /// The team of the credentials; `nil` if they do not name it.
-    private func team(_ credentials: GatewaySetup.Credentials, _ certificate: TLSCertificate?) -> String? {
-        if case .providerToken(_, _, let identifier) = credentials { return identifier }
-        return certificate?.subjectField("OU").flatMap { Self.identifier($0) }
-    }
-
-    /// The IP address of a host as the provider's machine reaches it.
-    ///
-    /// - Throws: ``CommandFailure`` if the name has no usable address.
     private static func address(of host: String) throws(CommandFailure) -> String {
-        guard ServerNames.isName(host) else {
-            throw CommandFailure(.usage, "--host \(host): neither a host name nor an IP address")
+        let reason: String
+        do throws(ReachableAddress.Failure) {
+            return try ReachableAddress(host: host).text
+        } catch {
+            switch error {
+            case .notAName: throw CommandFailure(.usage, "--host \(host): neither a host name nor an IP address")
+            case .notResolved: reason = "the name cannot be resolved"
+            case .loopback(let address): reason = "resolves to \(address), which other machines cannot reach"
+            }
         }
         let advice = "name the IP address at which the provider's machine reaches this one"
-        guard let address = (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress else {
-            throw CommandFailure(.usage, "--host \(host): the name cannot be resolved; \(advice)")
-        }
-        let isLoopback = address.hasPrefix("127.") || address == "::1"
-        guard !isLoopback || host == "localhost" || (try? SocketAddress(ipAddress: host, port: 0)) != nil else {
-            throw CommandFailure(
-                .usage,
-                "--host \(host): resolves to \(address), which other machines cannot reach; \(advice)"
-            )
-        }
-        return address
+        throw CommandFailure(.usage, "--host \(host): \(reason); \(advice)")
     }
 
     /// - Throws: ``CommandFailure`` with the sentence if the value is `nil`.
     private static func require<Value>(_ value: Value?, _ sentence: String) throws(CommandFailure) -> Value {
         guard let value else { throw CommandFailure(.usage, sentence) }
         return value
-    }
-
-    private static func require(
-        _ text: String,
-        _ isGood: Bool,
-        _ sentence: String
-    ) throws(CommandFailure) -> String {
-        try Self.require(isGood ? text : nil, sentence)
     }
 
     /// Checks that a file given as an answer can be read.
@@ -299,13 +253,13 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     // MARK: Credentials
 
-    /// Returns the credentials for Apple's service, and the certificate if they include one.
+    /// Returns the file of the credentials, and the credentials with what the options and answers add.
     private func credentials(
         _ asker: SetupQuestions,
         _ missing: inout [String]
-    ) throws -> (GatewaySetup.Credentials?, TLSCertificate?) {
-        if let path = self.upstreamCertificate { return try self.certificate(path, asker) }
-        if let path = self.tokenKey { return (try self.token(path, asker, &missing), nil) }
+    ) throws -> (path: String?, UpstreamCredentials?) {
+        if let path = self.upstreamCertificate { return (path, try self.certificate(path, asker)) }
+        if let path = self.tokenKey { return (path, try self.token(path, asker, &missing)) }
         let path = try asker.ask("File from Apple: a certificate (.p12 or .pem) or a key (.p8):") {
             try Self.readable($0)
         }
@@ -314,15 +268,12 @@ struct GatewayInitCommand: GatewaySubcommand {
             return (nil, nil)
         }
         if (try? ES256PrivateKey(contentsOf: path)) != nil, path.hasSuffix(".p8") {
-            return (try self.token(path, asker, &missing), nil)
+            return (path, try self.token(path, asker, &missing))
         }
-        return try self.certificate(path, asker)
+        return (path, try self.certificate(path, asker))
     }
 
-    private func certificate(
-        _ path: String,
-        _ asker: SetupQuestions
-    ) throws -> (GatewaySetup.Credentials?, TLSCertificate?) {
+    private func certificate(_ path: String, _ asker: SetupQuestions) throws -> UpstreamCredentials {
         let bytes = try Self.read(path)
         var key = try self.upstreamKey.map { try Self.read($0) }
         var passphrase = try self.upstreamPassphraseFile.map { path in
@@ -330,9 +281,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         }
         while true {
             do throws(TLSError) {
-                let secret = passphrase.map { TLSPassphrase(bytes: $0) }
-                let identity = try TLSIdentity(bytes: bytes, key: key, passphrase: secret)
-                return (.certificate(bytes: bytes, key: key, passphrase: passphrase), identity.certificate)
+                return try UpstreamCredentials(certificate: bytes, key: key, passphrase: passphrase)
             } catch {
                 switch error {
                 case .passphraseMissing, .passphraseWrong:
@@ -364,45 +313,33 @@ struct GatewayInitCommand: GatewaySubcommand {
         _ path: String,
         _ asker: SetupQuestions,
         _ missing: inout [String]
-    ) throws -> GatewaySetup.Credentials? {
+    ) throws -> UpstreamCredentials? {
         let bytes = try Self.read(path)
         do throws(TLSError) {
             _ = try ES256PrivateKey(bytes: bytes)
         } catch {
             throw CommandFailure(.configuration, "\(path): \(error)")
         }
-        let name = path.split(separator: "/").last.map(String.init) ?? path
-        let named = name.hasPrefix("AuthKey_") && name.hasSuffix(".p8") ? String(name.dropFirst(8).dropLast(3)) : nil
-        let key =
-            try self.keyId ?? named.flatMap { Self.identifier($0) }
-            ?? asker.ask("Key identifier (10 letters and digits):") {
-                try Self.require(Self.identifier($0), Self.identifierRule)
+        func ask(_ kind: String) throws -> String? {
+            try asker.ask("\(kind) identifier (10 letters and digits):") {
+                try Self.require(UpstreamCredentials.isIdentifier($0) ? $0 : nil, "expected 10 letters and digits")
             }
+        }
+        let key = try self.keyId ?? UpstreamCredentials.keyIdentifier(inPath: path) ?? ask("Key")
         if key == nil { missing.append("--key-id") }
-        let team =
-            try self.teamId
-            ?? asker.ask("Team identifier (10 letters and digits):") {
-                try Self.require(Self.identifier($0), Self.identifierRule)
-            }
+        let team = try self.teamId ?? ask("Team")
         if team == nil { missing.append("--team-id") }
         guard let key, let team else { return nil }
-        guard Self.identifier(key) != nil, Self.identifier(team) != nil else {
+        guard [key, team].allSatisfy(UpstreamCredentials.isIdentifier) else {
             throw CommandFailure(.usage, "--key-id and --team-id: expected 10 letters and digits")
         }
-        return .providerToken(key: bytes, keyIdentifier: key, teamIdentifier: team)
-    }
-
-    private static let identifierRule = "expected 10 letters and digits"
-
-    /// An identifier of a key or team in Apple's format; `nil` for anything else.
-    private static func identifier(_ text: String) -> String? {
-        text.utf8.count == 10 && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
+        return UpstreamCredentials(key: bytes, keyIdentifier: key, teamIdentifier: team)
     }
 }
 
 /// Asks for values that are not given as options.
 private struct SetupQuestions {
-    private let console: Console
+    let console: Console
 
     init(_ console: Console) { self.console = console }
 
@@ -431,10 +368,7 @@ private struct SetupQuestions {
     }
 }
 
-extension ProviderIdentity {
-    /// The environment of a certificate that is valid for only one.
-    fileprivate var onlyEnvironment: Environment? {
-        guard self.isForSandbox != self.isForProduction else { return nil }
-        return self.isForSandbox ? .sandbox : .production
-    }
+extension ClientFamily: ExpressibleByArgument {
+    /// Parses the name of a language.
+    public init?(argument: String) { self.init(name: argument) }
 }

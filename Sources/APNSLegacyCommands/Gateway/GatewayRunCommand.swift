@@ -10,7 +10,7 @@ import NIOCore
 import ServiceSupport
 
 /// `apns-legacy gateway run`: accepts notifications in the binary protocol and delivers them over HTTP/2.
-struct GatewayRunCommand: GatewaySubcommand {
+struct GatewayRunCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
         abstract: "Run the gateway until SIGTERM.",

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
-import APNSProvider
-import APNSSession
 import APNSTransport
 import APNSWire
 import ArgumentParser
-import APNSCertificates
-import FoundationEssentials
+import FileSupport
 import GatewayService
-import Logging
 import OpenSSLTLS
 
 /// `apns-legacy gateway test`: sends one notification through a running gateway.
-struct GatewayTestCommand: GatewaySubcommand {
+struct GatewayTestCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
         abstract: "Send one notification through the running gateway.",
@@ -88,19 +83,11 @@ struct GatewayTestCommand: GatewaySubcommand {
         if let token, (try? DeviceToken(token)) == nil {
             throw ValidationError("invalid --token; expected 2 to 200 hexadecimal digits")
         }
-        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port must be from 1 to 65535") }
+        try self.requirePort("--port", self.port)
         if self.key != nil || self.passphraseFile != nil, self.certificate == nil {
             throw ValidationError("--key and --passphrase-file need --certificate")
         }
     }
-
-    /// How long to wait for the gateway: longer than its default limit for reaching the service.
-    private static let answerDurationMax = Duration.seconds(75)
-
-    private static let connectDurationMax = Duration.seconds(5)
-
-    /// How long to wait before printing that the command is waiting.
-    private static let silenceDuration = Duration.seconds(3)
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(1)
@@ -122,73 +109,21 @@ struct GatewayTestCommand: GatewaySubcommand {
         let folder = self.file.folder
         let identity = try self.identity(in: folder)
         let trust = try self.trustFile(in: folder, target)
-        let token = try self.token.map { try DeviceToken($0) } ?? Self.unknownToken()
-        let client = try PushClient(
-            .binary(Self.client(target, identity, trust)),
-            logger: environment.logger(isVerbose: false)
-        )
+        let test = try GatewayTest(target, identity, trust: trust, logger: environment.logger(isVerbose: false))
         let name = Endpoint.gateway(target.environment).host
         let start = "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider "
         environment.console.say(Diagnostic(.info, start + "\(target.name).", endpoint: target.endpoint))
-        let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
         // Another host may be a gateway other than the one whose metrics are configured.
-        let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
-        let before = await verdicts?.read()
-        async let report = client.report(of: notification)
-        let running = Task { try await client.run() }
-        let waiting = Task {
-            try await Task.sleep(for: Self.silenceDuration)
+        let readsMetrics = self.host == nil
+        let token = try self.token.map { try DeviceToken($0) }
+        let result = try await test.send(to: token, readsMetrics: readsMetrics, now: environment.now()) {
             environment.console.say("Waiting for the gateway: up to a minute if it cannot reach the service.")
         }
-        let outcome = await report.outcome
-        waiting.cancel()
-        client.finish()
-        let verdict = GatewayVerdicts.difference(before, await verdicts?.read())
-        var failure: ProviderError?
-        do { try await running.value } catch { failure = error as? ProviderError }
-        let finding = GatewayTestFinding(
-            outcome,
-            failure,
-            target,
-            verdict: verdict,
-            hasDevice: self.token != nil,
-            trust: trust,
-            refusal: target.admission.refusal(
-                of: identity.certificate,
-                intermediates: identity.chain,
-                now: environment.now()
-            )
-        )
+        let sentence = result.sentence(target, trust: trust)
         environment.summary.set("provider", target.name)
-        environment.summary.set("result", finding.sentence)
-        environment.reportLine(finding.sentence)
-        return finding.status
-    }
-
-    private static func client(
-        _ target: ResolvedConfiguration.TestTarget,
-        _ identity: TLSIdentity,
-        _ trust: String
-    ) -> ProviderConfiguration {
-        var tls = TLSConfiguration.client(identity: identity, trust: .file(trust))
-        tls.minimumVersion = min(tls.minimumVersion, target.tlsMaximum)
-        tls.maximumVersion = max(tls.minimumVersion, min(tls.maximumVersion, target.tlsMaximum))
-        var configuration = ProviderConfiguration(endpoint: target.endpoint, tls: tls)
-        configuration.serverName = Endpoint.gateway(target.environment).host
-        configuration.connectDurationMax = Self.connectDurationMax
-        // One attempt is enough for a diagnosis, and a device must not show the notification twice.
-        configuration.limits.policy = .atMostOnce
-        configuration.limits.fruitlessConnectionCountMax = 1
-        configuration.limits.refusedConnectionCountMax = 1
-        configuration.limits.silentAttemptCountMax = 1
-        configuration.limits.processingErrorRetryCountMax = 0
-        configuration.limits.verificationDelay = .milliseconds(10)
-        configuration.limits.answerDelayMax = Self.answerDurationMax
-        return configuration
-    }
-
-    private static func unknownToken() throws -> DeviceToken {
-        try DeviceToken(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
+        environment.summary.set("result", sentence)
+        environment.reportLine(sentence)
+        return result.status
     }
 
     private func identity(in folder: String) throws -> TLSIdentity {
@@ -196,21 +131,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             return try IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
                 .load()
         }
-        for form in IdentityFile.allCases where form.isIdentity {
-            let path = folder + form.name(GatewaySetup.providerPrefix)
-            guard FileManager.default.fileExists(atPath: path) else { continue }
-            switch form {
-            case .certificate:
-                let keys = [IdentityFile.key, .traditionalKey].map { folder + $0.name(GatewaySetup.providerPrefix) }
-                guard let key = keys.first(where: { FileManager.default.fileExists(atPath: $0) }) else { continue }
-                return try TLSIdentity(contentsOf: path, key: key)
-            case .pkcs12, .legacyPKCS12:
-                let passphraseName = IdentityFile.passphrase.name(GatewaySetup.providerPrefix)
-                let passphrase = try TLSPassphrase(contentsOf: folder + passphraseName)
-                return try TLSIdentity(contentsOf: path, passphrase: passphrase)
-            default: return try TLSIdentity(contentsOf: path)
-            }
-        }
+        if let identity = try GatewaySetup.providerIdentity(in: folder) { return identity }
         throw CommandFailure(
             .usage,
             "no provider certificate next to \(self.file.config); name one with --certificate, and --key or "
@@ -224,7 +145,7 @@ struct GatewayTestCommand: GatewaySubcommand {
             return trust
         }
         let own = folder + GatewaySetup.authorityName
-        if FileManager.default.fileExists(atPath: own) { return own }
+        if FileIdentity(path: own) != nil { return own }
         if let authority = target.authority { return authority }
         throw CommandFailure(
             .usage,
@@ -234,77 +155,63 @@ struct GatewayTestCommand: GatewaySubcommand {
     }
 }
 
-/// The result of a gateway test.
-struct GatewayTestFinding {
-    let status: ExitStatus
-    let sentence: String
-
-    /// Describes the outcome of the notification.
-    init(
-        _ outcome: DeliveryOutcome,
-        _ failure: ProviderError?,
-        _ target: ResolvedConfiguration.TestTarget,
-        verdict: String?,
-        hasDevice: Bool,
-        trust: String,
-        refusal: String?
-    ) {
-        switch outcome {
-        case .accepted where verdict == "dead":
-            self.init(
-                .someRefused,
-                "Refused: the app is no longer on that device (status 410). The token is now on the feedback list."
-            )
-        case .accepted where verdict == "ignored" && hasDevice:
-            self.init(
-                .someRefused,
-                "Refused by the service. The provider is not informed, because of rejections: ignore. The reason is in "
-                    + "the gateway's log."
-            )
-        case .accepted where verdict == "ignored":
-            self.init(
-                .success,
-                "The service refused the notification, as expected: no device has this token. The gateway accepts the "
-                    + "provider and reaches the service with its credentials. To deliver to a device, add --token."
-            )
-        case .accepted where !target.reportsRejections && verdict != "accepted":
-            self.init(
-                .tryAgain,
-                "Unknown: the gateway accepted the notification and the service answered. With rejections: ignore, the "
-                    + "answer is not reported to the provider. If it was refused, the gateway's log has a line."
-            )
-        case .accepted where hasDevice: self.init(.success, "Delivered: the service accepted the notification.")
-        case .accepted:
-            self.init(.success, "The service accepted the notification, for a token that no device should have.")
-        case .rejected(.binary(.invalidToken)) where !hasDevice:
-            self.init(
-                .success,
-                "The service refused the token (status 8: invalid token), as expected: no device has it. The gateway "
-                    + "accepts the provider and reaches the service with its credentials. To deliver to a device, add "
-                    + "--token."
-            )
-        case _ where verdict == "budget-spent":
-            self.init(
-                .tryAgain,
-                "Not delivered: the gateway could not reach the service before retry.budget was spent. The reason is "
-                    + "in its log."
-            )
-        case .rejected where verdict == "credential-fault":
-            self.init(
-                .tryAgain,
-                "Not delivered: the service refuses the gateway's credentials. The reason is in the gateway's log."
-            )
-        case .rejected(let rejection):
-            self.init(.someRefused, Self.sentence(rejection))
-        case .unsent(let reason), .indeterminate(let reason):
-            self.init(reason, failure, target, trust: trust, refusal: refusal)
-        case .invalid, .suppressed: self.init(.software, "Not sent: \(outcome.name).")
+extension GatewayTestResult {
+    /// The exit code of the test.
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .delivered, .acceptedWithoutDevice, .refusedAsExpected: .success
+        case .appRemoved, .refusedUnreported, .rejected: .someRefused
+        case .unreported, .serviceNotReached, .credentialsRefused, .noAnswer, .closed: .tryAgain
+        case .untrusted, .wrongName, .serverCertificate, .notAdmitted: .notPermitted
+        case .wrongProtocol, .notConnected: .unavailable
+        case .notSent: .software
         }
     }
 
-    private init(_ status: ExitStatus, _ sentence: String) {
-        self.status = status
-        self.sentence = sentence
+    /// The result for people, with the option to use.
+    fileprivate func sentence(_ target: ResolvedConfiguration.TestTarget, trust: String) -> String {
+        switch self {
+        case .delivered: "Delivered: the service accepted the notification."
+        case .acceptedWithoutDevice: "The service accepted the notification, for a token that no device should have."
+        case .refusedAsExpected(let isReported):
+            (isReported
+                ? "The service refused the token (status 8: invalid token), as expected: no device has it. "
+                : "The service refused the notification, as expected: no device has this token. ")
+                + "The gateway accepts the provider and reaches the service with its credentials. To deliver to a "
+                + "device, add --token."
+        case .appRemoved:
+            "Refused: the app is no longer on that device (status 410). The token is now on the feedback list."
+        case .refusedUnreported:
+            "Refused by the service. The provider is not informed, because of rejections: ignore. The reason is in the "
+                + "gateway's log."
+        case .unreported:
+            "Unknown: the gateway accepted the notification and the service answered. With rejections: ignore, the "
+                + "answer is not reported to the provider. If it was refused, the gateway's log has a line."
+        case .serviceNotReached:
+            "Not delivered: the gateway could not reach the service before retry.budget was spent. The reason is in "
+                + "its log."
+        case .credentialsRefused:
+            "Not delivered: the service refuses the gateway's credentials. The reason is in the gateway's log."
+        case .rejected(let rejection): Self.sentence(rejection)
+        case .notSent(let outcome): "Not sent: \(outcome.name)."
+        case .noAnswer: "Unknown: the gateway did not answer in time. The reason is in its log."
+        case .untrusted:
+            "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If the "
+                + "certificate was replaced, restart the gateway."
+        case .wrongName:
+            "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
+                + "providers connect to \(Endpoint.gateway(target.environment).host). Issue a certificate for that "
+                + "name."
+        case .serverCertificate(let failure): "Not accepted: \(failure)"
+        case .wrongProtocol(let failure):
+            "Wrong port: \(failure.detail). Name the gateway's port with --port; usually it is 2195."
+        case .notConnected(let failure): "Could not connect: \(failure)"
+        case .notAdmitted(let reason): "Not let in: \(reason)"
+        case .closed:
+            "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error response. "
+                + "Either it cannot reach the service, or the service refuses its credentials. The reason is in its "
+                + "log. Check also that the port is for sending, not feedback."
+        }
     }
 
     private static func sentence(_ rejection: Rejection) -> String {
@@ -320,70 +227,5 @@ struct GatewayTestFinding {
             default: nil
             }
         return "Refused with status \(rejection.statusCode): \(rejection). " + (advice ?? "See the gateway's log.")
-    }
-
-    private init(
-        _ reason: DeliveryOutcome.Reason?,
-        _ failure: ProviderError?,
-        _ target: ResolvedConfiguration.TestTarget,
-        trust: String,
-        refusal: String?
-    ) {
-        let name = Endpoint.gateway(target.environment).host
-        guard let connection = Self.connectionFailure(reason, failure) else {
-            self.init(.tryAgain, "Unknown: the gateway did not answer in time. The reason is in its log.")
-            return
-        }
-        switch connection.kind {
-        case .unknownAuthority:
-            self.init(
-                .notPermitted,
-                "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If "
-                    + "the certificate was replaced, restart the gateway."
-            )
-        case .serverCertificate where !target.serverNames.contains(name):
-            self.init(
-                .notPermitted,
-                "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), but "
-                    + "providers connect to \(name). Issue a certificate for that name."
-            )
-        case .serverCertificate: self.init(.notPermitted, "Not accepted: \(connection)")
-        case .wrongProtocol:
-            self.init(
-                .unavailable,
-                "Wrong port: \(connection.detail). Name the gateway's port with --port; usually it is 2195."
-            )
-        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .stalled, .tlsVersion, .other:
-            self.init(.unavailable, "Could not connect: \(connection)")
-        default:
-            if let refusal {
-                self.init(.notPermitted, "Not let in: \(refusal)")
-            } else if connection.kind == .identity || connection.kind == .certificateRequired {
-                self.init(.notPermitted, "Not let in: \(connection)")
-            } else {
-                self.init(
-                    .tryAgain,
-                    "Not delivered: the gateway closed the connection with status 10 (shutdown) or without an error "
-                        + "response. Either it cannot reach the service, or the service refuses its credentials. The "
-                        + "reason is in its log. Check also that the port is for sending, not feedback."
-                )
-            }
-        }
-    }
-
-    private static func connectionFailure(
-        _ reason: DeliveryOutcome.Reason?,
-        _ failure: ProviderError?
-    ) -> ConnectionFailure? {
-        switch reason {
-        case .connectionLost(let failure), .notPermitted(let failure), .unavailable(let failure): return failure
-        default: break
-        }
-        switch failure?.kind {
-        case .notPermitted(let failure), .unavailable(let failure): return failure
-        case .closedWithoutAnswer: return ConnectionFailure(.closed(nil), "closed without an answer")
-        case .tls(let error): return ConnectionFailure(error)
-        default: return nil
-        }
     }
 }

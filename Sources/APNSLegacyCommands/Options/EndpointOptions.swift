@@ -33,26 +33,14 @@ struct EndpointOptions: ParsableArguments, Sendable {
     )
     var passphraseFile: String?
 
-    @Option(
-        help: .value(
-            "file",
-            "Trust the certificate authorities in this PEM file. (default: those of the system)"
-        ),
-        completion: .file()
-    )
-    var trust: String?
-
-    @Flag(help: CertificateValidity.allowHelp)
-    var allowExpiredCertificate = false
-
     @OptionGroup
-    var connection: ConnectionOptions
+    var client: ClientTLSOptions
 
     func validate() throws {
         if self.environment != nil, self.host != nil {
             throw ValidationError("--environment and --host exclude each other; give one of them")
         }
-        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535") }
+        try self.requirePort("--port", self.port)
     }
 
     /// The host and port that the options name, or Apple's; `nil` if they name none.
@@ -74,7 +62,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
             )
         }
         // The proxy resolves the name.
-        if self.connection.proxy == nil { try HostCheck.check(endpoint, purpose) }
+        if self.client.connection.proxy == nil { try HostCheck.check(endpoint, purpose) }
         return endpoint
     }
 
@@ -85,21 +73,13 @@ struct EndpointOptions: ParsableArguments, Sendable {
 
     /// Identity, trust and versions.
     func tls(now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
-        var identity: TLSIdentity?
-        if let certificate = self.certificate {
-            let files = IdentityFiles(certificate: certificate, key: self.key, passphraseFile: self.passphraseFile)
-            let loaded = try files.load()
-            try CertificateValidity.check(
-                loaded,
-                of: certificate,
-                allowsExpired: self.allowExpiredCertificate,
-                now: now
-            )
-            identity = loaded
-        } else if self.key != nil {
+        guard self.certificate != nil || self.key == nil else {
             throw CommandFailure(.usage, "--key needs --certificate FILE")
         }
-        return try self.connection.tls(identity, trust: self.trust)
+        let files = self.certificate.map {
+            IdentityFiles(certificate: $0, key: self.key, passphraseFile: self.passphraseFile)
+        }
+        return try self.client.configuration(files, now: now)
     }
 }
 

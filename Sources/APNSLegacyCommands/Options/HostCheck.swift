@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSCertificates
 import APNSFeedback
 import APNSProviderHTTP2
 import APNSTransport
 import APNSWire
+import GatewayService
 import NIOCore
 
 /// Finds mistakes in the host and port of a command before a connection is made.
@@ -26,13 +28,6 @@ enum HostCheck {
 
     /// The day on which Apple shut down the binary services.
     private static let shutdownDay = "2021-03-31"
-    private static let closedHosts: Set<String> = [
-        "gateway.push.apple.com", "gateway.sandbox.push.apple.com", "feedback.push.apple.com",
-        "feedback.sandbox.push.apple.com",
-    ]
-    private static let http2Hosts: Set<String> = [
-        "api.push.apple.com", "api.sandbox.push.apple.com", "api.development.push.apple.com",
-    ]
 
     /// Checks the spelling of `--host`.
     ///
@@ -93,7 +88,7 @@ enum HostCheck {
         // A final period only marks a name as complete.
         let host = name.hasSuffix(".") ? String(name.dropLast()) : name
         let environment = host.contains("sandbox") || host.contains("development") ? "sandbox" : "production"
-        if Self.http2Hosts.contains(host), purpose != .http2 {
+        if ServerNames.http2.contains(host), purpose != .http2 {
             throw CommandFailure(
                 .usage,
                 "\(host) speaks only HTTP/2, not the binary protocol; "
@@ -101,7 +96,7 @@ enum HostCheck {
                         ? "add --transport http2" : "over HTTP/2 a dead token is status 410 in the results of send")
             )
         }
-        guard Self.closedHosts.contains(host), !addresses(host).contains(where: Self.isOwn) else { return }
+        guard ServerNames.binary.contains(host), !addresses(host).contains(where: Self.isOwn) else { return }
         let start = "Apple shut down \(host) on \(Self.shutdownDay); "
         switch purpose {
         case .gateway, .http2:

@@ -4,39 +4,6 @@ package import APNSWire
 import ArgumentParser
 import Glibc
 
-/// An argument whose error says what is expected, which the parser's own errors do not.
-protocol ExplainedArgument: ExpressibleByArgument, Sendable {
-    static var form: String { get }
-}
-
-extension ExplainedArgument {
-    fileprivate static func parsed(_ text: String) throws -> Self {
-        guard let value = Self(argument: text) else { throw ValidationError("expected \(Self.form)") }
-        return value
-    }
-}
-
-extension Option {
-    init<T: ExplainedArgument>(help: ArgumentHelp) where Value == T? {
-        self.init(help: help, transform: T.parsed)
-    }
-
-    init<T: ExplainedArgument>(wrappedValue: [T], help: ArgumentHelp) where Value == [T] {
-        self.init(wrappedValue: wrappedValue, help: help, transform: T.parsed)
-    }
-
-    init(help: ArgumentHelp) where Value: ExplainedArgument {
-        self.init(help: help, transform: Value.parsed)
-    }
-
-    init(wrappedValue: Value, help: ArgumentHelp) where Value: ExplainedArgument {
-        var help = help
-        // The parser shows no default of a value that it does not read itself.
-        help.abstract += " (default: \(wrappedValue))"
-        self.init(wrappedValue: wrappedValue, help: help, transform: Value.parsed)
-    }
-}
-
 extension TimeText: ExplainedArgument {
     package static let form = "a time such as 2025-01-31T12:00:00Z, an age such as 30d, or now"
 

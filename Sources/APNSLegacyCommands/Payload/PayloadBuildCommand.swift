@@ -4,7 +4,7 @@ import APNSPayload
 import ArgumentParser
 
 /// `apns-legacy payload build`: builds a payload from options.
-struct PayloadBuildCommand: PayloadSubcommand {
+struct PayloadBuildCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "build",
         abstract: "Print a payload made from options.",
@@ -71,7 +71,7 @@ struct PayloadBuildCommand: PayloadSubcommand {
         guard self.locArguments.isEmpty || self.locKey != nil else {
             throw ValidationError("--loc-arg needs --loc-key")
         }
-        guard self.badge ?? 0 >= 0 else { throw ValidationError("--badge must be 0 or more") }
+        try self.require(0...Int.max, "--badge", self.badge)
         var names: Set<String> = ["aps"]
         for custom in self.customs {
             guard let name = custom.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).first,

@@ -2,13 +2,13 @@
 
 import APNSPayload
 import APNSWire
-public import ArgumentParser
+import ArgumentParser
 import Batch
 
 /// `apns-legacy payload`: checks, measures, shortens, shows and builds payloads without sending any.
-public struct PayloadCommand: ParsableCommand {
+struct PayloadCommand: ParsableCommand {
     /// Name, help text and subcommands.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "payload",
         abstract: "Check, measure, shorten, preview and build payloads.",
         discussion: """
@@ -30,20 +30,10 @@ public struct PayloadCommand: ParsableCommand {
             PayloadPreviewCommand.self, PayloadBuildCommand.self,
         ]
     )
-
-    /// Creates a command for the argument parser.
-    public init() {}
-}
-
-/// A subcommand of `apns-legacy payload`.
-protocol PayloadSubcommand: ConsoleCommand {}
-
-extension PayloadSubcommand {
-    package static var words: String { "payload \(Self.configuration.commandName ?? "")" }
 }
 
 /// `apns-legacy payload check`: reports errors and warnings in payloads.
-struct PayloadCheckCommand: PayloadSubcommand {
+struct PayloadCheckCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Check whether payloads would be accepted, and warn of mistakes.",
@@ -100,7 +90,7 @@ struct PayloadCheckCommand: PayloadSubcommand {
 }
 
 /// `apns-legacy payload size`: prints the sizes of payloads, and the protocols that accept them.
-struct PayloadSizeCommand: PayloadSubcommand {
+struct PayloadSizeCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "size",
         abstract: "Print the size of payloads, and the protocols that accept it.",
@@ -160,7 +150,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
 }
 
 /// `apns-legacy payload minify`: removes white space from payloads.
-struct PayloadMinifyCommand: PayloadSubcommand {
+struct PayloadMinifyCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "minify",
         abstract: "Print payloads without unnecessary white space.",
@@ -193,7 +183,7 @@ struct PayloadMinifyCommand: PayloadSubcommand {
 }
 
 /// `apns-legacy payload truncate`: shortens the text of payloads that are too long.
-struct PayloadTruncateCommand: PayloadSubcommand {
+struct PayloadTruncateCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "truncate",
         abstract: "Print payloads with their alert text cut to fit.",
@@ -226,7 +216,7 @@ struct PayloadTruncateCommand: PayloadSubcommand {
     package var reporting: ReportingOptions
 
     func validate() throws {
-        guard self.to > 0 else { throw ValidationError("--to must be 1 or more") }
+        try self.require(1...Int.max, "--to", self.to)
     }
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {

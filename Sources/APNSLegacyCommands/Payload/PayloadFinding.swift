@@ -35,7 +35,7 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
     }
 
     func validate() throws {
-        guard self.payloadMax ?? 1 > 0 else { throw ValidationError("--payload-max must be 1 or more") }
+        try self.require(1...Int.max, "--payload-max", self.payloadMax)
     }
 }
 

@@ -5,7 +5,7 @@ import ArgumentParser
 import Batch
 
 /// `apns-legacy payload preview`: shows a payload as the user of the device sees it.
-struct PayloadPreviewCommand: PayloadSubcommand {
+struct PayloadPreviewCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "preview",
         abstract: "Print what a device would show.",

@@ -23,8 +23,6 @@ struct ProgressSnapshot: Sendable {
     var count: UInt64 = 0
     /// The unit of the count, such as `rows`; `nil` if it is obvious.
     var unit: String?
-    /// The part of `count` that an earlier run completed.
-    var earlierCount: UInt64 = 0
     /// The count that is sent and not confirmed.
     var openCount: UInt64 = 0
     /// The total; `nil` if it is unknown.
@@ -54,7 +52,6 @@ extension ProgressSnapshot {
         let (settledCount, earlierCount) = (progress.outcomeCounts.total, earlierCounts.total)
         let settledHere = settledCount - min(earlierCount, settledCount)
         self.count = isDryRun ? progress.sentCount.saturating(adding: settledHere) : settledCount
-        self.earlierCount = isDryRun ? 0 : earlierCount
         self.openCount = isDryRun ? 0 : progress.openCount
         self.rejectedCount = progress.outcomeCounts[.rejected]
         self.connection = isDryRun ? .connected : connection

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-public import ArgumentParser
+import ArgumentParser
 import TokenStore
 
 /// `apns-legacy purge apply`: deletes the tokens of a purge list from a token table, or deactivates their rows, writes
 /// statements for another database, or passes the tokens to a command.
-public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
+struct PurgeApplyCommand: ConsoleCommand, Sendable {
     /// Name, help text and manual.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "apply",
         abstract: "Delete dead tokens from a database table.",
         discussion: PurgeApplyCommand.manual
@@ -31,13 +31,10 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
 
     package var earlyStop: EarlyStop? { .before("anything was changed or written") }
 
-    /// Creates a command for the argument parser.
-    public init() {}
-
     /// Checks the combination of options.
     ///
     /// - Throws: `ValidationError`.
-    public func validate() throws {
+    func validate() throws {
         let targets = [self.target.database, self.other.sql?.rawValue, self.other.exec].compactMap { $0 }
         guard targets.count == 1 else { throw ValidationError("use exactly one of --database, --sql and --exec") }
         guard self.target.topicColumn == nil || self.entries.topic.isEmpty && !self.entries.requireAllTopics else {
@@ -97,7 +94,7 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try await self.change.metrics.record(Self.words, in: environment, isDryRun: self.change.dryRun) {
+        try await self.change.metrics.record(in: environment, isDryRun: self.change.dryRun) {
             try await PurgeApplyRun(self, environment).run()
         }
     }

@@ -136,7 +136,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
         guard (0...1).contains(self.maxFraction ?? 0) else {
             throw ValidationError("--max-fraction must be from 0 to 1, such as 0.2 for 20 %")
         }
-        guard (1...10_000).contains(self.batch ?? 1) else { throw ValidationError("--batch must be from 1 to 10000") }
+        try self.require(1...10_000, "--batch", self.batch)
         guard (0...86_400).contains(self.lockWait?.seconds ?? 0) else {
             throw ValidationError("--lock-wait must be at most 1d")
         }

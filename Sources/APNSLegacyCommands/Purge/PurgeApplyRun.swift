@@ -42,12 +42,8 @@ struct PurgeApplyRun {
         let start = ContinuousClock.now
         let report = try await self.run(application, list)
         if report.matchedCount == 0 { try self.warnAboutScope(list) }
-        let summary = PurgeApplySummary(
-            report: report,
-            table: application.table,
-            action: self.command.change.action,
-            seconds: (ContinuousClock.now - start) / .seconds(1)
-        )
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        let summary = TokenTableSummary(report, of: application, seconds: seconds)
         if !self.command.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
             self.environment.reportLine(summary.text)
         }
@@ -118,13 +114,7 @@ struct PurgeApplyRun {
     /// Warns if the list has no tokens for the options; otherwise, a wrong option would look like a clean table.
     private func warnAboutScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.command.rules, try list.knownScopes())
-        let isMeant =
-            if case .one(let topic) = rules.topic {
-                scopes.contains(TokenScope(topic: topic, environment: rules.environment))
-            } else {
-                scopes.contains { $0.environment == rules.environment }
-            }
-        guard !scopes.isEmpty, !isMeant else { return }
+        guard !scopes.isEmpty, !rules.concern(scopes) else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
         self.warn(
             "the purge list has no tokens for \(self.command.entries.topic.first ?? "any topic") "

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import ArgumentParser
+import ArgumentParser
 
 /// `apns-legacy purge`: the commands for a list of dead tokens.
-public struct PurgeCommand: ParsableCommand {
+struct PurgeCommand: ParsableCommand {
     /// Name, help text and subcommands.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "purge",
         abstract: "Keep a list of dead tokens, and remove them from a database.",
         discussion: """
@@ -37,7 +37,4 @@ public struct PurgeCommand: ParsableCommand {
             PurgeStatsCommand.self, PurgeApplyCommand.self, PurgeCheckCommand.self, PurgeExpireCommand.self,
         ]
     )
-
-    /// Creates a command for the argument parser.
-    public init() {}
 }

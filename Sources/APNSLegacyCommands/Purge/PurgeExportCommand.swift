@@ -5,7 +5,7 @@ import Batch
 import TokenStore
 
 /// `apns-legacy purge export`: writes entries for other programs.
-struct PurgeExportCommand: PurgeSubcommand {
+struct PurgeExportCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
         abstract: "Write entries as text, CSV, JSON lines or SQL.",

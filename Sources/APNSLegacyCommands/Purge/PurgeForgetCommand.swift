@@ -7,7 +7,7 @@ import Glibc
 import TokenStore
 
 /// `apns-legacy purge forget`: removes tokens that registered again.
-struct PurgeForgetCommand: PurgeSubcommand {
+struct PurgeForgetCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
         abstract: "Remove tokens that registered again from the list.",

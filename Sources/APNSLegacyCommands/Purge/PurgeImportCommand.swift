@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy purge import`: adds dead tokens from other sources.
-struct PurgeImportCommand: PurgeSubcommand {
+struct PurgeImportCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Add tokens from CSV, JSON lines or a list of tokens.",

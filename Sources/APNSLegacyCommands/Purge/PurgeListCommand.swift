@@ -6,7 +6,7 @@ import Batch
 import TokenStore
 
 /// `apns-legacy purge list`: shows entries in a readable form.
-struct PurgeListCommand: PurgeSubcommand {
+struct PurgeListCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Print entries, ordered by topic, environment and token.",
@@ -35,7 +35,7 @@ struct PurgeListCommand: PurgeSubcommand {
     package var reporting: ReportingOptions
 
     func validate() throws {
-        guard self.limit ?? 1 > 0 else { throw ValidationError("--limit must be 1 or more") }
+        try self.require(1...Int.max, "--limit", self.limit)
         guard self.limit == nil || !self.count else {
             throw ValidationError("--limit and --count exclude each other; use one of them")
         }

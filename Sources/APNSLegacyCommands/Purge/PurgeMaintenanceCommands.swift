@@ -6,7 +6,7 @@ import Batch
 import TokenStore
 
 /// `apns-legacy purge check`: checks the file for damage.
-struct PurgeCheckCommand: PurgeSubcommand {
+struct PurgeCheckCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Check that the list is not damaged.",
@@ -37,7 +37,7 @@ struct PurgeCheckCommand: PurgeSubcommand {
 }
 
 /// `apns-legacy purge expire`: removes entries that failed long ago.
-struct PurgeExpireCommand: PurgeSubcommand {
+struct PurgeExpireCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "expire",
         abstract: "Remove tokens that failed long ago from the list.",

@@ -6,13 +6,6 @@ import Batch
 import FileSupport
 public import TokenStore
 
-/// A subcommand of `purge`.
-package protocol PurgeSubcommand: ConsoleCommand {}
-
-extension PurgeSubcommand {
-    package static var words: String { "purge " + (Self.configuration.commandName ?? "") }
-}
-
 /// The purge list that a command uses.
 struct PurgeFileOptions: ParsableArguments {
     @Option(help: .value("file", "The purge list."), completion: .file())

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
 import ArgumentParser
-import Batch
-import APNSJSON
 import TokenStore
 
 /// `apns-legacy purge stats`: prints counts.
-struct PurgeStatsCommand: PurgeSubcommand {
+struct PurgeStatsCommand: ConsoleCommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
         abstract: "Count tokens by topic, environment and source.",
@@ -27,38 +24,8 @@ struct PurgeStatsCommand: PurgeSubcommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let statistics = try self.file.open(environment.console).statistics()
-        environment.summary.set(object: Self.json(statistics))
-        try environment.report(Self.text(statistics))
+        environment.summary.set(object: statistics.json)
+        try environment.report(statistics.text)
         return .success
-    }
-
-    static func text(_ statistics: PurgeStatistics) -> String {
-        var lines = [statistics.count.counted("token")]
-        for part in statistics.parts {
-            lines.append(
-                "  \(part.count.padded) \(part.scope.topic), "
-                    + "\(part.scope.environment.rawValue), from \(part.source), failed "
-                    + "\(TimeText(seconds: part.oldestFailure).text) to "
-                    + TimeText(seconds: part.newestFailure).text
-            )
-        }
-        return lines.joined(separator: "\n") + "\n"
-    }
-
-    static func json(_ statistics: PurgeStatistics) -> String {
-        let parts = statistics.parts.map { part in
-            JSONObject { object in
-                object.add("topic", part.scope.topic)
-                object.add("environment", part.scope.environment.rawValue)
-                object.add("source", part.source)
-                object.add("count", part.count)
-                object.add("oldestFailure", part.oldestFailure)
-                object.add("newestFailure", part.newestFailure)
-            }
-        }
-        return JSONObject { object in
-            object.add("count", statistics.count)
-            object.add("parts", elements: parts)
-        }.text
     }
 }

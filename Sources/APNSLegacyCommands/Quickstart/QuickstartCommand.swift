@@ -5,7 +5,7 @@ import APNSProvider
 import APNSSession
 import APNSSimulator
 import APNSWire
-public import ArgumentParser
+import ArgumentParser
 import Batch
 import APNSCertificates
 import FoundationEssentials
@@ -15,9 +15,9 @@ import SimulatorService
 import TokenStore
 
 /// `apns-legacy quickstart`: sends a sample batch to an embedded simulator; needs no configuration and no network.
-public struct QuickstartCommand: ConsoleCommand, Sendable {
+struct QuickstartCommand: ConsoleCommand, Sendable {
     /// Name and help text.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "quickstart",
         abstract: "Send a sample batch to a local gateway, and show the outcomes.",
         discussion: """
@@ -47,9 +47,6 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
     package var reporting: ReportingOptions
 
     package var earlyStop: EarlyStop? { self.stay ? .server : nil }
-
-    /// Creates a command for the argument parser.
-    public init() {}
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)

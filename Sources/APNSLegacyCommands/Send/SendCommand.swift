@@ -10,9 +10,9 @@ import GatewayService
 import NIOConcurrencyHelpers
 
 /// `apns-legacy send`: sends a batch and reports the outcome of each notification.
-public struct SendCommand: ConsoleCommand, Sendable {
+struct SendCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: "Send a batch of notifications and report the verified outcome of each.",
         discussion: SendCommand.manual
@@ -41,13 +41,10 @@ public struct SendCommand: ConsoleCommand, Sendable {
 
     package var earlyStop: EarlyStop? { .before("anything was sent") }
 
-    /// Creates a command for the argument parser.
-    public init() {}
-
     /// Checks what can be checked before anything is read.
     ///
     /// - Throws: a sentence for people.
-    public func validate() throws {
+    func validate() throws {
         if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
             throw ValidationError("--topic needs --purge-list FILE or --transport http2")
         }
@@ -66,7 +63,6 @@ public struct SendCommand: ConsoleCommand, Sendable {
         try environment.requireConnections(self.delivery.connections)
         // A batch of which some were rejected did all it had to do.
         return try await self.report.metrics.record(
-            Self.words,
             in: environment,
             isDryRun: self.delivery.dryRun,
             successes: [.success, .someRefused]
@@ -181,9 +177,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
             throw ValidationError("invalid --command; valid values: 0, 1, 2")
         }
         guard self.fromLine > 0 else { throw ValidationError("invalid --from-line; expected 1 or more") }
-        guard (1...NotificationBatch.payloadByteCountMax).contains(self.payloadMax ?? 1) else {
-            throw ValidationError("--payload-max must be from 1 to \(NotificationBatch.payloadByteCountMax)")
-        }
+        try self.require(1...NotificationBatch.payloadByteCountMax, "--payload-max", self.payloadMax)
     }
 }
 
@@ -229,18 +223,10 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     func validate() throws {
         let limit = ProviderConfiguration.connectionCountMax
-        guard (1...limit).contains(self.connections) else {
-            throw ValidationError("--connections must be from 1 to \(limit)")
-        }
-        guard (1...10_000_000).contains(self.window) else {
-            throw ValidationError("--window must be from 1 to 10000000")
-        }
-        guard (1...1_000_000).contains(self.giveUpAfter) else {
-            throw ValidationError("--give-up-after must be from 1 to 1000000")
-        }
-        guard self.stopAfterInvalidTokens >= 0 else {
-            throw ValidationError("--stop-after-invalid-tokens must be 0 or more")
-        }
+        try self.require(1...limit, "--connections", self.connections)
+        try self.require(1...10_000_000, "--window", self.window)
+        try self.require(1...1_000_000, "--give-up-after", self.giveUpAfter)
+        try self.require(0...Int.max, "--stop-after-invalid-tokens", self.stopAfterInvalidTokens)
     }
 }
 

@@ -74,7 +74,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
             throw CommandFailure(.usage, "no identity; use --certificate FILE, or --p8-key with --key-id and --team-id")
         }
         configuration.tls = tls
-        configuration.proxy = try endpoint.connection.proxyValue
+        configuration.proxy = try endpoint.client.connection.proxyValue
         configuration.answerDurationMax = self.answerTimeout.duration
         return configuration
     }

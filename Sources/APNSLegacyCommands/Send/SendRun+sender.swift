@@ -80,7 +80,7 @@ extension SendRun {
         let endpoint = self.command.endpoint
         switch failure.kind {
         case .proxy, .proxyAuthentication, .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit:
-            if let proxy = try? endpoint.connection.proxyValue { return proxy.endpoint }
+            if let proxy = try? endpoint.client.connection.proxyValue { return proxy.endpoint }
         default: break
         }
         return endpoint.named(self.command.http2.transport == .binary ? .gateway : .http2)
@@ -97,7 +97,7 @@ extension SendRun {
         configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         // The results of what is verified at a time are in memory together, however slow the disk.
         if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
-        configuration.proxy = try self.command.endpoint.connection.proxyValue
+        configuration.proxy = try self.command.endpoint.client.connection.proxyValue
         return try BatchSender(
             configuration,
             monitor: self.monitor,

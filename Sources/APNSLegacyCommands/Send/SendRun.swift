@@ -139,7 +139,7 @@ struct SendRun {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
-            endpoint.trust, self.command.purge.purgeList, self.command.http2.p8Key,
+            endpoint.client.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
         let written = [
             ("--results", self.command.report.results), ("--journal", self.command.delivery.journal),

@@ -3,19 +3,21 @@
 import APNSServer
 import APNSSimulator
 import APNSWire
-public import ArgumentParser
+import ArgumentParser
 import CLinux
 import APNSCertificates
 import FileSupport
 import FoundationEssentials
+import GatewayService
 import Logging
 import OpenSSLTLS
+import ServiceSupport
 import SimulatorService
 
 /// `apns-legacy simulator`: runs a local APNs.
-public struct SimulatorCommand: ConsoleCommand, Sendable {
+struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Name and help text.
-    public static let configuration = CommandConfiguration(
+    static let configuration = CommandConfiguration(
         commandName: "simulator",
         abstract: "Run a local APNs for tests: binary gateway, feedback and HTTP/2.",
         discussion: """
@@ -88,9 +90,6 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The app of the devices that are given as options.
     private var topic: String { self.topics[0] }
 
-    /// Creates a command for the argument parser.
-    public init() {}
-
     /// How long to wait for connections to end.
     private static let shutdownDuration = Duration.seconds(3)
 
@@ -100,13 +99,13 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         _ = share_memory_between_threads()
         let console = environment.console
         // Comes first, so that no program reads the ports of an earlier run.
-        let announcement = try self.control.announce.map { try Announcement($0) }
+        let announcement = try self.control.openAnnouncement()
         defer { withExtendedLifetime(announcement) {} }
         let folder = try self.certificates.folder ?? Self.defaultFolder(environment)
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
-        let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
+        let log = try self.control.openNotificationLog { console.say($0) }
         configuration.onChange = { Self.log($0, to: logger) }
         if log != nil || self.verbose {
             configuration.onNotification = { notification in
@@ -124,7 +123,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 let stops = environment.stopRequests()
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
-                try announcement?.write(line)
+                try self.control.announce(line, announcement)
                 console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 for fault in simulator.faults {
                     if let warning = fault.warning { console.say(.warning("fault \(fault.identifier): \(warning)")) }

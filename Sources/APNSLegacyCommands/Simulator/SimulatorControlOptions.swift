@@ -3,9 +3,11 @@
 import APNSPayload
 import APNSSimulator
 import ArgumentParser
+import FileSupport
 import OpenSSLTLS
 import ServiceSupport
 import SimulatorService
+import SystemPackage
 
 /// The simulator's control API, its page, and its output for programs.
 struct SimulatorControlOptions: ParsableArguments {
@@ -58,9 +60,7 @@ struct SimulatorControlOptions: ParsableArguments {
     var faults: String?
 
     func validate() throws {
-        guard (0...65535).contains(self.controlPort) else {
-            throw ValidationError("--control-port must be from 0 to 65535")
-        }
+        try self.requirePort("--control-port", self.controlPort, from: 0)
         guard self.controlTokenFile != nil || self.addresses.isLoopback else {
             throw ValidationError(
                 "--control-host \(self.controlHost) can be reached from other machines; use --control-token-file FILE"
@@ -128,6 +128,53 @@ struct SimulatorControlOptions: ParsableArguments {
             var failure = CommandFailure(.configuration, error.text(path: path))
             failure.diagnostic.place = error.line.map { .init(file: path, line: $0) }
             throw failure
+        }
+    }
+
+    // MARK: Outputs
+
+    /// Locks the file of `--announce`.
+    func openAnnouncement() throws(CommandFailure) -> Announcement? {
+        guard let path = self.announce else { return nil }
+        do throws(FileLock.Failure) {
+            return try Announcement(path)
+        } catch {
+            switch error {
+            case .held(let holder):
+                let process = holder.map { "process \($0)" } ?? "another process"
+                throw CommandFailure(
+                    .tryAgain,
+                    "\(path) is in use by another simulator, \(process); stop it or choose another --announce path"
+                )
+            case .system(_, let code):
+                let reason = Errno(rawValue: code)
+                throw CommandFailure(.cannotCreate, "cannot write \(Announcement.lockPath(path)): \(reason)")
+            }
+        }
+    }
+
+    /// Writes the ports to the file of `--announce`.
+    func announce(_ line: String, _ announcement: Announcement?) throws(CommandFailure) {
+        do throws(Errno) {
+            try announcement?.write(line)
+        } catch {
+            throw CommandFailure(.cannotCreate, "cannot write \(self.announce ?? ""): \(error)")
+        }
+    }
+
+    /// Opens the file of `--log-notifications`.
+    func openNotificationLog(
+        _ say: @escaping @Sendable (String) -> Void
+    ) throws(CommandFailure) -> NotificationLog? {
+        guard let path = self.logNotifications else { return nil }
+        do throws(NotificationLog.Failure) {
+            return try NotificationLog(path, say: say)
+        } catch {
+            switch error {
+            case .inUse:
+                throw CommandFailure(.tryAgain, "\(path) is in use by another process; stop it or choose another file")
+            case .unwritable(let reason): throw CommandFailure(.cannotCreate, "cannot write \(path): \(reason)")
+            }
         }
     }
 

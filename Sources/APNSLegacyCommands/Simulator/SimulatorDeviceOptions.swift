@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProviderHTTP2
 import APNSServer
 import APNSWire
 import ArgumentParser
@@ -19,13 +20,9 @@ struct SimulatorListenerOptions: ParsableArguments, Sendable {
     var host = "127.0.0.1"
 
     func validate() throws {
-        let ports = [
-            ("--gateway-port", self.gatewayPort), ("--feedback-port", self.feedbackPort),
-            ("--http2-port", self.http2Port),
-        ]
-        for (name, port) in ports where !(0...65535).contains(port) {
-            throw ValidationError("\(name) must be from 0 to 65535")
-        }
+        try self.requirePort("--gateway-port", self.gatewayPort, from: 0)
+        try self.requirePort("--feedback-port", self.feedbackPort, from: 0)
+        try self.requirePort("--http2-port", self.http2Port, from: 0)
     }
 }
 
@@ -73,16 +70,8 @@ struct SimulatorDeviceOptions: ParsableArguments, Sendable {
         if Set(self.topics).count < self.topics.count {
             throw ValidationError("a --topic is repeated; use each once")
         }
-        for text in [self.keyId, self.teamId] where !Self.isIdentifier(text) {
+        for text in [self.keyId, self.teamId] where !ProviderTokenKey.isIdentifier(text) {
             throw ValidationError("invalid --key-id or --team-id; expected 10 letters and digits")
         }
-    }
-
-    /// Whether a text has the format of Apple's key and team identifiers.
-    private static func isIdentifier(_ text: String) -> Bool {
-        text.utf8.count == 10
-            && text.utf8.allSatisfy {
-                UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20
-            }
     }
 }

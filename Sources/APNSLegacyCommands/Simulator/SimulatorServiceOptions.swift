@@ -117,9 +117,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         guard self.connectionLimit != nil || self.connectionBlock.duration == .zero else {
             throw ValidationError("--connection-block needs --connection-limit")
         }
-        guard (1...1000).contains(self.feedbackAfter) else {
-            throw ValidationError("--feedback-after must be from 1 to 1000")
-        }
+        try self.require(1...1000, "--feedback-after", self.feedbackAfter)
         guard self.idleTimeout.duration > .zero else { throw ValidationError("--idle-timeout must be above 0") }
     }
 

@@ -26,7 +26,7 @@ public struct ProviderTokenKey: Equatable, Sendable {
     /// - Throws: `ProviderError` of kind `configuration` for invalid identifiers.
     public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(ProviderError) {
         for (name, text) in [("key", keyIdentifier), ("team", teamIdentifier)] {
-            guard text.utf8.count == Self.identifierCharacterCount, text.utf8.allSatisfy(Self.isPlain) else {
+            guard Self.isIdentifier(text) else {
                 throw .configuration("invalid \(name) identifier, expected 10 letters and digits")
             }
         }
@@ -37,8 +37,10 @@ public struct ProviderTokenKey: Equatable, Sendable {
 
     private static let identifierCharacterCount = 10
 
-    private static func isPlain(_ character: UInt8) -> Bool {
-        (0x30...0x39).contains(character) || (0x61...0x7A).contains(character | 0x20)
+    /// Whether a text has the format of Apple's identifiers of keys and teams.
+    package static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == Self.identifierCharacterCount
+            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) }
     }
 
     /// Creates a provider token: a JSON Web Token (RFC 7519) signed with ES256.

@@ -33,7 +33,9 @@ import Testing
             "socks5://10.0.0.1:1080",
         ]
     ) func `a proxy has a kind, a host, a port, and may have credentials`(_ text: String) throws {
-        let proxy = try #require(try Self.command(["--host", "a", "--proxy", text]).endpoint.connection.proxyValue)
+        let proxy = try #require(
+            try Self.command(["--host", "a", "--proxy", text]).endpoint.client.connection.proxyValue
+        )
         #expect(proxy.kind == (text.hasPrefix("socks5") ? .socks5 : .http))
         #expect(["proxy", "10.0.0.1"].contains(proxy.endpoint.host))
         #expect((proxy.credentials != nil) == text.contains("@"))

@@ -3,6 +3,7 @@
 import APNSCertificates
 import FileSupport
 import Foundation
+import GatewayService
 import OpenSSLTLS
 import TestSupport
 

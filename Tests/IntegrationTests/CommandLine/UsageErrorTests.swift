@@ -50,7 +50,21 @@ import Testing
                 "apns-legacy send: The value 'jsnl' is invalid for '--format <format>'. Please provide one of 'jsonl', "
                     + "'csv' or 'tokens'."
             ),
-            ("send --port abc a", "apns-legacy send: The value 'abc' is invalid for '--port <port>'"),
+            (
+                "send --port abc a",
+                "apns-legacy send: The value 'abc' is invalid for '--port <port>': expected a whole number"
+            ),
+            ("payload build --badge -1", "apns-legacy payload build: --badge must be 0 or more"),
+            ("send --window 0 a", "apns-legacy send: --window must be from 1 to 10000000"),
+            (
+                "send --from-line -3 a",
+                "apns-legacy send: The value '-3' is invalid for '--from-line <number>': expected a whole number, "
+                    + "which is not negative"
+            ),
+            (
+                "purge apply --purge-list a --max-fraction -0.1",
+                "apns-legacy purge apply: --max-fraction must be from 0 to 1, such as 0.2 for 20 %"
+            ),
             (
                 "send --answer-timeout soon a",
                 "apns-legacy send: The value 'soon' is invalid for '--answer-timeout <duration>': expected a number "
@@ -101,7 +115,10 @@ import Testing
         arguments: [
             ("send b.jsonl TOKEN", "send: Unexpected argument (a device token)"),
             ("send -- b.jsonl TOKEN", "send: Unexpected argument (a device token)"),
-            ("send --port TOKEN b", "send: The value (a device token) is invalid for '--port <port>'"),
+            (
+                "send --port TOKEN b",
+                "send: The value (a device token) is invalid for '--port <port>': expected a whole number"
+            ),
             (
                 "send --dry-run TOKEN",
                 "send: a device token in place of a file name; write it to a file, or to standard input with -"

@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSProvider
-import APNSTransport
+package import APNSTransport
 import APNSWire
-import Batch
-import APNSCertificates
 import NIOCore
 import NIOPosix
 import NIOTLS
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// Opens a TLS connection to a service to find out whether the handshake succeeds, and what each side reports.
-struct ConnectionProbe: Sendable {
-    let endpoint: Endpoint
-    let proxy: Proxy?
-    let tls: TLSConfiguration
-    let connectDurationMax: Duration
+package struct ConnectionProbe: Sendable {
+    private let endpoint: Endpoint
+    private let proxy: Proxy?
+    private let tls: TLSConfiguration
+    private let connectDurationMax: Duration
+    /// Why a connection failed, and what to do.
+    private let describe: @Sendable (any Error) -> String
+
+    /// Prepares a connection; `describe` returns why it failed, and what to do.
+    package init(
+        endpoint: Endpoint,
+        proxy: Proxy?,
+        tls: TLSConfiguration,
+        connectDurationMax: Duration,
+        describe: @escaping @Sendable (any Error) -> String
+    ) {
+        self.endpoint = endpoint
+        self.proxy = proxy
+        self.tls = tls
+        self.connectDurationMax = connectDurationMax
+        self.describe = describe
+    }
 
     /// The result of a connection.
-    struct Outcome: Sendable {
+    fileprivate struct Outcome: Sendable {
         /// The result of the handshake; `nil` if it failed.
         var handshake: Handshake?
         /// The error that ended the connection early.
@@ -42,7 +56,7 @@ struct ConnectionProbe: Sendable {
     }
 
     /// The result of a handshake.
-    struct Handshake: Sendable {
+    fileprivate struct Handshake: Sendable {
         var version: TLSVersion?
         var cipher: String
         var certificate: TLSCertificate?
@@ -55,7 +69,7 @@ struct ConnectionProbe: Sendable {
     private static let refusalDurationMax = TimeAmount.seconds(2)
 
     /// Connects, and reports the result in findings.
-    func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
+    package func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
         let outcome: Outcome
         do {
             outcome = try await self.outcome()
@@ -245,14 +259,8 @@ extension ConnectionProbe {
     }
 
     private func finding(for error: any Error) -> CertificateFinding {
-        let names = TLSErrorNames(remote: "the server", self.tls)
-        let failure = ConnectionFailure(error, names)
-        guard let error = error as? TLSError else { return self.finding(.critical, .connection, "\(failure)") }
-        if case .wrongHost(let expected, _) = error {
-            let text = "\(failure), or issue one with --name \(expected)"
-            return self.finding(.critical, .wrongName, text)
-        }
-        return self.finding(.critical, Self.code(error), Diagnostic(.critical, failure, to: nil).text)
+        let code = (error as? TLSError).map(Self.code) ?? .connection
+        return self.finding(.critical, code, self.describe(error))
     }
 
     private static func code(_ error: TLSError) -> CertificateFinding.Code {

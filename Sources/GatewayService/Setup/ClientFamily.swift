@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
 import APNSCertificates
 
 /// The language of an old provider, which determines the format of its certificate and the next steps.
-enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
+package enum ClientFamily: String, CaseIterable, Sendable {
     case php, java, ruby, python, node, go, dotnet, c, other
 
     /// Creates a family from its name, or another usual name of the language.
-    init?(argument: String) {
+    package init?(name: String) {
         let others: [String: Self] = [
             "javascript": .node, "js": .node, "nodejs": .node, "typescript": .node, "golang": .go, "csharp": .dotnet,
             "c#": .dotnet, ".net": .dotnet, "kotlin": .java, "scala": .java, "rails": .ruby, "c++": .c, "perl": .other,
         ]
-        let name = argument.lowercased()
+        let name = name.lowercased()
         guard let family = Self(rawValue: name) ?? others[name] else { return nil }
         self = family
     }

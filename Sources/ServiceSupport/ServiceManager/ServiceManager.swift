@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+package import Glibc
 import NIOConcurrencyHelpers
 
 /// Reports the state of this process to the service manager that started it, like sd_notify(3) of systemd.
@@ -10,9 +10,9 @@ import NIOConcurrencyHelpers
 /// socket is full, the last state is sent repeatedly, since the manager treats a start without a message as a failure.
 ///
 /// libsystemd is not used: it would be loaded at each start of each command, and a static program cannot link it.
-final class ServiceManager: Sendable {
+package final class ServiceManager: Sendable {
     /// The reported states.
-    enum State: Hashable, Sendable {
+    package enum State: Hashable, Sendable {
         /// The service is running.
         case ready(status: String)
         /// The configuration is being reloaded.
@@ -32,10 +32,10 @@ final class ServiceManager: Sendable {
     private let socket: Socket?
     private let unsent = NIOLockedValueBox(Unsent())
     /// The process counts as hung after this time without ``State/watchdog``; `nil` if there is no watchdog.
-    let watchdogTimeout: Duration?
+    package let watchdogTimeout: Duration?
 
     /// Finds the service manager.
-    init(_ variables: [String: String], processIdentifier: pid_t = getpid()) {
+    package init(_ variables: [String: String], processIdentifier: pid_t = getpid()) {
         self.socket = variables["NOTIFY_SOCKET"].flatMap { Socket($0) }
         let isOurs = variables["WATCHDOG_PID"].map { $0 == "\(processIdentifier)" } ?? true
         let microseconds = variables["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
@@ -47,7 +47,7 @@ final class ServiceManager: Sendable {
     private static let (retryDelay, retryCountMax) = (Duration.milliseconds(50), 1800)
 
     /// Reports a state without waiting.
-    func report(_ state: State) {
+    package func report(_ state: State) {
         guard let socket else { return }
         guard state != .watchdog else {
             self.sendUnsent(socket)

@@ -2,18 +2,19 @@
 
 import NIOConcurrencyHelpers
 import NIOCore
-import NIOPosix
+package import NIOPosix
 
 /// Reports to the service manager that this process works, after a check of every event loop.
 ///
 /// An event loop that hangs never completes its check, so no further report is sent.
-final class Watchdog: Sendable {
+package final class Watchdog: Sendable {
     private let manager: ServiceManager
     private let loops: [any EventLoop]
     private let isWorking: @Sendable () -> Bool
     private let hasRound = NIOLockedValueBox(false)
 
-    init(
+    /// Checks the event loops of a group.
+    package init(
         _ manager: ServiceManager,
         group: MultiThreadedEventLoopGroup = .singleton,
         isWorking: @escaping @Sendable () -> Bool = { true }
@@ -46,7 +47,7 @@ final class Watchdog: Sendable {
     }
 
     /// Runs while `body` runs.
-    func whileRunning<Value: Sendable>(_ body: () async throws -> Value) async rethrows -> Value {
+    package func whileRunning<Value: Sendable>(_ body: () async throws -> Value) async rethrows -> Value {
         // Canceled at the end of its scope.
         async let _: Void = self.run()
         return try await body()

@@ -7,7 +7,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import APNSLegacyCommands
+@testable import GatewayService
 
 /// Goal: a kill at any time never leaves a configuration with missing files.
 @Suite(.timeLimit(.minutes(2))) struct GatewaySetupTests {
@@ -16,10 +16,10 @@ import Testing
 
     private static func setup(_ folder: String) throws -> GatewaySetup {
         let identity = try CertificateAuthority().issueClient(topic: "com.example.app")
-        return GatewaySetup(
+        return try GatewaySetup(
             topic: "com.example.app",
             environment: .production,
-            credentials: .certificate(bytes: identity.pem, key: nil, passphrase: nil),
+            credentials: UpstreamCredentials(certificate: identity.pem, key: nil, passphrase: nil),
             client: .php,
             host: "127.0.0.1",
             address: "127.0.0.1",
@@ -62,7 +62,7 @@ import Testing
             let next = try await AtomicFolder.open(setup.folder, replaces: false)
             if Self.names(setup.folder) == all {
                 completeCount += 1
-                #expect(throws: CommandFailure.self) { try setup.write(files, to: next) }
+                #expect(throws: GatewaySetup.Failure.self) { try setup.write(files, to: next) }
             } else {
                 #expect(Self.names(setup.folder).isEmpty, "killed before \(limit)")
                 try setup.write(files, to: next)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import GatewayService
 import NIOConcurrencyHelpers
+package import ServiceSupport
 
 /// Reports the state of a gateway to the service manager.
-final class GatewayStatus: Sendable {
+package final class GatewayStatus: Sendable {
     private let manager: ServiceManager
     /// The addresses that the gateway listens on; `nil` until it does.
     private let addresses = NIOLockedValueBox<String?>(nil)
 
-    init(_ manager: ServiceManager) { self.manager = manager }
+    /// Reports to this service manager.
+    package init(_ manager: ServiceManager) { self.manager = manager }
 
     /// Reports a change.
-    func report(_ change: Gateway.Change) {
+    package func report(_ change: Gateway.Change) {
         if case .ready(let addresses) = change { self.addresses.withLockedValue { $0 = addresses.text } }
         // A reload before the gateway listens does not make it ready.
         guard let addresses = self.addresses.withLockedValue({ $0 }) else { return }

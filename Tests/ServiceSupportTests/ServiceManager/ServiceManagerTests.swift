@@ -7,7 +7,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
-@testable import APNSLegacyCommands
+@testable import ServiceSupport
 
 /// Goal: the service manager receives the messages of sd_notify(3), and failures are ignored.
 @Suite(.timeLimit(.minutes(1))) struct ServiceManagerTests {

@@ -1,57 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSCertificates
 import APNSFeedback
 import APNSPayload
+import APNSProviderHTTP2
 import APNSTransport
-import APNSWire
-import APNSCertificates
-import FileSupport
+package import APNSWire
+package import FileSupport
 import Glibc
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// The files of a new gateway for one provider, and the steps to take on both machines.
-struct GatewaySetup {
-    /// The gateway's credentials for the service; the files are copied.
-    enum Credentials {
-        /// A certificate, its key if that is in a separate file, and the passphrase.
-        case certificate(bytes: [UInt8], key: [UInt8]?, passphrase: [UInt8]?)
-        case providerToken(key: [UInt8], keyIdentifier: String, teamIdentifier: String)
+package struct GatewaySetup {
+    /// Why the files cannot be written.
+    package enum Failure: Error, Hashable, Sendable {
+        /// Files of these names exist, so nothing was changed.
+        case present([String])
+        /// The folder of the feedback database cannot be created.
+        case stateFolder(path: String)
     }
 
-    static let configurationName = "gateway.yaml"
-    static let authorityName = IdentityFile.certificate.name(Self.authorityPrefix)
+    package static let configurationName = "gateway.yaml"
+    package static let authorityName = IdentityFile.certificate.name(Self.authorityPrefix)
     /// The beginnings of the names of the files of certificates.
     private static let (authorityPrefix, serverPrefix) = ("authority", "server")
     static let providerPrefix = "provider"
     private static let trustName = "upstream-authority.pem"
     private static let hostsName = "hosts"
     /// The printed next steps.
-    static let stepsName = "NEXT-STEPS.txt"
+    package static let stepsName = "NEXT-STEPS.txt"
 
     /// The configuration folder of the package, which its unit may read.
-    static let systemFolder = "/etc/apns-legacy"
+    package static let systemFolder = "/etc/apns-legacy"
     private static let systemStateFolder = "/var/lib/apns-legacy/gateway"
     /// The user and the group that the package's unit runs as.
     private static let systemAccount = "apns-legacy"
 
     var topic: String
     var environment: Environment
-    var credentials: Credentials
+    var credentials: UpstreamCredentials
     var client: ClientFamily
-    /// The team identifier in the provider's certificate; `nil` if unknown.
-    var team: String?
     /// The name or address of this machine, as the provider's machine reaches it.
     var host: String
     /// The IP address of ``host``.
     var address: String
     /// The folder of the files, without a trailing slash.
-    var folder: String
-    /// The host of the service, if it is not Apple's.
-    var upstreamHost: String?
-    var upstreamPort: Int?
-    var upstreamTrust: [UInt8]?
+    package var folder: String
+    /// The service to deliver to, if it is not Apple's.
+    package var upstream = Upstream()
 
-    var configurationPath: String { "\(self.folder)/\(Self.configurationName)" }
+    /// A service other than Apple's; `nil` is as for Apple's.
+    package struct Upstream: Sendable {
+        package var host: String?
+        package var port: Int?
+        /// Its authorities in PEM.
+        package var trust: [UInt8]?
+
+        /// Creates that of Apple.
+        package init() {}
+    }
+
+    /// Creates a setup.
+    package init(
+        topic: String,
+        environment: Environment,
+        credentials: UpstreamCredentials,
+        client: ClientFamily,
+        host: String,
+        address: String,
+        folder: String
+    ) {
+        self.topic = topic
+        self.environment = environment
+        self.credentials = credentials
+        self.client = client
+        self.host = host
+        self.address = address
+        self.folder = folder
+        while self.folder.count > 1, self.folder.hasSuffix("/") { self.folder.removeLast() }
+    }
+
+    /// The folder for a gateway of the package's unit; `nil` unless this process is root and the package is installed.
+    package static var folderOfSystem: String? {
+        geteuid() == 0 && FileIdentity(path: Self.systemFolder) != nil ? Self.systemFolder : nil
+    }
+
+    package var configurationPath: String { "\(self.folder)/\(Self.configurationName)" }
 
     /// Whether the package's systemd unit runs the gateway.
     private var isOfSystem: Bool { self.folder == Self.systemFolder && geteuid() == 0 }
@@ -60,13 +94,30 @@ struct GatewaySetup {
 
     // MARK: Files
 
+    /// The provider's certificate with its key, among the files of a setup; `nil` if there is none.
+    ///
+    /// `folder` is empty, or ends with a slash.
+    package static func providerIdentity(in folder: String) throws(TLSError) -> TLSIdentity? {
+        func path(_ file: IdentityFile) -> String? {
+            let path = folder + file.name(Self.providerPrefix)
+            return FileIdentity(path: path) == nil ? nil : path
+        }
+        if let combined = path(.combined) { return try TLSIdentity(contentsOf: combined) }
+        if let certificate = path(.certificate), let key = path(.key) ?? path(.traditionalKey) {
+            return try TLSIdentity(contentsOf: certificate, key: key)
+        }
+        guard let file = path(.pkcs12) ?? path(.legacyPKCS12) else { return nil }
+        let passphrase = try TLSPassphrase(contentsOf: folder + IdentityFile.passphrase.name(Self.providerPrefix))
+        return try TLSIdentity(contentsOf: file, passphrase: passphrase)
+    }
+
     /// The validity of the certificates in days: long, since replacing them on old machines is hard.
     private static let dayCount: Int64 = 3650
 
     /// Writes all files into the folder.
     ///
-    /// - Throws: ``CommandFailure`` if one of the files exists; nothing is changed then.
-    func write(to folder: AtomicFolder, now: Int64) throws {
+    /// - Throws: ``Failure`` if one of the files exists; nothing is changed then.
+    package func write(to folder: AtomicFolder, now: Int64) throws {
         try self.write(try self.files(now: now), to: folder)
     }
 
@@ -74,14 +125,7 @@ struct GatewaySetup {
     func write(_ files: [(file: AtomicFolder.KeptFile, content: [UInt8])], to folder: AtomicFolder) throws {
         // A dangling symbolic link counts as present.
         let present = files.map(\.file.name).filter { FileIdentity(linkAt: "\(self.folder)/\($0)") != nil }
-        guard present.isEmpty else {
-            throw CommandFailure(
-                .cannotCreate,
-                "\(self.folder) already has \(present.joined(separator: ", ")); nothing was changed. To keep this "
-                    + "gateway, see \(self.folder)/\(Self.stepsName); for a new one, move these files away or name "
-                    + "another folder with --folder"
-            )
-        }
+        guard present.isEmpty else { throw Failure.present(present) }
         if self.isOfSystem { try Self.makeStateFolder() }
         for (file, content) in files { folder.add(file, content) }
         try folder.commit()
@@ -104,7 +148,7 @@ struct GatewaySetup {
         )
         let provider = try authority.issueClient(
             topics: [CertificateTopics.Topic(name: self.topic)],
-            team: self.team,
+            team: self.credentials.team,
             service: self.clientService,
             environments: [self.environment],
             period: period
@@ -135,15 +179,15 @@ struct GatewaySetup {
                 files.append((file == .certificate ? shared(name) : secret(name), try set.content(of: file)))
             }
         }
-        switch self.credentials {
-        case .certificate(let bytes, let key, let passphrase):
+        switch self.credentials.kind {
+        case .certificate(let bytes, let key, let passphrase, _):
             files.append((secret(Self.certificateName(bytes)), bytes))
             if let key { files.append((secret("upstream.key.pem"), key)) }
             if let passphrase { files.append((secret("upstream-passphrase.txt"), passphrase + [UInt8(ascii: "\n")])) }
         case .providerToken(let key, let keyIdentifier, _):
             files.append((secret("AuthKey_\(keyIdentifier).p8"), key))
         }
-        if let trust = self.upstreamTrust { files.append((shared(Self.trustName), trust)) }
+        if let trust = self.upstream.trust { files.append((shared(Self.trustName), trust)) }
         files.append((shared(Self.hostsName), Array((self.hostsLine + "\n").utf8)))
         files.append((shared(Self.stepsName), Array(self.steps.utf8)))
         // Last, since it names the others.
@@ -190,7 +234,7 @@ struct GatewaySetup {
             if unsafe mkdir(folder, mode) == 0 {
                 unsafe chmod(folder, mode)
             } else if errno != EEXIST {
-                throw CommandFailure(.cannotCreate, "cannot create \(folder) for the feedback database")
+                throw Failure.stateFolder(path: folder)
             }
         }
         guard let user = unsafe getpwnam(Self.systemAccount) else { return }
@@ -248,8 +292,8 @@ struct GatewaySetup {
 
     private var upstreamLines: [String] {
         var lines: [String]
-        switch self.credentials {
-        case .certificate(let bytes, let key, let passphrase):
+        switch self.credentials.kind {
+        case .certificate(let bytes, let key, let passphrase, _):
             lines = ["certificate: \(Self.certificateName(bytes))"]
             if key != nil { lines.append("key: upstream.key.pem") }
             if passphrase != nil { lines.append("passphraseFile: upstream-passphrase.txt") }
@@ -259,9 +303,9 @@ struct GatewaySetup {
                 "teamID: \(Self.quoted(teamIdentifier))",
             ]
         }
-        if let upstreamHost { lines.append("host: \(Self.quoted(upstreamHost))   # instead of Apple's service") }
-        if let upstreamPort { lines.append("port: \(upstreamPort)") }
-        if self.upstreamTrust != nil { lines.append("trust: \(Self.trustName)") }
+        if let host = self.upstream.host { lines.append("host: \(Self.quoted(host))   # instead of Apple's service") }
+        if let port = self.upstream.port { lines.append("port: \(port)") }
+        if self.upstream.trust != nil { lines.append("trust: \(Self.trustName)") }
         return lines
     }
 
@@ -289,7 +333,7 @@ struct GatewaySetup {
     }
 
     /// The numbered steps for both machines.
-    var steps: String {
+    package var steps: String {
         let start =
             self.isOfSystem
             ? "systemctl enable --now apns-legacy-gateway" : "apns-legacy gateway --config \(self.configurationPath)"

@@ -11,7 +11,15 @@ import SystemPackage
 /// A line is written before the next notification of its connection is read, so the file is always complete, even if
 /// the process is killed. If a write fails, the failure is reported once a minute, and each later notification tries
 /// again.
-final class NotificationLog: Sendable {
+package final class NotificationLog: Sendable {
+    /// Why a file cannot be used.
+    package enum Failure: Error, Hashable, Sendable {
+        /// Another process has locked it.
+        case inUse
+        /// It cannot be opened, or its last line is incomplete and not written by a simulator.
+        case unwritable(reason: String)
+    }
+
     private struct State {
         /// The number of lines that could not be written since the last successful write.
         var missingCount = 0
@@ -36,71 +44,61 @@ final class NotificationLog: Sendable {
     ///
     /// An incomplete last line, left by a killed process, is removed.
     ///
-    /// - Throws: `CommandFailure` if it cannot be opened, another process has locked it, or its last line is incomplete
-    ///   and not written by a simulator.
-    init(_ path: String, say: @escaping @Sendable (String) -> Void) throws {
+    /// - Throws: ``Failure``.
+    package init(_ path: String, say: @escaping @Sendable (String) -> Void) throws(Failure) {
         self.path = path
         self.say = say
         // A write must not block: it would block the event loop.
         let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
         self.descriptor = unsafe open(path, flags, 0o600)
-        guard self.descriptor >= 0 else {
-            throw CommandFailure(.cannotCreate, "cannot write \(path): \(Errno(rawValue: errno))")
-        }
+        guard self.descriptor >= 0 else { throw Self.systemFailure }
         var status = stat()
-        guard unsafe fstat(self.descriptor, &status) == 0 else { throw self.failure("\(Errno(rawValue: errno))") }
+        guard unsafe fstat(self.descriptor, &status) == 0 else { throw Self.systemFailure }
         switch status.st_mode & S_IFMT {
         case S_IFREG:
             try self.lock()
             try self.cutTornLine()
         case S_IFCHR: break
-        default: throw self.failure("not a regular file")
+        default: throw .unwritable(reason: "not a regular file")
         }
     }
 
     deinit { close(self.descriptor) }
 
     /// Whether all lines were written.
-    var isComplete: Bool { self.state.withLockedValue { !$0.hasMissed } }
+    package var isComplete: Bool { self.state.withLockedValue { !$0.hasMissed } }
 
-    private func failure(_ reason: String) -> CommandFailure {
-        CommandFailure(.cannotCreate, "cannot write \(self.path): \(reason)")
-    }
+    private static var systemFailure: Failure { .unwritable(reason: "\(Errno(rawValue: errno))") }
 
-    private func lock() throws(CommandFailure) {
+    private func lock() throws(Failure) {
         do throws(FileLock.Failure) {
             guard try !FileLock.take(self.descriptor) else { return }
         } catch {
             // The file system has no locks.
             return
         }
-        throw CommandFailure(
-            .tryAgain,
-            "\(self.path) is in use by another process; stop it or choose another file"
-        )
+        throw .inUse
     }
 
-    private func cutTornLine() throws(CommandFailure) {
+    private func cutTornLine() throws(Failure) {
         let end = lseek(self.descriptor, 0, SEEK_END)
         guard end > 0 else { return }
         let start = max(0, end - Self.lineByteCountMax)
         var bytes = [UInt8](repeating: 0, count: Int(end - start))
         guard unsafe pread(self.descriptor, &bytes, bytes.count, start) == bytes.count else {
-            throw self.failure("\(Errno(rawValue: errno))")
+            throw Self.systemFailure
         }
         guard bytes.last != UInt8(ascii: "\n") else { return }
         let line = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[($0 + 1)...] } ?? bytes[...]
         guard line.starts(with: Self.lineStart.utf8) else {
-            throw self.failure("its last line is incomplete and not a simulator's; choose another file")
+            throw .unwritable(reason: "its last line is incomplete and not a simulator's; choose another file")
         }
-        guard ftruncate(self.descriptor, end - off_t(line.count)) == 0 else {
-            throw self.failure("\(Errno(rawValue: errno))")
-        }
+        guard ftruncate(self.descriptor, end - off_t(line.count)) == 0 else { throw Self.systemFailure }
         self.say("\(self.path): removed an incomplete last line of \(line.count) bytes")
     }
 
     /// Appends a line.
-    func append(_ line: String) {
+    package func append(_ line: String) {
         let message = self.state.withLockedValue { state -> String? in
             guard let code = self.write(line + "\n") else {
                 guard state.missingCount > 0 else { return nil }
