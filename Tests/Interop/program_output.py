@@ -359,8 +359,8 @@ def main():
     certificates(state)
     write("faults.yaml", "faults:\n  - at: {token: ab}\n    effect: {name: closeAfter}\n    listener: binary\n"
           "    occurrenceCountMax: 1\n")
-    server = Server(f"simulator --folder {state} --key-type ec --device {token(1)} --device {token(LOST)} --dead-device {token(9)} "
-                    "--faults faults.yaml")
+    server = Server(f"simulator --folder {state} --key-type ec --device {token(1)} --device {token(LOST)} "
+                    f"--dead-device {token(9)} --faults faults.yaml")
     ports = validate("simulator-ready", server.ready, "simulator")
     batches(state, ports)
     lists()
