@@ -8,17 +8,8 @@ import TestSupport
 ///
 /// Method: a Python program with only its standard library starts simulators and sends requests.
 @Suite(.timeLimit(.minutes(5))) struct SimulatorControlTests {
-    /// The programs, and their groups of tests.
-    private static let groups = [
-        ("control_api.py", "ReadingTests"), ("control_api.py", "LiveTests"), ("control_api.py", "DeviceTests"),
-        ("control_api.py", "FaultTests"), ("control_connections.py", "RequestTests"),
-        ("control_connections.py", "SlowClientTests"), ("simulator_options.py", "OptionTests"),
-        ("simulator_record.py", "RecordTests"), ("simulator_record.py", "RevocationTests"),
-        ("simulator_record.py", "BoundTests"),
-    ]
-
-    @Test(arguments: Self.groups)
-    func `other programs can use the control API`(_ file: String, _ group: String) async throws {
+    @Test(arguments: ["control_api.py", "control_connections.py", "simulator_options.py", "simulator_record.py"])
+    func `other programs can use the control API`(_ file: String) async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Interop/\(file)").path
         let program = try Child.program
@@ -26,7 +17,7 @@ import TestSupport
         let python = try await PythonEnvironment("openapi-spec-validator==0.9.0").python
         _ = try await Program.run(
             "/usr/bin/env",
-            ["APNS_LEGACY=\(program)", python, script, group],
+            ["APNS_LEGACY=\(program)", python, script],
             deadlineSeconds: 240
         )
     }

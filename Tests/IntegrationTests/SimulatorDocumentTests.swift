@@ -41,6 +41,7 @@ import TestSupport
         let scene = try SendScene()
         for sample in samples { _ = try scene.write(sample.name, sample.text) }
         let folder = scene.path("simulator")
+        try await SimulatorPeerTests.copyFiles(to: folder)
         let (child, line) = try await Child.start(["simulator", "--folder", folder], log: scene.path("log"))
         defer { child.send(SIGKILL) }
         let port = try SimulatorCommandTests.Ready(line).control_port
@@ -90,6 +91,7 @@ import TestSupport
         for sample in try Self.samples() {
             _ = try scene.write(sample.name, sample.name == "send.sh" ? "exit 0\n" : sample.text)
         }
+        try await SimulatorPeerTests.copyFiles(to: scene.path("simulator"))
         let arguments = ["simulator", "--folder", scene.path("simulator")]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }
@@ -110,6 +112,7 @@ import TestSupport
         let scene = try SendScene()
         let enabled = yaml.replacing("isEnabled: false", with: "isEnabled: true")
         let file = try scene.write("faults.yaml", String(enabled))
+        try await SimulatorPeerTests.copyFiles(to: scene.path("simulator"))
         let arguments = ["simulator", "--folder", scene.path("simulator"), "--faults", file]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }

@@ -190,8 +190,11 @@ def usage_errors():
             if inner["commandName"] != "help":
                 yield from walk(inner, words + [inner["commandName"]])
 
-    for words in walk(tool["command"], []):
-        for format in [[], ["--log-format", "json"]]:
+    formats = [[], ["--log-format", "json"]]
+    is_long = os.environ.get("TEST_LONG") == "1"
+    for number, words in enumerate(walk(tool["command"], [])):
+        # By default, every other command reports its error as text, and the rest in JSON.
+        for format in formats if is_long else [formats[number % 2]]:
             ended = subprocess.run([PROGRAM] + words + ["--no-such-option"] + (format if words else []),
                                    capture_output=True, text=True)
             name = " ".join(["apns-legacy"] + words)
@@ -356,8 +359,8 @@ def main():
     certificates(state)
     write("faults.yaml", "faults:\n  - at: {token: ab}\n    effect: {name: closeAfter}\n    listener: binary\n"
           "    occurrenceCountMax: 1\n")
-    server = Server(f"simulator --folder {state} --device {token(1)} --device {token(LOST)} --dead-device {token(9)} "
-                    "--faults faults.yaml")
+    server = Server(f"simulator --folder {state} --key-type ec --device {token(1)} --device {token(LOST)} "
+                    f"--dead-device {token(9)} --faults faults.yaml")
     ports = validate("simulator-ready", server.ready, "simulator")
     batches(state, ports)
     lists()

@@ -9,6 +9,7 @@ openapi-spec-validator is installed, each response is also compared with the des
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -66,6 +67,8 @@ class Description:
             self.document, default_specification=referencing.jsonschema.DRAFT202012
         )
         self.registry = referencing.Registry().with_resource("urn:api", resource)
+        # By the identity of their schema.
+        self.validators = {}
 
     def path_of(self, path):
         segments = path.partition("?")[0].split("/")
@@ -101,19 +104,32 @@ class Description:
             assert str(status) in replies or status >= 400, (method, path, status)
         media = reply["content"].get(content_type.partition(";")[0])
         assert media is not None, (method, path, status, content_type)
-        schema = json.loads(json.dumps(media["schema"]).replace('"#/', '"urn:api#/'))
-        jsonschema.Draft202012Validator(schema, registry=self.registry).validate(answer)
+        self.validator(media["schema"]).validate(answer)
+
+    def validator(self, schema):
+        if id(schema) not in self.validators:
+            whole = json.loads(json.dumps(schema).replace('"#/', '"urn:api#/'))
+            self.validators[id(schema)] = jsonschema.Draft202012Validator(whole, registry=self.registry)
+        return self.validators[id(schema)]
 
 
 class Simulator:
     """A running simulator; `with Simulator("--option") as simulator`."""
 
+    first_folder = None
+
     def __init__(self, *options, stderr=subprocess.DEVNULL, folder=None):
         self.folder = folder or tempfile.mkdtemp()
+        # Only the first simulator creates certificates.
+        if folder is None and Simulator.first_folder:
+            shutil.copytree(Simulator.first_folder, self.folder, dirs_exist_ok=True)
         # Creating RSA keys takes a second; clients that require them have other tests.
         arguments = [PROGRAM, "simulator", "--key-type", "ec", "--folder", self.folder, *options]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.ready = json.loads(self.process.stdout.readline())
+        if folder is None and Simulator.first_folder is None:
+            Simulator.first_folder = tempfile.mkdtemp()
+            shutil.copytree(self.folder, Simulator.first_folder, dirs_exist_ok=True)
         self.port = self.ready["control_port"]
         self.address = f"http://127.0.0.1:{self.port}"
 

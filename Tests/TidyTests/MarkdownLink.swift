@@ -48,14 +48,30 @@ struct MarkdownLink {
         return anchors
     }
 
-    /// The broken links of a file.
-    static func findings(in file: SourceFile, paths: Set<String>, files: [String: SourceFile]) -> [Finding] {
-        let folders = Set(
-            paths.flatMap { path in
-                path.indices.filter { path[$0] == "/" }.map { String(path[..<$0]) }
-            }
-        )
-        return Self.links(in: file).compactMap { link in
+    /// The broken links of files.
+    static func findings(
+        in documents: [SourceFile],
+        paths: Set<String>,
+        files: [String: SourceFile]
+    ) -> [Finding] {
+        var folders: Set<String> = []
+        for path in paths {
+            var parts = path.split(separator: "/").dropLast()
+            while !parts.isEmpty, folders.insert(parts.joined(separator: "/")).inserted { parts.removeLast() }
+        }
+        let targets = paths.union(folders)
+        // Many links lead to the same files.
+        var anchors: [String: Set<String>] = [:]
+        return documents.flatMap { Self.findings(in: $0, targets, files, &anchors) }
+    }
+
+    private static func findings(
+        in file: SourceFile,
+        _ paths: Set<String>,
+        _ files: [String: SourceFile],
+        _ anchors: inout [String: Set<String>]
+    ) -> [Finding] {
+        Self.links(in: file).compactMap { link in
             let parts = link.target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
             var components = file.components.dropLast()
             for part in parts[0].split(separator: "/") {
@@ -66,11 +82,13 @@ struct MarkdownLink {
                 }
             }
             let path = parts[0].isEmpty ? file.path : components.joined(separator: "/")
-            guard paths.contains(path) || folders.contains(path) else {
+            guard paths.contains(path) else {
                 return Finding(path: file.path, line: link.line, sentence: "there is no \(path)")
             }
             guard parts.count == 2, let other = files[path] else { return nil }
-            guard !Self.anchors(of: other).contains(String(parts[1])) else { return nil }
+            let found = anchors[path] ?? Self.anchors(of: other)
+            anchors[path] = found
+            guard !found.contains(String(parts[1])) else { return nil }
             return Finding(path: file.path, line: link.line, sentence: "\(path) has no heading #\(parts[1])")
         }
     }

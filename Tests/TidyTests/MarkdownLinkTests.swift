@@ -10,7 +10,7 @@ struct MarkdownLinkTests {
         let file = SourceFile(path: "docs/a.md", text: markdown)
         let other = SourceFile(path: "README.md", text: "# One two\n## `x`, and y\n## One two\n")
         return MarkdownLink.findings(
-            in: file,
+            in: [file],
             paths: ["docs/a.md", "docs/images/b.png", "README.md"],
             files: ["docs/a.md": file, "README.md": other]
         ).map(\.description)
@@ -23,10 +23,8 @@ struct MarkdownLinkTests {
             file.path.hasSuffix(".md") && !file.components.contains { $0.hasSuffix(".docc") }
         }
         #expect(documents.flatMap(MarkdownLink.links).count > 50)
-        for document in documents {
-            for finding in MarkdownLink.findings(in: document, paths: Set(tree.paths), files: files) {
-                Issue.record("\(finding)")
-            }
+        for finding in MarkdownLink.findings(in: documents, paths: Set(tree.paths), files: files) {
+            Issue.record("\(finding)")
         }
     }
 

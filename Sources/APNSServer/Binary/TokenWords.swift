@@ -21,7 +21,10 @@ package struct TokenWords: Equatable, Sendable {
     package func mixed(_ seed: UInt64) -> UInt64 {
         var mixed = (self.words.0 ^ seed) &* 0x9E37_79B9_7F4A_7C15
         mixed = (mixed ^ (mixed >> 32) ^ self.words.1) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 29) ^ self.words.2 ^ (self.words.3 << 1)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
+        let last = self.words.3 << 1 | self.words.3 >> 63
+        mixed = (mixed ^ (mixed >> 29) ^ self.words.2 ^ last) &* 0x94D0_49BB_1331_11EB
+        // Once more, since a product does not carry the last byte of a token to lower bits.
+        mixed = (mixed ^ (mixed >> 32)) &* 0x9E37_79B9_7F4A_7C15
+        return mixed ^ (mixed >> 32)
     }
 }

@@ -97,7 +97,7 @@ import Testing
         func count() -> UInt64 {
             random.next() % 2 == 0 ? counts[Int(random.next() % 8)] : random.next() >> (random.next() % 64)
         }
-        for _ in 0..<20_000 {
+        for _ in 0..<TestEffort.count(2000, long: 20_000) {
             var line = ProgressLine()
             var elapsed = Duration.zero
             for _ in 0..<3 {

@@ -24,16 +24,14 @@ import Testing
     @Test func `a drain reports its tokens in one line, and a second drain reports none`() async throws {
         let (scene, store) = (self.scene, try self.store(120))
         try await SendScene.withFeedback(store) { port in
-            let run = try await scene.run(scene.feedback(port))
-            #expect(run.ending.code == 0 && run.output.isEmpty)
-            #expect(
-                run.error == "com.example.app (production): 120 dead tokens, 120 new, 0 updated, 0 already listed\n"
-            )
+            let run = try await scene.run(scene.feedback(port, SendScene.json))
+            #expect(try run.ending.code == 0 && run.messages.map(\.level) == ["info"], "\(run)")
+            #expect(try ["tokens", "added", "updated", "known"].map { try run.counts[$0] } == [120, 120, 0, 0])
             #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
             #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-shm"))
             #expect(try scene.purged().count == 120)
-            let again = try await scene.run(scene.feedback(port))
-            #expect(again.ending.code == 0 && again.error == "com.example.app (production): 0 dead tokens\n")
+            let again = try await scene.run(scene.feedback(port, SendScene.json))
+            #expect(try again.ending.code == 0 && again.counts["tokens"] == 0, "\(again)")
             let quiet = try await scene.run(scene.feedback(port, ["--quiet"]))
             #expect(quiet.ending.code == 0 && quiet.error.isEmpty)
         }
@@ -53,14 +51,10 @@ import Testing
     @Test func `an HTTP/2 port is named, and nothing of it stays in the spool`() async throws {
         let scene = self.scene
         try await SendScene.withGateway { simulator in
-            let run = try await scene.run(scene.feedback(simulator.pushPort))
-            #expect(run.ending.code == 77)
-            #expect(
-                run.error
-                    == "apns-legacy feedback: com.example.app (production): feedback service "
-                    + "localhost:\(simulator.pushPort) speaks HTTP/2; check the port, for the feedback service usually "
-                    + "2196\n"
-            )
+            let run = try await scene.run(scene.feedback(simulator.pushPort, SendScene.json))
+            let message = LogObject(level: "error", host: "localhost", port: simulator.pushPort)
+            #expect(try run.ending.code == 77 && run.messages == [message], "\(run)")
+            #expect(run.error.contains("HTTP/2"))
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: scene.purgeList + ".spool")
         #expect(files.filter { !$0.hasSuffix(".lock") }.isEmpty)
@@ -116,12 +110,12 @@ import Testing
         try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         try await SendScene.withGateway { simulator in
             #expect(simulator.remove(try DeviceToken(SendScene.token(4)), at: 1_700_000_000_000))
-            let before = try await scene.run(scene.feedback(simulator.feedbackPort))
-            #expect(before.ending.code == 0 && before.error.contains(" 0 dead tokens"))
+            let before = try await scene.run(scene.feedback(simulator.feedbackPort, SendScene.json))
+            #expect(try before.ending.code == 0 && before.counts["tokens"] == 0)
             let sent = try await scene.send([scene.path("batch.jsonl")], port: simulator.gatewayPort)
             #expect(sent.ending.code == 0)
-            let run = try await scene.run(scene.feedback(simulator.feedbackPort))
-            #expect(run.ending.code == 0 && run.error.contains(" 1 dead token, 1 new"))
+            let run = try await scene.run(scene.feedback(simulator.feedbackPort, SendScene.json))
+            #expect(try run.ending.code == 0 && ["tokens", "added"].map { try run.counts[$0] } == [1, 1])
             #expect(try scene.purged() == [try DeviceToken(SendScene.token(4)).bytes])
             #expect(simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
         }

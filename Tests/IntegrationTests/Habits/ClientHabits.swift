@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
+
 /// The habits of a client that was written for Apple's binary gateway.
 struct ClientHabits: Sendable {
     /// The identifiers on each connection.
@@ -62,7 +64,10 @@ struct ClientHabits: Sendable {
     /// Whether it writes only half, and the rest after the fault.
     var isIdleDuringFault = false
     /// The number of notifications.
-    var count = 120
+    var count = Self.usualCount
+
+    /// The number of notifications of most clients.
+    static let usualCount = TestEffort.count(60, long: 120)
 
     /// Whether it acts on each error response and each close as the protocol intends, and so loses nothing but what an
     /// error response names; with ``retriesProcessingError``, only what the service rejects.
@@ -72,6 +77,9 @@ struct ClientHabits: Sendable {
 
     /// The configuration for it.
     var rejections: String { self.reading == .never ? "ignore" : "report" }
+
+    /// The number of those that write until the fault is over.
+    private static let longCount = TestEffort.count(200, long: 400)
 
     static let all = [
         Self(name: "from-1", usesItems: true),
@@ -90,7 +98,7 @@ struct ClientHabits: Sendable {
         Self(name: "keeps-50", numbering: .counting(from: 0), keptCount: 50, afterClose: .resendsFailed),
         Self(name: "drops-unknown", keptCount: 50, resendsAllForUnknown: false, afterClose: .resendsFailed),
         Self(name: "idle", numbering: .counting(from: 0), isIdleDuringFault: true),
-        Self(name: "never-reads", reading: .never, afterClose: .resendsFailed, count: 400),
+        Self(name: "never-reads", reading: .never, afterClose: .resendsFailed, count: longCount),
         Self(
             name: "never-reads-from-0",
             numbering: .counting(from: 0),
@@ -98,7 +106,7 @@ struct ClientHabits: Sendable {
             reading: .never,
             afterClose: .resendsFailed
         ),
-        Self(name: "never-reads-paced", reading: .never, afterClose: .resendsFailed, pause: 4, count: 400),
+        Self(name: "never-reads-paced", reading: .never, afterClose: .resendsFailed, pause: 4, count: longCount),
         Self(name: "never-reads-half-closes", reading: .never, afterClose: .resendsFailed, halfClosesAfter: 15),
         Self(name: "never-reads-idle", reading: .never, afterClose: .resendsFailed, pause: 2, isIdleDuringFault: true),
     ]

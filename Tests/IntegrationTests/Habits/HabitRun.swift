@@ -72,7 +72,7 @@ struct HabitRun: Sendable {
         self.strikes = (0..<1 + random.below(2)).map { _ in 0.02 + 0.4 * Double(random.below(1000)) / 1000 }.sorted()
         self.outageEnd = 1 + random.below(40)
         // The same numbers for each client, so that a run with fewer clients is the same for these.
-        let places = (0..<4).map { _ in 1 + random.below(110) }
+        let places = (0..<4).map { _ in 1 + random.below(ClientHabits.usualCount - 10) }
         func numbers(_ places: ArraySlice<Int>) -> Set<UInt32> {
             var numbers: Set<UInt32> = []
             for (index, habits) in habits.enumerated() {

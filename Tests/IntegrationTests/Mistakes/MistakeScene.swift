@@ -15,17 +15,17 @@ import TokenStore
 struct MistakeScene {
     let folder: SendScene
 
-    init() throws {
-        self.folder = try SendScene()
+    /// The files, which are made once.
+    private static let files = Result { () throws -> [(name: String, bytes: [UInt8])] in
         let authority = try SendScene.authority.get()
         let provider = try SendScene.provider.get()
-        let other = try Self.otherAuthority.get()
+        let other = try MistakeScene.otherAuthority.get()
         let foreign = try other.issueClient(topic: SendScene.topic)
         // Keys of one kind are shared between certificates of a test.
         let otherKey = try authority.issueClient(topic: SendScene.topic, keyKind: .rsa2048).keyPEM
         let expired = try authority.issueClient(topic: SendScene.topic, validity: .expired)
         let early = try authority.issueClient(topic: SendScene.topic, validity: .future)
-        let files: [(String, [UInt8])] = [
+        var files: [(name: String, bytes: [UInt8])] = [
             ("batch.jsonl", Array((SendScene.line(1) + SendScene.line(2)).utf8)),
             ("one.jsonl", Array(SendScene.line(1).utf8)), ("server.pem", try SendScene.gateway.get().pem),
             ("tokens.txt", Array((SendScene.token(1) + "\n").utf8)),
@@ -37,7 +37,7 @@ struct MistakeScene {
             ("AuthKey_ABC123DEFG.p8", try ES256Key.pem()), ("passphrase.txt", Array("wrong\n".utf8)),
             ("empty.txt", []), ("empty.pem", []), ("page.pem", Array("<!DOCTYPE html>\n<html>Sign in</html>\n".utf8)),
             ("keystore.jks", [0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2, 0, 0, 0, 0]), ("notes.txt", Array("hello\n".utf8)),
-            ("request.pem", Self.pem("CERTIFICATE REQUEST")), ("public.pem", Self.pem("PUBLIC KEY")),
+            ("request.pem", MistakeScene.pem("CERTIFICATE REQUEST")), ("public.pem", MistakeScene.pem("PUBLIC KEY")),
             ("authority.pem", authority.certificatePEM + (try authority.keyPEM())),
             ("gateway.yaml", Array("listn:\n  port: 2195\n".utf8)),
             ("tab.yaml", Array("listen:\n\tport: 2195\n".utf8)),
@@ -52,14 +52,19 @@ struct MistakeScene {
             ("users.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0]),
             ("cut.jsonl.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 0xAB]),
         ]
-        for (name, bytes) in files { try self.folder.write(name, bytes) }
         let table = try ApplyScene()
         try table.record(1...3)
         try table.makeTable(1...10)
         table.list.close()
         for name in ["purge.db", "app.db"] {
-            try FileManager.default.copyItem(atPath: table.path(name), toPath: self.folder.path(name))
+            files.append((name, Array(try Data(contentsOf: URL(filePath: table.path(name))))))
         }
+        return files
+    }
+
+    init() throws {
+        self.folder = try SendScene()
+        for (name, bytes) in try Self.files.get() { try self.folder.write(name, bytes) }
     }
 
     private static let otherAuthority = Result { try CertificateAuthority(name: "Another") }

@@ -21,6 +21,28 @@ struct ResultLine: Decodable, Sendable {
     }
 }
 
+/// A message of `--log-format json`, without its sentence.
+struct LogObject: Decodable, Equatable, Sendable {
+    var level: String
+    var file: String?
+    var line: Int?
+    var column: Int?
+    var host: String?
+    var port: Int?
+
+    /// All messages.
+    static func parse(_ text: String) throws -> [LogObject] {
+        let decoder = JSONDecoder()
+        return try text.split(separator: "\n").map { try decoder.decode(LogObject.self, from: Data($0.utf8)) }
+    }
+
+    /// The numbers of `--summary json`, which is the last line of an output.
+    static func counts(_ output: String) throws -> [String: Int] {
+        let object = try JSONSerialization.jsonObject(with: Data((output.split(separator: "\n").last ?? "").utf8))
+        return (object as? [String: Any] ?? [:]).compactMapValues { $0 as? Int }
+    }
+}
+
 /// The output of `--summary json`.
 struct SummaryObject: Decodable, Sendable {
     var accepted: Int

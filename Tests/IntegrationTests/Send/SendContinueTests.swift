@@ -12,7 +12,7 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    static let count = 3000
+    static let count = TestEffort.count(1500, long: 3000)
 
     enum Form: CaseIterable {
         case jsonLines, csv, tokens
@@ -73,7 +73,7 @@ import Testing
         let options = ["--results", results, "--window", "300", "--connections", "\(1 + random.next() % 2)"]
         let arguments = try self.writeBatch(form) + options
         let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
-        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(10))
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in
@@ -97,13 +97,17 @@ import Testing
 
     @Test func `a continued run that is stopped names a line of the same file`() async throws {
         let arguments = try self.writeBatch(.csv) + ["--window", "100"]
-        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(10))
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in
-            let first = try await test.interrupt(arguments, at: 500, simulator)
+            let first = try await test.interrupt(arguments, at: Self.count / 6, simulator)
             let line = try #require(first.error.firstMatch(of: /--from-line ([0-9]+)/)?.1, "\(first)")
-            let second = try await test.interrupt(["--from-line", String(line)] + arguments, at: 1500, simulator)
+            let second = try await test.interrupt(
+                ["--from-line", String(line)] + arguments,
+                at: Self.count / 2,
+                simulator
+            )
             let command = try #require(Self.command(in: second.error), "\(second)")
             let third = try await test.runShell(command)
             #expect(third.ending.code == 0, "\(command): \(third)")
@@ -152,7 +156,7 @@ import Testing
         let compressing = try await self.runShell("gzip '\(plain)'")
         #expect(compressing.ending.code == 0, "\(compressing)")
         let arguments = [self.scene.path("it's.csv.gz"), "--window", "300"]
-        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(10))
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in
@@ -173,7 +177,7 @@ import Testing
                 "--journal", scene.path("j'1"), "--results", scene.path("results.jsonl"),
             ]
         let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
-        let pace = TransferPace(byteCount: 8192, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(10))
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in

@@ -18,6 +18,16 @@ final class SendScene: Sendable {
         var lines: [ResultLine] {
             get throws { try ResultLine.parse(self.output) }
         }
+
+        /// The messages of `--log-format json`.
+        var messages: [LogObject] {
+            get throws { try LogObject.parse(self.error) }
+        }
+
+        /// The numbers of `--summary json`.
+        var counts: [String: Int] {
+            get throws { try LogObject.counts(self.output) }
+        }
     }
 
     static let topic = "com.example.app"
@@ -110,6 +120,9 @@ final class SendScene: Sendable {
         let ending = Child.Ending(code: run.code, signal: nil, isOverdue: false, seconds: seconds)
         return Run(ending: ending, output: run.output, error: run.error)
     }
+
+    /// The options for messages and a summary in JSON.
+    static let json = ["--log-format", "json", "--summary", "json"]
 
     /// Runs the program to completion, as a separate process.
     func start(_ arguments: [String]) async throws -> Run {

@@ -152,7 +152,9 @@ import Testing
         let scene = self.scene
         let seed = UInt64.random(in: 0 ... .max)
         var random = SplitMix64(seed: seed)
-        let delays = (0..<20).map { _ in Duration.microseconds(Int64(random.next() % 200_000)) }
+        let delays = (0..<TestEffort.count(10, long: 20)).map { _ in
+            Duration.microseconds(Int64(random.next() % 200_000))
+        }
         try await SendScene.withGateway(faults: SendProgressTests.slow) { simulator in
             for delay in delays {
                 let results = scene.path("results.jsonl")

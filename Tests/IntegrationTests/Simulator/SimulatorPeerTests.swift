@@ -25,6 +25,21 @@ import Testing
         return folders.contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
     }
 
+    /// The files of a first start, since creating RSA keys takes a while.
+    private static let files = Task { () throws -> SendScene in
+        let scene = try SendScene()
+        let arguments = ["simulator", "--folder", scene.path("simulator")]
+        let (child, _) = try await Child.start(arguments, log: scene.path("log"))
+        child.send(SIGTERM)
+        #expect(try await child.end().code == 0)
+        return scene
+    }
+
+    /// Copies the files of a first start.
+    static func copyFiles(to folder: String) async throws {
+        try FileManager.default.copyItem(atPath: try await Self.files.value.path("simulator"), toPath: folder)
+    }
+
     /// A simulator with one device, and its folder.
     static func withSimulator(
         _ options: [String] = [],
@@ -32,6 +47,7 @@ import Testing
     ) async throws {
         let scene = try SendScene()
         let folder = scene.path("simulator")
+        try await Self.copyFiles(to: folder)
         let arguments = ["simulator", "--folder", folder, "--device", Self.good] + options
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }

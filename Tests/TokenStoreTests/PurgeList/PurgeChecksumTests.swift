@@ -115,7 +115,7 @@ import TokenStore
     @Test func `no flipped bit deletes a living row or hides a dead token`() throws {
         let bitCount = self.intact.count * 8
         // Odd, so that each bit of a byte has its turn.
-        let step = TestEffort.count(2503, long: 41)
+        let step = TestEffort.count(7507, long: 41)
         var (reportedCount, count) = (0, 0)
         for bit in stride(from: 0, to: bitCount, by: step) {
             var changed = self.intact
@@ -145,7 +145,7 @@ import TokenStore
 
     /// Goal: a row that a scan finds and a look-up misses is damage, such as one with another topic number.
     @Test func `no flipped bit in front of a token hides it from a look-up`() throws {
-        for number in TestEffort.isLong ? Array(0..<60) : [1, 7, 14] {
+        for number in TestEffort.isLong ? Array(0..<60) : [1, 14] {
             let start = try #require(self.intact.range(of: Data(Self.token(number)))?.lowerBound)
             for offset in start - 9..<start {
                 for bit in 0..<8 {
@@ -160,7 +160,7 @@ import TokenStore
     @Test func `no random damage deletes a living row or hides a dead token`() throws {
         var random = SplitMix64(seed: 28)
         let pageCount = self.intact.count / 4096
-        for number in 0..<TestEffort.count(150, long: 4000) {
+        for number in 0..<TestEffort.count(50, long: 4000) {
             var changed = self.intact
             let page = 4096 * Int.random(in: 1..<pageCount, using: &random)
             let other = 4096 * Int.random(in: 1..<pageCount, using: &random)
@@ -187,7 +187,7 @@ import TokenStore
 
     /// Goal: a change does not compute a checksum of a damaged row.
     @Test func `a change does not hide damage`() throws {
-        let step = TestEffort.count(4999, long: 199)
+        let step = TestEffort.count(12_511, long: 199)
         for bit in stride(from: 0, to: self.intact.count * 8, by: step) {
             var changed = self.intact
             changed[bit / 8] ^= 1 << UInt8(bit % 8)
