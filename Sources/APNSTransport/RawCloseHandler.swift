@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
 package import NIOCore
 import NIOPosix
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
 
 /// A handler below TLS that can close a connection without close_notify.
 package final class RawCloseHandler: ChannelOutboundHandler {

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#if canImport(Glibc)
-import Glibc
 import APNSJSON
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
+import Glibc
 
 /// The parts of a payload that determine the push type.
 struct PayloadTraits: Hashable {
