@@ -282,7 +282,7 @@ public struct CertificateAuthority: Sendable {
         topics: [CertificateTopics.Topic],
         team: String? = nil,
         service: String = "Apple Push Services",
-        environments: Set<Environment> = [.production, .sandbox],
+        environments: Set<PushEnvironment> = [.production, .sandbox],
         keyKind: KeyKind = .rsa2048,
         period: Period
     ) throws -> IssuedIdentity {
@@ -290,7 +290,7 @@ public struct CertificateAuthority: Sendable {
             throw CertificateError(description: "a client certificate requires a topic")
         }
         // The last number of each extension is that of the environment; its content is an ASN.1 NULL.
-        var rawExtensions = [(Environment.sandbox, 1), (.production, 2)]
+        var rawExtensions = [(PushEnvironment.sandbox, 1), (.production, 2)]
             .filter { environments.contains($0.0) }
             .map { ("1.2.840.113635.100.6.3.\($0.1)", [UInt8]([5, 0])) }
         if topics.count > 1 {

@@ -21,7 +21,7 @@ public enum FeedbackError: Error {
     /// The spool cannot be used.
     case spool(SpoolError)
     /// The closure threw this error for a page; the page stays in the spool and is delivered again.
-    case notTaken(underlying: any Error)
+    case notDelivered(underlying: any Error)
     /// A newer release wrote a segment in the spool.
     case newerSpool(path: String, version: Int)
     /// Another drain on this machine uses the same service and certificate; its process ID if known.
@@ -69,7 +69,7 @@ extension FeedbackError: CustomStringConvertible {
             "feedback service \(endpoint) closed the connection right after the handshake without close_notify; it "
                 + "probably refuses this certificate: check that it is the right one and has not expired"
         case .spool(let error): "\(error)"
-        case .notTaken(let error): "\(error)"
+        case .notDelivered(let error): "\(error)"
         case .newerSpool(let path, let version):
             "\(path) has version \(version), made by a newer release; run that release, which empties the spool"
         case .held(let endpoint, let holder):
@@ -105,7 +105,7 @@ extension FeedbackError: Hashable {
         case (.unavailable(let left, let one), .unavailable(let right, let other)),
             (.notPermitted(let left, let one), .notPermitted(let right, let other)):
             left == right && Self.isSame(one, other)
-        case (.notTaken(let one), .notTaken(let other)): Self.isSame(one, other)
+        case (.notDelivered(let one), .notDelivered(let other)): Self.isSame(one, other)
         case (.lost(let left, let one), .lost(let right, let other)): left == right && Self.isSame(one, other)
         case (.refused(let left), .refused(let right)): left == right
         case (.spool(let left), .spool(let right)): left == right

@@ -60,7 +60,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     }
 
     private static func exit(_ failure: CommandFailure) {
-        Console().say(failure.diagnostic)
+        Console().emit(failure.diagnostic)
         Glibc.exit(failure.status.rawValue)
     }
 }

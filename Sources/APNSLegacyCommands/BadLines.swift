@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 /// Reports the first invalid lines of an input, and counts all of them.
 final class BadLines: Sendable {
     private let name: String
-    private let say: @Sendable (Diagnostic) -> Void
+    private let emit: @Sendable (Diagnostic) -> Void
     private let advice: String
     private let counter = NIOLockedValueBox<UInt64>(0)
 
@@ -17,7 +17,7 @@ final class BadLines: Sendable {
     init(of name: String, advice: String, _ say: @escaping @Sendable (Diagnostic) -> Void) {
         self.name = name
         self.advice = advice
-        self.say = say
+        self.emit = say
     }
 
     /// The number of invalid lines.
@@ -30,7 +30,7 @@ final class BadLines: Sendable {
             return count
         }
         guard count <= Self.reportedCountMax else { return }
-        self.say(Diagnostic(.warning, at: .init(problem, in: self.name), "\(problem.kind)"))
+        self.emit(Diagnostic(.warning, at: .init(problem, in: self.name), "\(problem.kind)"))
     }
 
     /// Reports how many lines were not reported individually; call it after the input was read.
@@ -39,6 +39,6 @@ final class BadLines: Sendable {
         guard count > Self.reportedCountMax else { return }
         let rest = (count - Self.reportedCountMax).grouped
         let sentence = "and \(rest) more invalid \(rest == "1" ? "line" : "lines")"
-        self.say(Diagnostic(.warning, sentence, advice: self.advice))
+        self.emit(Diagnostic(.warning, sentence, advice: self.advice))
     }
 }

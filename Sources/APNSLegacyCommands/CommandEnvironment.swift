@@ -182,7 +182,7 @@ extension CommandEnvironment {
 
     /// Reports what is wrong with a command line.
     fileprivate func end(misusedBy problem: String) -> Int32 {
-        self.console.say(.error(problem))
+        self.console.emit(.error(problem))
         return ExitStatus.usage.rawValue
     }
 }
@@ -199,7 +199,7 @@ extension ConsoleCommand {
         } catch {
             let failure = CommandFailure(error)
             environment.endSignals(failure.status)
-            environment.console.say(failure.diagnostic)
+            environment.console.emit(failure.diagnostic)
             status = failure.status
         }
         return environment.writeSummary(status)
@@ -210,7 +210,7 @@ extension ConsoleCommand {
         guard let stop = self.earlyStop else { return environment.resetSignals() }
         environment.receiveSignals([]) { _ in
             environment.console.briefly { console in
-                console.say(.error(stop.text))
+                console.emit(.error(stop.text))
                 _ = environment.writeSummary(stop.status)
             }
             environment.exit(stop.status.rawValue)
@@ -236,7 +236,7 @@ extension Console {
     fileprivate func withPrintFailure(_ status: ExitStatus) -> ExitStatus {
         guard let error = self.takePrintFailure() else { return status }
         let failure = CommandFailure(error)
-        self.say(failure.diagnostic)
+        self.emit(failure.diagnostic)
         return status.worse(failure.status)
     }
 }

@@ -106,7 +106,7 @@ package struct Console: Sendable {
     ///
     /// Returns the answer without white space around it; `nil` at the end of the input.
     func ask(_ question: String) -> String? {
-        self.put(question + " ")
+        self.writeMessage(question + " ")
         guard let line = self.readLine() else { return nil }
         let isSpace = { (byte: UInt8) in
             byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
@@ -119,13 +119,13 @@ package struct Console: Sendable {
     ///
     /// Returns the unchanged line of the answer; `nil` at the end of the input.
     func askSecret(_ question: String) -> [UInt8]? {
-        self.put(question + " ")
+        self.writeMessage(question + " ")
         guard TerminalSignals.hideInput(self.input, question: "\n\(question) ", on: self.error) else {
             return self.readLine()
         }
         defer {
             TerminalSignals.showInput()
-            self.put("\n")
+            self.writeMessage("\n")
         }
         return self.readLine()
     }
@@ -149,20 +149,20 @@ package struct Console: Sendable {
     var isTerminal: Bool { self.messageForm == .text && isatty(self.error) == 1 }
 
     /// Writes information.
-    package func say(_ sentence: String) { self.say(Diagnostic(.info, sentence)) }
+    package func emit(_ sentence: String) { self.emit(Diagnostic(.info, sentence)) }
 
     /// Writes a message on its own line.
     ///
     /// Names of files may contain control characters, which are shown as numbers.
-    package func say(_ diagnostic: Diagnostic) {
+    package func emit(_ diagnostic: Diagnostic) {
         if diagnostic.level == .error { self.record.withLockedValue { $0.lastError = diagnostic.text } }
         switch self.messageForm {
-        case .json: self.put(diagnostic.json(command: self.command) + "\n")
+        case .json: self.writeMessage(diagnostic.json(command: self.command) + "\n")
         case .text:
             let text = diagnostic.text.printable(lineBreak: "\n")
-            guard let label = diagnostic.label(command: self.command) else { return self.put(text + "\n") }
+            guard let label = diagnostic.label(command: self.command) else { return self.writeMessage(text + "\n") }
             let isColored = self.hasColors && self.isTerminal && diagnostic.level == .error
-            self.put((isColored ? "\u{1B}[1;31m\(label)\u{1B}[0m " : "\(label) ") + text + "\n")
+            self.writeMessage((isColored ? "\u{1B}[1;31m\(label)\u{1B}[0m " : "\(label) ") + text + "\n")
         }
     }
 
@@ -186,7 +186,7 @@ package struct Console: Sendable {
     }
 
     /// Writes a message unchanged, in one piece.
-    func put(_ text: String) {
+    func writeMessage(_ text: String) {
         self.bar.withLockedValue { bar in
             let clearing = bar.isDrawn ? Self.clearing : ""
             bar.isDrawn = false
@@ -230,7 +230,7 @@ package struct Console: Sendable {
     }
 
     /// Clears the progress bar until it is shown again.
-    private func clear() { self.put("") }
+    private func clear() { self.writeMessage("") }
 
     /// Clears the progress bar for good.
     func endBar() {

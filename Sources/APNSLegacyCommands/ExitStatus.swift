@@ -51,15 +51,15 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
 
 extension ExitStatus {
     /// The exit code of one drain.
-    init(_ outcome: FeedbackOutcome) {
+    init(_ report: FeedbackReport) {
         var status = ExitStatus.success
-        if let failure = outcome.failure {
+        if let failure = report.failure {
             status = CommandFailure(failure).status
-        } else if let cause = outcome.ending?.cause, !cause.isByService {
+        } else if let reason = report.ending?.reason, !reason.isByService {
             status = .tryAgain
         }
         // A connection that breaks leaves an incomplete tuple.
-        let isFaulty = outcome.leftovers.contains { outcome.failure == nil || $0.kind != .partial }
+        let isFaulty = report.leftovers.contains { report.failure == nil || $0.kind != .partial }
         self = isFaulty ? status.worse(.dataError) : status
     }
 
@@ -113,7 +113,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as AtomicFolderError: self.init(error)
         case let error as SimulatorFiles.Failure: self.init(error)
         case FeedbackError.spool(let error): self.init(error)
-        case FeedbackError.notTaken(let error): self.init(error)
+        case FeedbackError.notDelivered(let error): self.init(error)
         case let error as any CommandError:
             self.init(error.status, error.diagnostic)
             switch (error as? ProviderError)?.kind {
@@ -266,7 +266,7 @@ extension FeedbackError: CommandError {
         case .unavailable: .unavailable
         case .notPermitted, .refused: .notPermitted
         case .spool(let error): error.status
-        case .notTaken(let error): CommandFailure(error).status
+        case .notDelivered(let error): CommandFailure(error).status
         case .lost: .ioError
         case .newerSpool: .dataError
         case .topicMissing, .topicForeign, .topicUnusable: .configuration

@@ -88,7 +88,7 @@ struct MetricsFile: Sendable {
         do {
             try self.write(all + environment.samples.withLockedValue { $0 })
         } catch {
-            environment.console.say(error.diagnostic)
+            environment.console.emit(error.diagnostic)
             if case .success(let status) = result, successes.contains(status) { return error.status }
         }
         return try result.get()

@@ -122,7 +122,7 @@ package struct DeliveryObserver: Sendable {
     package var startTime: NIODeadline? { self.durations.isEmpty ? nil : .now() }
 
     /// Records the time from sending to an outcome.
-    package func took(_ outcome: DeliveryOutcome, since start: NIODeadline?) {
+    package func recordLatency(_ outcome: DeliveryOutcome, since start: NIODeadline?) {
         guard let start else { return }
         self.durations[outcome.kind]?.recordNanoseconds((NIODeadline.now() - start).nanoseconds)
     }

@@ -55,7 +55,7 @@ package struct WorkerEnding: Sendable {
     /// Why not everything was attempted; `nil` if everything was.
     package var failure: ProviderError?
     /// Whether unsettled notifications remained when it stopped.
-    package var hasLeftSomething: Bool
+    package var hasUnsettled: Bool
     /// Whether the service answered, or closed too few connections to tell; `nil` if nothing was settled.
     package var isAnswered: Bool?
 
@@ -63,12 +63,12 @@ package struct WorkerEnding: Sendable {
     package init(
         ending: ProviderEnding,
         failure: ProviderError?,
-        hasLeftSomething: Bool,
+        hasUnsettled: Bool,
         isAnswered: Bool? = nil
     ) {
         self.ending = ending
         self.failure = failure
-        self.hasLeftSomething = hasLeftSomething
+        self.hasUnsettled = hasUnsettled
         self.isAnswered = isAnswered
     }
 }

@@ -92,9 +92,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     func begin() {
         let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
         let eventLoop = self.eventLoop
-        let isWoken = self.shared.queue.enter(self.index) { eventLoop.execute { bound.value.look() } }
+        let isWoken = self.shared.queue.enter(self.index) { eventLoop.execute { bound.value.advance() } }
         self.watch()
-        if isWoken { self.look() }
+        if isWoken { self.advance() }
     }
 
     /// Checks deadlines periodically until the end.
@@ -112,19 +112,19 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // The end must be detected even if no connection can be opened.
-        if source.notifications.isEnded { self.lookForEnd() }
-        self.look()
+        if source.notifications.isEnded { self.checkForEnd() }
+        self.advance()
     }
 
     /// Asks the source while nothing can be sent, and repeats this, after other events, if all its notifications were
     /// invalid.
-    private func lookForEnd() {
-        guard self.machine.isPausing, !self.machine.isOver, self.shared.queue.lookForEnd(at: .now()) else { return }
-        self.eventLoop.assumeIsolated().execute { [weak self] in self?.lookForEnd() }
+    private func checkForEnd() {
+        guard self.machine.isPausing, !self.machine.isOver, self.shared.queue.checkForEnd(at: .now()) else { return }
+        self.eventLoop.assumeIsolated().execute { [weak self] in self?.checkForEnd() }
     }
 
     /// Checks whether there is something to send, or everything has ended.
-    private func look() {
+    private func advance() {
         guard !self.machine.isOver else { return }
         guard !self.shared.queue.isOver else { return self.end() }
         self.now = .now()
@@ -136,7 +136,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     func abandon() {
         self.shared.queue.stop(.stopped, isAtOnce: true)
-        self.look()
+        self.advance()
     }
 
     /// Limits the time for the remaining notifications of a stopped source; without a connection they are given up
@@ -169,7 +169,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             WorkerEnding(
                 ending: failure == nil ? .completed : .unavailable,
                 failure: failure,
-                hasLeftSomething: failure != nil
+                hasUnsettled: failure != nil
             )
         )
     }
@@ -182,7 +182,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
         let room = min(current.room, Self.batchCountMax)
         guard room > 0 else { return }
-        let pushes = self.shared.queue.take(room, worker: self.index, at: self.now)
+        let pushes = self.shared.queue.dequeue(room, worker: self.index, at: self.now)
         guard !pushes.isEmpty else { return }
         self.write(pushes, on: current)
         if pushes.count == Self.batchCountMax {
@@ -195,7 +195,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         do {
             token = try self.shared.configuration.providerToken?.current()
         } catch {
-            self.shared.queue.putBack(pushes)
+            self.shared.queue.requeue(pushes)
             self.shared.queue.fail(.tls(error))
             return
         }
@@ -207,7 +207,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             push.tokenIssuedAt = token?.issuedAt
             if !connection.write(push, authorization: token?.authorization) { unwritten.append(push) }
         }
-        self.shared.queue.putBack(unwritten)
+        self.shared.queue.requeue(unwritten)
         connection.flush()
     }
 
@@ -268,7 +268,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         } else {
             self.unknown(unknown, self.machine.isOver ? .stopped : .connectionLost(failure))
         }
-        self.tellQueue()
+        self.notifyQueue()
         if !self.machine.isOver {
             self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(failure)"])
         }
@@ -347,21 +347,21 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func rejected(_ push: PendingPush, _ rejection: Rejection, on connection: PushConnection) {
         // The time of removal does not matter here.
-        let meaning = ResponseMeaning(rejection, now: .max)
+        let responseClass = ResponseClass(rejection, now: .max)
         // The service is about to close the connection.
-        if meaning == .transient(.unprocessed) { self.release(connection) }
+        if responseClass == .transient(.unprocessed) { self.release(connection) }
         var push = push
         let issuedAt = push.tokenIssuedAt
         let classifier = self.shared.queue.source?.classifier
-        let decision = push.receive(rejection, meaning, self.shared.retries, classifier) { cause in
-            self.canRenew(cause, issuedAt)
+        let decision = push.receive(rejection, responseClass, self.shared.retries, classifier) { reason in
+            self.canRenew(reason, issuedAt)
         }
         switch decision {
         case .settle(let outcome): self.settle(push, outcome, isAnswer: true)
         case .sendAgain(.zero):
-            if meaning == .transient(.connection) { self.release(connection) }
+            if responseClass == .transient(.connection) { self.release(connection) }
             self.shared.observer.repeated(1)
-            self.shared.queue.putBack([push])
+            self.shared.queue.requeue([push])
         case .sendAgain(let pause):
             self.shared.observer.repeated(1)
             self.log("request postponed", push, .rejected(rejection))
@@ -372,9 +372,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// Whether another attempt with another provider token, or on another connection, may succeed.
-    private func canRenew(_ cause: ResponseMeaning.TransientCause, _ issuedAt: Int64?) -> Bool {
+    private func canRenew(_ reason: ResponseClass.TransientReason, _ issuedAt: Int64?) -> Bool {
         guard let issuedAt, let tokens = self.shared.configuration.providerToken else { return false }
-        switch cause {
+        switch reason {
         case .providerToken: return tokens.expired(issuedAt: issuedAt)
         case .providerTokenRate: return tokens.renewalRefused(issuedAt: issuedAt)
         case .connection: return true
@@ -384,13 +384,13 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func postpone(_ push: PendingPush, _ pause: TimeAmount) {
         guard self.shared.queue.postpone(push, until: .now() + pause) else { return }
-        self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.look() }
+        self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.advance() }
     }
 
     /// Handles requests that were verified as not processed.
     func unprocessed(_ pushes: [PendingPush]) {
         self.resend(pushes, isUnknown: false, else: .unsent(.refusedTooOften))
-        if self.settledCount > 0 { self.tellQueue() }
+        if self.settledCount > 0 { self.notifyQueue() }
     }
 
     /// Handles requests that may have been processed.
@@ -412,7 +412,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             }
         }
         self.shared.observer.repeated(again.count)
-        self.shared.queue.putBack(again)
+        self.shared.queue.requeue(again)
         for push in spent { self.settle(push, outcome) }
     }
 
@@ -439,7 +439,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.logger.log(level: level, message, metadata: metadata)
     }
 
-    private func tellQueue() {
+    private func notifyQueue() {
         let count = self.settledCount
         self.settledCount = 0
         self.shared.queue.settled(count)
@@ -453,7 +453,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Input of one read was processed, or there is room again.
     func readComplete(_ connection: PushConnection) {
-        self.tellQueue()
+        self.notifyQueue()
         guard connection === self.machine.current else { return }
         if connection.isRetired { self.release(connection) } else { self.fill() }
     }
@@ -474,7 +474,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.unknown(overdue.accepting, .acceptanceIncomplete)
             self.unprocessed(overdue.unprocessed)
         }
-        self.tellQueue()
+        self.notifyQueue()
         self.fill()
     }
 }

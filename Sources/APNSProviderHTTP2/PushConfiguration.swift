@@ -182,7 +182,7 @@ extension Endpoint {
     /// - Parameter environment: the environment.
     /// - Returns: the address of the service.
     /// - SeeAlso: "Sending notification requests to APNs".
-    public static func pushService(_ environment: Environment) -> Endpoint {
+    public static func pushService(_ environment: PushEnvironment) -> Endpoint {
         switch environment {
         case .production: Endpoint(host: "api.push.apple.com", port: self.pushServicePort)
         case .sandbox: Endpoint(host: "api.sandbox.push.apple.com", port: self.pushServicePort)

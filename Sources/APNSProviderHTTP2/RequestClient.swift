@@ -95,7 +95,7 @@ package final class RequestClient: Sendable {
             return self.settleLocally(.invalid(problem), onReport)
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
-        let receipt = self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
+        let receipt = self.queue.enqueue(Submission(request, deadline: deadline, from: .caller(onReport)))
         self.checkWaitingRequests()
         return receipt
     }
@@ -107,7 +107,7 @@ package final class RequestClient: Sendable {
     ) -> SubmissionReceipt {
         let (observer, start) = (self.observer, self.observer.startTime)
         return self.submit(request) { report in
-            observer.took(report.outcome, since: start)
+            observer.recordLatency(report.outcome, since: start)
             onReport(report)
         }
     }
@@ -119,7 +119,7 @@ package final class RequestClient: Sendable {
     ) -> SubmissionReceipt {
         self.shared.observer.settled(outcome)
         onReport(DeliveryReport(outcome))
-        return .taken(self.queue.assignNumber())
+        return .submitted(self.queue.assignNumber())
     }
 
     /// Checks the deadlines of waiting requests while the client does not run.
@@ -139,7 +139,7 @@ package final class RequestClient: Sendable {
     private func settleOverdue(every interval: TimeAmount) {
         self.group.next().scheduleTask(in: interval) { [weak self] in
             guard let self, self.phase.withLockedValue({ if case .waited = $0 { true } else { false } }) else { return }
-            self.queue.give(up: self.queue.takeOverdue(at: .now()), .deadline)
+            self.queue.abandon(self.queue.takeOverdue(at: .now()), .deadline)
             self.settleOverdue(every: interval)
         }
     }

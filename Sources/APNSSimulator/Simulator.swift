@@ -261,7 +261,7 @@ public struct Simulator: Sendable {
     ///   - topic: the topic of the app.
     ///   - environment: the environment.
     /// - Returns: the tokens, with the times of their deaths.
-    public func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
+    public func feedback(topic: String, environment: PushEnvironment) -> [FeedbackTuple] {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 

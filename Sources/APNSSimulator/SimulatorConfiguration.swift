@@ -46,7 +46,7 @@ public struct SimulatorConfiguration: Sendable {
     public var push: PushServerConfiguration
 
     /// The environment; by default the sandbox.
-    public var environment = Environment.sandbox
+    public var environment = PushEnvironment.sandbox
 
     /// The initial devices.
     public var devices: [SimulatedDevice]

@@ -46,12 +46,12 @@ final class GatewayPeer: ChannelInboundHandler {
         var arrived = self.unwrapInboundIn(data)
         self.bytes.writeBuffer(&arrived)
         do {
-            while let frame = try NotificationFrame(parsing: &self.bytes) { self.take(frame, context) }
+            while let frame = try NotificationFrame(parsing: &self.bytes) { self.process(frame, context) }
         } catch {
             self.bytes.clear()
             guard !self.hasSpoken else { return }
             self.recorder.change(self.number) { $0.isMalformed = true }
-            self.speak(nil, context)
+            self.send(nil, context)
         }
         self.bytes.discardReadBytes()
     }
@@ -65,7 +65,7 @@ final class GatewayPeer: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    private func take(_ frame: NotificationFrame, _ context: ChannelHandlerContext) {
+    private func process(_ frame: NotificationFrame, _ context: ChannelHandlerContext) {
         guard !self.hasSpoken else {
             self.recorder.change(self.number) { $0.discardedCount += 1 }
             return
@@ -74,15 +74,15 @@ final class GatewayPeer: ChannelInboundHandler {
         let action = self.script.action(frame, self.index)
         self.index += 1
         self.recorder.change(self.number) {
-            if action == .take { $0.taken.append(frame) } else { $0.refused = frame }
+            if action == .accept { $0.accepted.append(frame) } else { $0.refused = frame }
         }
         switch action {
-        case .take: break
+        case .accept: break
         case .refuse(let status):
-            self.speak(frame.identifier.map { ErrorResponse(status: status, identifier: $0).bytes }, context)
-        case .answer(let response): self.speak(response.bytes, context)
-        case .say(let bytes): self.speak(bytes, context)
-        case .leave: self.speak(nil, context)
+            self.send(frame.identifier.map { ErrorResponse(status: status, identifier: $0).bytes }, context)
+        case .answer(let response): self.send(response.bytes, context)
+        case .send(let bytes): self.send(bytes, context)
+        case .ignore: self.send(nil, context)
         }
     }
 
@@ -91,14 +91,14 @@ final class GatewayPeer: ChannelInboundHandler {
         self.recorder.change(self.number) { $0.probes.append(identifier) }
         switch self.script.probeReply {
         case .identifier:
-            self.speak(ErrorResponse(status: .missingDeviceToken, identifier: identifier).bytes, context)
-        case .zero: self.speak(ErrorResponse(status: .missingDeviceToken, identifier: 0).bytes, context)
+            self.send(ErrorResponse(status: .missingDeviceToken, identifier: identifier).bytes, context)
+        case .zero: self.send(ErrorResponse(status: .missingDeviceToken, identifier: 0).bytes, context)
         case .never: break
         }
     }
 
     /// Sends the final bytes after the delay, and ends the connection.
-    private func speak(_ bytes: [UInt8]?, _ context: ChannelHandlerContext) {
+    private func send(_ bytes: [UInt8]?, _ context: ChannelHandlerContext) {
         self.hasSpoken = true
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let isSplit = self.script.splitsAnswer

@@ -8,7 +8,7 @@ public struct GatewayRecord: Sendable {
     public let number: Int
 
     /// The accepted notifications in order.
-    public internal(set) var taken: [NotificationFrame] = []
+    public internal(set) var accepted: [NotificationFrame] = []
 
     /// The notification that was not accepted, after which everything was discarded.
     public internal(set) var refused: NotificationFrame?

@@ -30,15 +30,15 @@ public struct GatewayScript: Sendable {
     @nonexhaustive
     public enum Action: Hashable, Sendable {
         /// Accepts it.
-        case take
+        case accept
         /// Rejects it with its identifier; without an error response if it has none (command 0).
         case refuse(ErrorResponse.Status)
         /// Does not accept it, and sends this response, correct or not.
         case answer(ErrorResponse)
         /// Does not accept it, and sends these bytes, which need not be a response.
-        case say([UInt8])
+        case send([UInt8])
         /// Does not accept it, and sends nothing.
-        case leave
+        case ignore
     }
 
     /// How the gateway answers a probe, after it has accepted everything before it.
@@ -75,7 +75,7 @@ public struct GatewayScript: Sendable {
     /// Returns what to do with a notification, by its index from 0 on this connection; by default it is accepted.
     ///
     /// After the first one that is not accepted, everything is discarded. Called on the connection's event loop.
-    public var action: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Action = { _, _ in .take }
+    public var action: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Action = { _, _ in .accept }
 
     /// How probes are answered; by default ``ProbeReply/identifier``.
     public var probeReply = ProbeReply.identifier

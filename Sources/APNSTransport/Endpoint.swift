@@ -33,7 +33,7 @@ public struct Endpoint: Hashable, Sendable {
     ///
     /// - Parameter environment: the environment.
     /// - Returns: ``production`` or ``sandbox``.
-    public static func gateway(_ environment: Environment) -> Endpoint {
+    public static func gateway(_ environment: PushEnvironment) -> Endpoint {
         switch environment {
         case .production: .production
         case .sandbox: .sandbox

@@ -64,14 +64,14 @@ public struct CertificateTopics: Hashable, Sendable {
     /// - Throws: ``WireError/certificateTopics`` if the bytes are not a valid list of topics.
     public init(parsing bytes: some Collection<UInt8>) throws(WireError) {
         var rest = Array(bytes)[...]
-        if rest.first == 0x04 { rest = try CertificateTopics.take(0x04, from: &rest) }
-        var pairs = try CertificateTopics.take(0x30, from: &rest)
+        if rest.first == 0x04 { rest = try CertificateTopics.removeElement(0x04, from: &rest) }
+        var pairs = try CertificateTopics.removeElement(0x30, from: &rest)
         guard rest.isEmpty else { throw .certificateTopics }
         self.topics = []
         while !pairs.isEmpty {
-            let name = try CertificateTopics.take(0x0C, from: &pairs)
-            var kinds = try CertificateTopics.take(0x30, from: &pairs)
-            let kind = try CertificateTopics.take(0x0C, from: &kinds)
+            let name = try CertificateTopics.removeElement(0x0C, from: &pairs)
+            var kinds = try CertificateTopics.removeElement(0x30, from: &pairs)
+            let kind = try CertificateTopics.removeElement(0x0C, from: &kinds)
             guard kinds.isEmpty, let name = String(validating: name, as: UTF8.self),
                 let kind = String(validating: kind, as: UTF8.self)
             else { throw .certificateTopics }
@@ -81,7 +81,9 @@ public struct CertificateTopics: Hashable, Sendable {
     }
 
     /// Removes one element with this tag from the front, and returns its content.
-    private static func take(_ tag: UInt8, from bytes: inout ArraySlice<UInt8>) throws(WireError) -> ArraySlice<UInt8> {
+    private static func removeElement(_ tag: UInt8, from bytes: inout ArraySlice<UInt8>) throws(WireError)
+        -> ArraySlice<UInt8>
+    {
         guard bytes.popFirst() == tag, let first = bytes.popFirst() else { throw .certificateTopics }
         var count = Int(first)
         if first >= 0x80 {

@@ -7,14 +7,14 @@ public struct TokenScope: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate.
     public var topic: String
     /// The environment of the tokens.
-    public var environment: Environment
+    public var environment: PushEnvironment
 
     /// Creates a scope.
     ///
     /// - Parameters:
     ///   - topic: the app's bundle identifier.
     ///   - environment: the environment of the tokens.
-    public init(topic: String, environment: Environment) {
+    public init(topic: String, environment: PushEnvironment) {
         self.topic = topic
         self.environment = environment
     }

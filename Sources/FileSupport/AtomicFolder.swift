@@ -31,7 +31,7 @@ package final class AtomicFolder {
     }
 
     /// The result of reading existing files.
-    package enum Finding<Value> {
+    package enum ReadResult<Value> {
         /// They can be used.
         case good(Value)
         /// They must be replaced, for this reason.
@@ -160,11 +160,11 @@ package final class AtomicFolder {
     package func keep<Value>(
         _ files: [KeptFile],
         changedBy change: String? = nil,
-        read: ([[UInt8]]) throws -> Finding<Value>,
+        read: ([[UInt8]]) throws -> ReadResult<Value>,
         make: () throws -> [[UInt8]]
     ) throws -> Value {
         let reason: String
-        switch try change.map(Finding.outdated) ?? self.finding(files, read) {
+        switch try change.map(ReadResult.outdated) ?? self.finding(files, read) {
         case .good(let value): return value
         case .outdated(let text): reason = text
         case .refused(let error): throw error
@@ -187,8 +187,8 @@ package final class AtomicFolder {
 
     private func finding<Value>(
         _ files: [KeptFile],
-        _ read: ([[UInt8]]) throws -> Finding<Value>
-    ) throws -> Finding<Value> {
+        _ read: ([[UInt8]]) throws -> ReadResult<Value>
+    ) throws -> ReadResult<Value> {
         let found = try files.map { try self.content(of: $0.name) }
         let contents = found.compactMap(\.self)
         guard contents.count == files.count else {

@@ -31,7 +31,7 @@ package final class FileLock: Sendable {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .system(action: .open, code: errno) }
         do throws(Failure) {
-            guard try Self.take(descriptor) else { throw .held(holder: try Self.holder(descriptor)) }
+            guard try Self.acquire(descriptor) else { throw .held(holder: try Self.holder(descriptor)) }
             try Self.write(descriptor)
         } catch {
             close(descriptor)
@@ -51,7 +51,7 @@ package final class FileLock: Sendable {
     /// Returns whether the lock was acquired.
     ///
     /// - Throws: ``Failure`` if the file cannot be locked.
-    package static func take(_ descriptor: CInt) throws(Failure) -> Bool {
+    package static func acquire(_ descriptor: CInt) throws(Failure) -> Bool {
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
             if code == EINTR { continue }

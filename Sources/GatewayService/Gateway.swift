@@ -101,7 +101,7 @@ package final class Gateway: Sendable {
         self.logger = logger
         self.metrics = metrics
         self.version = version
-        self.progress = NIOLockedValueBox(DeliveryProgress(stallDurationMax: configuration.file.limits.verdict * 2))
+        self.progress = NIOLockedValueBox(DeliveryProgress(stallDurationMax: configuration.file.limits.outcome * 2))
         Self.logRefusals(of: configuration, logger)
         Self.logFindings(of: configuration, logger)
         self.health = UpstreamHealth(logger: logger)
@@ -142,7 +142,7 @@ package final class Gateway: Sendable {
         let shareMax = listener.connectionCountMax - 1
         Self.configure(&listener.listener, configuration.file, port: configuration.file.listen.port, shareMax: shareMax)
         listener.inFlightCountMax = limits.inFlightPerConnection
-        listener.outcomeTimeout = limits.verdict
+        listener.outcomeTimeout = limits.outcome
         listener.idleTimeout = limits.idle
         listener.drainDuration = limits.drain
         listener.drainIdleDuration = limits.drainIdle

@@ -84,7 +84,7 @@ private struct StatusRoutes: Sendable {
     /// Constant properties.
     struct Facts: Sendable {
         var version: String
-        var environment: Environment
+        var environment: PushEnvironment
         var notificationCountMax: Int
     }
 

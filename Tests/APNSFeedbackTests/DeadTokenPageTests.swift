@@ -76,7 +76,7 @@ import Testing
     ) async throws {
         try self.segment(100)
         let pages = Pages(10) { if $0 == failing { throw Full() } }
-        await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+        await #expect(throws: FeedbackError.notDelivered(underlying: Full())) {
             try await self.folder.replay(now: Self.now, into: pages.consumer)
         }
         #expect(pages.tokens.count == 10 * failing)
@@ -124,7 +124,7 @@ import Testing
             let failing = Pages(30) { _ in throw Full() }
             _ = try? await self.folder.replay(now: Self.now, into: failing.consumer)
             let path = try #require(self.folder.files.first { $0.hasSuffix(".spool") })
-            #expect(try self.folder.spool.takenByteCount(of: self.folder.spool.path(path)) == 0)
+            #expect(try self.folder.spool.deliveredByteCount(of: self.folder.spool.path(path)) == 0)
         }
         let other = Pages(100)
         _ = try await self.folder.replay(now: Self.now, into: other.consumer)
@@ -177,7 +177,7 @@ import Testing
             }
         }
         try await withClient(tuples[..<50]) { client in
-            await #expect(throws: FeedbackError.notTaken(underlying: Full())) { try await client.drain(take) }
+            await #expect(throws: FeedbackError.notDelivered(underlying: Full())) { try await client.drain(take) }
         }
         #expect(flags.withLockedValue { $0 } == [false, false, false])
         failing.withLockedValue { $0 = nil }

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `a certificate only for the sandbox selects the sandbox`() throws {
-        for (environments, expected) in [([1], Environment.sandbox), ([2], .production), ([1, 2], .production)] {
+        for (environments, expected) in [([1], PushEnvironment.sandbox), ([2], .production), ([1, 2], .production)] {
             let client = try Fixture.authority.get().issueClient(topic: "com.example.app", environments: environments)
             let configuration = try FeedbackConfiguration(host: "localhost", identity: client.identity)
             #expect(configuration.scope.environment == expected)
@@ -132,7 +132,8 @@ import Testing
         let errors: [FeedbackError] = [
             .unavailable(here, underlying: Full()), .unavailable(there, underlying: Full()),
             .unavailable(here, underlying: CancellationError()), .notPermitted(here, underlying: Full()),
-            .notTaken(underlying: Full()), .notTaken(underlying: CancellationError()), .refused(here), .refused(there),
+            .notDelivered(underlying: Full()), .notDelivered(underlying: CancellationError()), .refused(here),
+            .refused(there),
             .spool(.full(path: "a")), .spool(.full(path: "b")), .newerSpool(path: "a", version: 3),
             .held(here, holder: 1), .held(here, holder: nil), .lost(byteCount: 1, underlying: Full()),
             .lost(byteCount: 2, underlying: Full()), .topicMissing, .topicUnusable("a"), .topicUnusable("b"),
@@ -150,7 +151,7 @@ import Testing
         try await self.withPort(store) { port in
             let client = try folder.client(port: port)
             for _ in 0..<3 {
-                await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+                await #expect(throws: FeedbackError.notDelivered(underlying: Full())) {
                     try await client.drain { _ in throw Full() }
                 }
             }
@@ -177,7 +178,7 @@ import Testing
             #expect(taken.counts.isEmpty)
             drain.cancel()
             let outcome = try await drain.value
-            #expect(outcome.ending?.cause == .stopped && outcome.tupleCount == 30)
+            #expect(outcome.ending?.reason == .stopped && outcome.tupleCount == 30)
         }
         #expect(taken.tuples == tuples && folder.files.isEmpty)
     }
@@ -201,7 +202,7 @@ import Testing
         try await self.withPort(EndlessStore()) { port in
             let client = try folder.client(port: port, logger: log.logger(.warning)) { $0.byteCountMax = 100_000 }
             let outcome = try await client.drain { _ in }
-            #expect(outcome.ending?.cause == .limit)
+            #expect(outcome.ending?.reason == .limit)
         }
         #expect(log.all.map(\.message) == ["feedback not read to its end"])
     }
@@ -209,7 +210,7 @@ import Testing
     /// A poller in a group without a callback, until the spool has the time of the next drain.
     private func poll(_ client: FeedbackClient, _ take: @escaping PageConsumer.Body) async throws {
         let logger = self.log.logger(.warning)
-        let poller = FeedbackPoller([client], every: .seconds(3600), logger: logger, take: take)
+        let poller = FeedbackPoller([client], every: .seconds(3600), logger: logger, onPage: take)
         let group = ServiceGroup(services: [poller], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }

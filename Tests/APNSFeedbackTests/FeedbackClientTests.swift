@@ -29,12 +29,12 @@ import TokenStore
         let store = MemoryStore(tuples)
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil)
-        #expect(outcome.ending?.cause == .closed && outcome.tupleCount == 5000)
+        #expect(outcome.ending?.reason == .closed && outcome.tupleCount == 5000)
         #expect(self.folder.recorder.change.addedCount == Set(tuples.map(\.token)).count)
         try self.expectList(tuples)
         #expect(store.count == 0 && self.folder.files.isEmpty)
         let again = try await self.folder.drain(store)
-        #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
+        #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.reason == .closed)
     }
 
     @Test func `a future timestamp is clamped to now, and counted`() async throws {
@@ -54,7 +54,7 @@ import TokenStore
         let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.closesBehindList = false }) {
             $0.silence = .milliseconds(200)
         }
-        #expect(outcome.failure == nil && outcome.ending?.cause == .silence && outcome.tupleCount == 100)
+        #expect(outcome.failure == nil && outcome.ending?.reason == .silence && outcome.tupleCount == 100)
         #expect(store.acknowledgedCount == 1 && self.folder.files.isEmpty)
         try self.expectList(tuples)
     }
@@ -65,7 +65,7 @@ import TokenStore
         let store = MemoryStore(tuples, faults: [slow])
         // A fifth of the time for everything, and enough to connect on a busy machine.
         let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
-        #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
+        #expect(outcome.failure == nil && outcome.ending?.reason == .deadline)
         #expect(outcome.tupleCount > 0 && outcome.tupleCount < 1000 && store.count == 1000)
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
@@ -118,7 +118,7 @@ import TokenStore
         let store = MemoryStore(try Fixture.tuples(50), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
         #expect((outcome.failure == nil) == (ending == .fin), "\(outcome)")
-        if ending == .fin { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
+        if ending == .fin { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.reason == .closed) }
     }
 
     @Test(arguments: [true, false]) func `an end without close_notify before any byte is never an empty list`(
@@ -127,7 +127,7 @@ import TokenStore
         let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
         let store = MemoryStore(try Fixture.tuples(5), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = isRequired }
-        #expect(outcome.ending?.cause == .refused && store.openedCount == 1)
+        #expect(outcome.ending?.reason == .refused && store.openedCount == 1)
         guard case .refused = outcome.failure else {
             Issue.record("\(outcome)")
             return
@@ -138,7 +138,7 @@ import TokenStore
         let outcome = try await self.folder.drain(EndlessStore(), listener: Fixture.listener()) {
             $0.byteCountMax = 100_000
         }
-        #expect(outcome.failure == nil && outcome.ending?.cause == .limit, "\(outcome)")
+        #expect(outcome.failure == nil && outcome.ending?.reason == .limit, "\(outcome)")
         let byteCount = outcome.ending?.byteCount ?? 0
         #expect(byteCount >= 100_000 && byteCount < 100_000 + 65_536, "\(byteCount)")
         #expect(outcome.tupleCount == byteCount / 38 && outcome.leftovers.isEmpty && self.folder.files.isEmpty)
@@ -212,7 +212,7 @@ import TokenStore
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
-            await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+            await #expect(throws: FeedbackError.notDelivered(underlying: Full())) {
                 try await folder.client(port: port).drain { _ in throw Full() }
             }
             #expect(folder.files.count == 1 && store.count == 0)
@@ -268,7 +268,7 @@ import TokenStore
         try await ByteServer.withRunning(tls: tls, first.bytes + Array("HTTP/1.1 400".utf8)) { port in
             let outcome = try await folder.drain(port: port)
             let offset = UInt64(first.bytes.count)
-            #expect(outcome.ending?.cause == .malformed(offset: offset, tokenByteCount: 0x2F31))
+            #expect(outcome.ending?.reason == .malformed(offset: offset, tokenByteCount: 0x2F31))
             #expect(outcome.tupleCount == 1 && outcome.leftovers.map(\.kind) == [.malformed])
             #expect("\(outcome.leftovers)".contains("byte \(offset)"))
         }

@@ -15,7 +15,7 @@ import Testing
             trust: .pem(FeedbackFixture.authority.get().certificatePEM)
         )
         let client = try FeedbackClient(configuration, spool: folder.path + "/spool")
-        let values: [Any] = [configuration, client, FeedbackPoller([client], every: nil, take: { _ in })]
+        let values: [Any] = [configuration, client, FeedbackPoller([client], every: nil, onPage: { _ in })]
         for value in values {
             for printed in PrintedText.all(of: value) {
                 #expect(printed.isShortLine && !printed.showsBytes, "\(printed)")

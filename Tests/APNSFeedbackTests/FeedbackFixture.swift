@@ -231,15 +231,15 @@ final class FeedbackFolder: Sendable {
         port: Int,
         tls: TLSConfiguration? = nil,
         _ change: (inout FeedbackConfiguration) -> Void = { _ in }
-    ) async throws -> FeedbackOutcome {
+    ) async throws -> FeedbackReport {
         let recorder = self.recorder
-        return try await self.client(port: port, tls: tls, change).outcome(of: { try recorder.take($0) })
+        return try await self.client(port: port, tls: tls, change).report(of: { try recorder.take($0) })
     }
 
     static let threads = BlockingThreads(pool: .singleton, group: MultiThreadedEventLoopGroup.singleton)
 
     /// Delivers what earlier drains left.
-    func replay(now: Int64, into consumer: PageConsumer? = nil) async throws -> SpoolImport.Result {
+    func replay(now: Int64, into consumer: PageConsumer? = nil) async throws -> SpoolImport.Report {
         try await SpoolImport.replay(
             FeedbackFixture.scope,
             of: self.spool,
@@ -254,7 +254,7 @@ final class FeedbackFolder: Sendable {
         _ store: any FeedbackStore,
         listener: FeedbackListenerConfiguration? = nil,
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
-    ) async throws -> FeedbackOutcome {
+    ) async throws -> FeedbackReport {
         var configuration = try listener ?? FeedbackFixture.listener()
         let faults = (store as? MemoryStore)?.faults ?? []
         try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)

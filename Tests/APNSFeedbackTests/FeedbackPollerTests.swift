@@ -35,8 +35,8 @@ import Testing
             try topics.map { try self.client($0) },
             every: period,
             logger: self.logger,
-            take: { _ in },
-            onOutcome: { continuation.yield($0.scope.topic) }
+            onPage: { _ in },
+            onReport: { continuation.yield($0.scope.topic) }
         )
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await poller.run() }
@@ -56,14 +56,14 @@ import Testing
     }
 
     @Test func `lists without a turn before the end are reported, too`() async throws {
-        let outcomes = NIOLockedValueBox<[FeedbackOutcome]>([])
+        let outcomes = NIOLockedValueBox<[FeedbackReport]>([])
         let itself = NIOLockedValueBox<FeedbackPoller?>(nil)
         let poller = FeedbackPoller(
             try ["a", "b", "c"].map { try self.client($0) },
             every: nil,
             logger: self.logger
         ) { _ in
-        } onOutcome: { outcome in
+        } onReport: { outcome in
             outcomes.withLockedValue { $0.append(outcome) }
             itself.withLockedValue { $0 }?.finish()
         }
@@ -102,8 +102,8 @@ import Testing
             [try self.client("a")],
             every: .seconds(3600),
             logger: self.logger,
-            take: { _ in },
-            onOutcome: { _ in continuation.yield() }
+            onPage: { _ in },
+            onReport: { _ in continuation.yield() }
         )
         let group = ServiceGroup(configuration: .init(services: [.init(service: poller)], logger: self.logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in

@@ -88,7 +88,7 @@ import Testing
             Issue.record("\(String(describing: outcome.failure))")
             return
         }
-        #expect(outcome.ending?.cause == .stopped && folder.files.count == 1)
+        #expect(outcome.ending?.reason == .stopped && folder.files.count == 1)
         try Self.remountDisk(disk, "200m")
         let again = try await folder.drain(MemoryStore([]))
         #expect(again.failure == nil)

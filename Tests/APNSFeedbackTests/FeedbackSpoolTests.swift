@@ -29,7 +29,7 @@ import TokenStore
     /// Later than all times of the fixtures and their files.
     static let now: Int64 = 4_000_000_000
 
-    func replay(now: Int64 = Self.now) async throws -> SpoolImport.Result { try await self.folder.replay(now: now) }
+    func replay(now: Int64 = Self.now) async throws -> SpoolImport.Report { try await self.folder.replay(now: now) }
 
     static func bytes(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).bytes } }
 

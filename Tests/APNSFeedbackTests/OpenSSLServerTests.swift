@@ -58,7 +58,7 @@ import Testing
         let isTruncated = if case .unavailable(_, TLSError.truncated) = outcome.failure { true } else { false }
         #expect(isTruncated == requiresCloseNotify && (outcome.failure != nil) == requiresCloseNotify, "\(outcome)")
         #expect(outcome.tupleCount == 3000)
-        #expect(outcome.ending?.cause == (requiresCloseNotify ? .failed : .closed))
+        #expect(outcome.ending?.reason == (requiresCloseNotify ? .failed : .closed))
         #expect(outcome.ending?.partialByteCount == 0)
         #expect(try folder.tokens() == Set(tuples.map(\.token.bytes)))
     }

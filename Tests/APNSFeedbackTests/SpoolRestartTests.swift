@@ -62,7 +62,7 @@ import TokenStore
         try self.append(split + 1000..<self.bytes.count)
         try self.segment.finish()
         try await self.finish()
-        #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
+        #expect(self.segmentImport.report.tupleCount == 100 && self.folder.files.isEmpty)
         try self.expectList(self.bytes.count)
         // The process was killed after the second append.
         let other = try FeedbackFolder()
@@ -94,7 +94,7 @@ import TokenStore
         try self.append(2500..<self.bytes.count)
         try self.segment.finish()
         try await self.finish()
-        #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
+        #expect(self.segmentImport.report.tupleCount == 100 && self.folder.files.isEmpty)
         try self.expectList(self.bytes.count)
     }
 
@@ -104,7 +104,7 @@ import TokenStore
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
         for step in [self.advance, self.finish] {
             let error = await #expect(throws: FeedbackError.self) { try await step() }
-            guard case .notTaken(is PurgeListError)? = error else {
+            guard case .notDelivered(is PurgeListError)? = error else {
                 Issue.record("\(String(describing: error))")
                 return
             }
@@ -116,7 +116,7 @@ import TokenStore
 
     @Test func `undelivered bytes are counted`() async throws {
         struct Full: Error {}
-        let full = FeedbackError.notTaken(underlying: Full())
+        let full = FeedbackError.notDelivered(underlying: Full())
         let segmentImport = SpoolImport(
             self.segment.path,
             of: self.folder.spool,

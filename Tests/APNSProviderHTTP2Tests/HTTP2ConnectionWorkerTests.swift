@@ -23,9 +23,9 @@ import Testing
             observer: observer,
             logger: PushFixture.quiet
         )
-        for _ in 0..<4 { _ = shared.queue.put(Submission(try PushFixture.request(), from: .caller { _ in })) }
+        for _ in 0..<4 { _ = shared.queue.enqueue(Submission(try PushFixture.request(), from: .caller { _ in })) }
         _ = shared.queue.enter(0) {}
-        let pushes = shared.queue.take(4, worker: 0, at: .now())
+        let pushes = shared.queue.dequeue(4, worker: 0, at: .now())
         let (loop, used) = (MultiThreadedEventLoopGroup.singleton.next(), configuration)
         let counts = try await loop.submit {
             let finished = loop.makePromise(of: WorkerEnding.self)
@@ -57,9 +57,9 @@ import Testing
             observer: DeliveryObserver(.requests, factory: metrics),
             logger: PushFixture.quiet
         )
-        _ = shared.queue.put(Submission(try PushFixture.request(), from: .caller { _ in }))
+        _ = shared.queue.enqueue(Submission(try PushFixture.request(), from: .caller { _ in }))
         _ = shared.queue.enter(0) {}
-        var pushes = shared.queue.take(1, worker: 0, at: .now())
+        var pushes = shared.queue.dequeue(1, worker: 0, at: .now())
         for _ in 0..<attempts { pushes[0].retries.begin() }
         let (loop, written) = (MultiThreadedEventLoopGroup.singleton.next(), pushes)
         try await loop.submit {
@@ -99,7 +99,7 @@ import Testing
             logger: PushFixture.quiet
         )
         _ = shared.queue.enter(0) {}
-        let pushes = shared.queue.take(1, worker: 0, at: .now())
+        let pushes = shared.queue.dequeue(1, worker: 0, at: .now())
         #expect(pushes.count == 1)
         let trouble = PushRejection(status: 503, reason: .serviceUnavailable)
         let loop = MultiThreadedEventLoopGroup.singleton.next()

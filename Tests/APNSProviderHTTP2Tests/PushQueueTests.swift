@@ -88,10 +88,10 @@ struct PushQueueTests {
         let wakeCount = NIOLockedValueBox(0)
         let looks = queue.enter(0) { wakeCount.withLockedValue { $0 += 1 } }
         #expect(looks)
-        var taken = queue.take(10, worker: 0, at: .now())
+        var taken = queue.dequeue(10, worker: 0, at: .now())
         var lookCount = 1
         while taken.isEmpty, wakeCount.withLockedValue(\.self) == lookCount {
-            taken = queue.take(10, worker: 0, at: .now())
+            taken = queue.dequeue(10, worker: 0, at: .now())
             lookCount += 1
         }
         #expect(taken.count == 1)
@@ -122,7 +122,7 @@ struct PushQueueTests {
         _ = queue.enter(0) {}
         queue.pause(0)
         var lookCount = 1
-        while queue.lookForEnd(at: .now()), lookCount < 100 { lookCount += 1 }
+        while queue.checkForEnd(at: .now()), lookCount < 100 { lookCount += 1 }
         #expect(lookCount < 100 && queue.isOver)
         #expect(source.state.withLockedValue(\.outcomes).count == invalidCount)
     }
@@ -132,7 +132,7 @@ struct PushQueueTests {
         let queue = try self.queue(source)
         let wakeCount = NIOLockedValueBox(0)
         _ = queue.enter(0) { wakeCount.withLockedValue { $0 += 1 } }
-        #expect(queue.take(10, worker: 0, at: .now()).isEmpty && !queue.hasWork(0, at: .now()))
+        #expect(queue.dequeue(10, worker: 0, at: .now()).isEmpty && !queue.hasWork(0, at: .now()))
         #expect(wakeCount.withLockedValue(\.self) == 0)
         #expect(source.state.withLockedValue(\.fillCount) == 2)
     }

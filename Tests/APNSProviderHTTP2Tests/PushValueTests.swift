@@ -119,7 +119,7 @@ struct PushValueTests {
         #expect(idle.step(at: start + .seconds(99), isWaiting: false) == .rest)
         #expect(idle.step(at: start + .seconds(100), isWaiting: false) == .ping)
         #expect(idle.step(at: start + .seconds(104), isWaiting: false) == .rest)
-        idle.heard(at: start + .seconds(104))
+        idle.received(at: start + .seconds(104))
         #expect(idle.step(at: start + .seconds(200), isWaiting: false) == .rest)
         var waiting = make()
         #expect(waiting.step(at: start + .seconds(10), isWaiting: true) == .ping)

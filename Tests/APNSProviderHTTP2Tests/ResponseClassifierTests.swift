@@ -32,7 +32,7 @@ import Testing
         _ push: inout PendingPush,
         tries: Int
     ) throws -> PendingPush.Decision {
-        push.receive(rejection, ResponseMeaning(rejection, now: .max), try Self.rules(tries: tries), classifier)
+        push.receive(rejection, ResponseClass(rejection, now: .max), try Self.rules(tries: tries), classifier)
     }
 
     /// The outcome of another request; `nil` if it is to be sent again.

@@ -14,9 +14,9 @@ import Testing
         var isKept = true
         var elapsed = Duration.zero
 
-        mutating func receive(_ cause: ResponseMeaning.TransientCause) -> RetryState.OnAnswer {
+        mutating func receive(_ reason: ResponseClass.TransientReason) -> RetryState.OnAnswer {
             let action = self.retries.receive(
-                .transient(cause),
+                .transient(reason),
                 self.rules,
                 isKept: self.isKept,
                 elapsed: self.elapsed,
@@ -27,9 +27,9 @@ import Testing
         }
 
         /// Gives the same answer until there is no other attempt.
-        mutating func end(_ cause: ResponseMeaning.TransientCause) -> (tries: Int, ending: ResponseMeaning)? {
+        mutating func end(_ reason: ResponseClass.TransientReason) -> (tries: Int, ending: ResponseClass)? {
             for tries in 1...1000 {
-                if case .end(let meaning) = self.receive(cause) { return (tries, meaning) }
+                if case .end(let responseClass) = self.receive(reason) { return (tries, responseClass) }
             }
             return nil
         }
@@ -53,11 +53,11 @@ import Testing
         arguments: [
             .accepted, .dead(since: 7), .rejected(.invalidToken), .misconfigured(.missingTopic), .requestFault,
             .credentialFault,
-        ] as [ResponseMeaning]
+        ] as [ResponseClass]
     )
-    func `a permanent answer is final`(_ meaning: ResponseMeaning) throws {
+    func `a permanent answer is final`(_ responseClass: ResponseClass) throws {
         for var scene in [Scene(), try Scene.batch(tries: 3)] {
-            #expect(scene.retries.receive(meaning, scene.rules, jitter: 1) == .end(meaning))
+            #expect(scene.retries.receive(responseClass, scene.rules, jitter: 1) == .end(responseClass))
         }
     }
 
@@ -76,17 +76,17 @@ import Testing
         #expect(scene.receive(.providerToken) == .end(.credentialFault))
     }
 
-    @Test(arguments: [ResponseMeaning.TransientCause.unprocessed, .connection])
+    @Test(arguments: [ResponseClass.TransientReason.unprocessed, .connection])
     func `an unprocessed notification is sent again immediately, then with backoff`(
-        _ cause: ResponseMeaning.TransientCause
+        _ reason: ResponseClass.TransientReason
     ) {
         var scene = Scene()
-        #expect(scene.receive(cause) == .sendAgain(after: .zero))
-        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
-        #expect(scene.end(cause)?.ending == .transient(cause))
+        #expect(scene.receive(reason) == .sendAgain(after: .zero))
+        #expect(scene.receive(reason) == .sendAgain(after: .seconds(1)))
+        #expect(scene.end(reason)?.ending == .transient(reason))
         var troubled = Scene()
         #expect(troubled.receive(.trouble) == .sendAgain(after: .milliseconds(500)))
-        #expect(troubled.receive(cause) == .sendAgain(after: .seconds(1)))
+        #expect(troubled.receive(reason) == .sendAgain(after: .seconds(1)))
     }
 
     @Test func `after the budget an unprocessed notification is not sent again immediately`() {
@@ -94,18 +94,18 @@ import Testing
         #expect(scene.receive(.unprocessed) == .end(.transient(.unprocessed)))
     }
 
-    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unknown])
-    func `5xx answers are retried within the budget`(_ cause: ResponseMeaning.TransientCause) throws {
+    @Test(arguments: [ResponseClass.TransientReason.trouble, .providerTokenRate, .throttled, .unknown])
+    func `5xx answers are retried within the budget`(_ reason: ResponseClass.TransientReason) throws {
         var scene = Scene()
-        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(500)))
-        #expect(scene.receive(cause) == .sendAgain(after: .seconds(1)))
-        #expect(scene.receive(cause) == .sendAgain(after: .seconds(2)))
-        let result = scene.end(cause)
+        #expect(scene.receive(reason) == .sendAgain(after: .milliseconds(500)))
+        #expect(scene.receive(reason) == .sendAgain(after: .seconds(1)))
+        #expect(scene.receive(reason) == .sendAgain(after: .seconds(2)))
+        let result = scene.end(reason)
         let end = try #require(result)
-        #expect(end.tries > 2 && end.ending == .transient(cause))
+        #expect(end.tries > 2 && end.ending == .transient(reason))
         #expect(scene.elapsed <= .seconds(60))
         #expect(scene.elapsed > .seconds(45))
-        #expect(scene.retries.isUnknown == (cause == .unknown))
+        #expect(scene.retries.isUnknown == (reason == .unknown))
     }
 
     @Test func `as an option, an unstored notification is given up if its outcome is unknown`() {
@@ -117,19 +117,19 @@ import Testing
         #expect(scene.receive(.unknown) == .sendAgain(after: .seconds(1)))
     }
 
-    @Test(arguments: [ResponseMeaning.TransientCause.trouble, .providerTokenRate, .throttled, .unprocessed])
-    func `a batch waits between its attempts, however long they take`(_ cause: ResponseMeaning.TransientCause) throws {
+    @Test(arguments: [ResponseClass.TransientReason.trouble, .providerTokenRate, .throttled, .unprocessed])
+    func `a batch waits between its attempts, however long they take`(_ reason: ResponseClass.TransientReason) throws {
         var scene = try Scene.batch(tries: 4)
         scene.elapsed = .seconds(1_000_000)
-        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(100)))
-        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(200)))
-        #expect(scene.receive(cause) == .sendAgain(after: .milliseconds(400)))
-        #expect(scene.receive(cause) == .end(.transient(cause)))
+        #expect(scene.receive(reason) == .sendAgain(after: .milliseconds(100)))
+        #expect(scene.receive(reason) == .sendAgain(after: .milliseconds(200)))
+        #expect(scene.receive(reason) == .sendAgain(after: .milliseconds(400)))
+        #expect(scene.receive(reason) == .end(.transient(reason)))
         var long = try Scene.batch(tries: 20)
-        for _ in 1..<19 { _ = long.receive(cause) }
-        #expect(long.receive(cause) == .sendAgain(after: .seconds(15)))
+        for _ in 1..<19 { _ = long.receive(reason) }
+        #expect(long.receive(reason) == .sendAgain(after: .seconds(15)))
         var once = try Scene.batch(tries: 1)
-        #expect(once.receive(cause) == .end(.transient(cause)))
+        #expect(once.receive(reason) == .end(.transient(reason)))
     }
 
     @Test func `a batch does not change provider tokens or headers`() throws {
@@ -158,19 +158,19 @@ import Testing
         #expect([scene.unanswered(), scene.retries.isUnknown] == [true, resends])
     }
 
-    @Test(arguments: [ResponseMeaning.TransientCause.providerToken, .providerTokenRate, .connection])
+    @Test(arguments: [ResponseClass.TransientReason.providerToken, .providerTokenRate, .connection])
     func `a worker uses another token or connection once between two delays`(
-        _ cause: ResponseMeaning.TransientCause
+        _ reason: ResponseClass.TransientReason
     ) throws {
         var scene = try Scene.batch(tries: 1)
         var askedCount = 0
         func receive(renews: Bool) -> RetryState.OnAnswer {
-            scene.retries.receive(.transient(cause), scene.rules, jitter: 1) { _ in
+            scene.retries.receive(.transient(reason), scene.rules, jitter: 1) { _ in
                 askedCount += 1
                 return renews
             }
         }
-        let ending = RetryState.OnAnswer.end(cause == .providerTokenRate ? .transient(cause) : .credentialFault)
+        let ending = RetryState.OnAnswer.end(reason == .providerTokenRate ? .transient(reason) : .credentialFault)
         // One that has none may have one later.
         #expect([receive(renews: false), receive(renews: true)] == [ending, .sendAgain(after: .zero)])
         #expect(receive(renews: true) == ending && askedCount == 2)
@@ -179,12 +179,12 @@ import Testing
     }
 
     @Test func `a client settles every answer for which it has no other token or connection`() throws {
-        for cause: ResponseMeaning.TransientCause in [
+        for reason: ResponseClass.TransientReason in [
             .trouble, .unprocessed, .throttled, .header(.priority), .providerToken, .providerTokenRate, .connection,
         ] {
             var scene = try Scene.batch(tries: 1)
-            guard case .end = scene.receive(cause) else {
-                Issue.record("\(cause)")
+            guard case .end = scene.receive(reason) else {
+                Issue.record("\(reason)")
                 return
             }
         }
@@ -196,8 +196,8 @@ import Testing
             count += 1
             return 0
         }
-        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .transient(.unprocessed)] {
-            _ = retries.receive(meaning, RetryRules(), jitter: jitter())
+        for responseClass: ResponseClass in [.accepted, .rejected(.invalidToken), .transient(.unprocessed)] {
+            _ = retries.receive(responseClass, RetryRules(), jitter: jitter())
         }
         #expect(count == 0)
         _ = retries.receive(.transient(.trouble), RetryRules(), jitter: jitter())

@@ -33,7 +33,7 @@ struct AccountingTests {
     static func script(delay: Int, cut: GatewayScript.Cut) -> GatewayScript {
         GatewayScript {
             $0.action = { frame, _ in
-                AccountingTests.bad.contains(Sending.number(frame)) ? .refuse(.invalidToken) : .take
+                AccountingTests.bad.contains(Sending.number(frame)) ? .refuse(.invalidToken) : .accept
             }
             $0.answerDelay = .milliseconds(delay)
             $0.cut = cut
@@ -80,7 +80,7 @@ struct AccountingTests {
     {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
+                $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .accept }
                 $0.cut = .fin
             }
         }) { gateway in
@@ -109,7 +109,7 @@ struct AccountingTests {
     ) async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript {
-                $0.action = { _, index in connection == 1 && index == 2000 ? .leave : .take }
+                $0.action = { _, index in connection == 1 && index == 2000 ? .ignore : .accept }
                 $0.cut = cut
             }
         }) { gateway in
@@ -135,7 +135,7 @@ struct AccountingTests {
     @Test func `a split error response is read`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
+                $0.action = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .accept }
                 $0.splitsAnswer = true
             }
         }) { gateway in
@@ -150,7 +150,7 @@ struct AccountingTests {
             GatewayScript {
                 $0.action = { _, index in
                     connection == 1 && index == 600
-                        ? .answer(ErrorResponse(status: .shutdown, identifier: 600)) : .take
+                        ? .answer(ErrorResponse(status: .shutdown, identifier: 600)) : .accept
                 }
                 $0.cut = .reset
             }
@@ -166,7 +166,7 @@ struct AccountingTests {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
                 $0.action = { frame, _ in
-                    Sending.number(frame) == 77 ? .answer(ErrorResponse(status: .invalidToken, identifier: 0)) : .take
+                    Sending.number(frame) == 77 ? .answer(ErrorResponse(status: .invalidToken, identifier: 0)) : .accept
                 }
                 $0.probeReply = .zero
             }
@@ -188,7 +188,7 @@ struct AccountingTests {
             }
             let outcomes = try await Sending.send(20, configuration)
             #expect(outcomes.count { $0 == .accepted } == 20)
-            #expect(gateway.records.allSatisfy { $0.taken.count <= 1 })
+            #expect(gateway.records.allSatisfy { $0.accepted.count <= 1 })
         }
     }
 
@@ -222,7 +222,7 @@ struct AccountingTests {
     ) async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { _, _ in .say(answer.0) }
+                $0.action = { _, _ in .send(answer.0) }
                 $0.splitsAnswer = isSplit
                 $0.cut = .never
             }
@@ -235,7 +235,7 @@ struct AccountingTests {
                     $0.outcome.kind == .unsent && !$0.possibleDuplicate && $0.report.attempts == 0
                 }
             )
-            #expect(gateway.records.allSatisfy { $0.taken.isEmpty })
+            #expect(gateway.records.allSatisfy { $0.accepted.isEmpty })
         }
     }
 
@@ -244,7 +244,7 @@ struct AccountingTests {
     func `an unknown answer stops the run, and nothing that was taken is unsent`(_ garbage: [UInt8]) async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { _, index in index == 100 ? .say(garbage) : .take }
+                $0.action = { _, index in index == 100 ? .send(garbage) : .accept }
                 $0.cut = .never
             }
         }) { gateway in
@@ -265,7 +265,9 @@ struct AccountingTests {
         ]
         for response in responses {
             try await Sending.withGateway(script: { connection in
-                GatewayScript { $0.action = { _, index in connection == 1 && index == 100 ? .say(response) : .take } }
+                GatewayScript {
+                    $0.action = { _, index in connection == 1 && index == 100 ? .send(response) : .accept }
+                }
             }) { gateway in
                 let outcomes = try await Sending.send(200, Sending.configuration(port: gateway.port))
                 #expect(outcomes.count { $0 == .accepted } == 199)

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct AsynchronousRowsTests {
     @Test func `an array is sent, and the records have its identifiers`() async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .accept } }
         }) { gateway in
             let rows = try (0..<100).map { (id: "row \($0)", notification: try Sending.notification($0)) }
             let configuration = try Sending.configuration(port: gateway.port)

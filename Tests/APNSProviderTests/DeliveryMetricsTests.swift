@@ -29,7 +29,7 @@ struct DeliveryMetricsTests {
     @Test func `the time from send to the outcome is measured, and open connections are counted`() async throws {
         let metrics = TestMetrics()
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 2 ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 2 ? .refuse(.invalidToken) : .accept } }
         }) { gateway in
             let clock = ContinuousClock()
             let start = clock.now

@@ -25,7 +25,7 @@ import Testing
             eventLoop: MultiThreadedEventLoopGroup.singleton.next()
         )
         let token = try DeviceToken(String(repeating: "ab", count: 32))
-        #expect(queue.put(PushNotification(token: token, payload: ""), Receiver(), key: 0) == .taken(0))
+        #expect(queue.enqueue(PushNotification(token: token, payload: ""), Receiver(), key: 0) == .submitted(0))
         #expect(try metrics.expectCounter("push.notifications", [("outcome", "invalid")]).totalValue == 1)
     }
 }

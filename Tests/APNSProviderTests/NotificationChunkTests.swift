@@ -71,8 +71,8 @@ import Testing
     @Test func `notifications that are sent individually are those of the source, and so are their outcomes`() throws {
         let expected = try (0..<6).map { try Self.notification($0, payloadByteCount: 10 + $0) }
         let source = Source(expected)
-        let (first, firstChunk, firstSupply) = NotificationChunk.take(from: source, countMax: 4)
-        let (second, secondChunk, secondSupply) = NotificationChunk.take(from: source, countMax: 4)
+        let (first, firstChunk, firstSupply) = NotificationChunk.fetch(from: source, countMax: 4)
+        let (second, secondChunk, secondSupply) = NotificationChunk.fetch(from: source, countMax: 4)
         #expect(first + second == expected)
         #expect(firstSupply == .available)
         #expect(secondSupply == .ended)
@@ -90,7 +90,7 @@ import Testing
         let count = NotificationBatch.payloadByteCountMax
         let source = Source(try (0..<4).map { try Self.notification($0, payloadByteCount: count) })
         for (countMax, supply) in [(0, ProviderSupply.available), (3, .available), (3, .ended)] {
-            let taken = NotificationChunk.take(from: source, countMax: countMax)
+            let taken = NotificationChunk.fetch(from: source, countMax: countMax)
             let expectedCount = supply == .ended ? 1 : countMax
             #expect(taken.notifications.map(\.payload.readableBytes) == Array(repeating: count, count: expectedCount))
             #expect(taken.supply == supply)

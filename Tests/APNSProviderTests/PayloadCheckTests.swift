@@ -37,9 +37,9 @@ struct PayloadCheckTests {
             }
             #expect("\(problem)" == text)
             #expect(!"\(outcome) \(DeliveryOutcome.InvalidReason.payload(problem))".contains("secret"))
-            #expect(gateway.records.flatMap(\.taken).map(Sending.number) == [1])
+            #expect(gateway.records.flatMap(\.accepted).map(Sending.number) == [1])
             // The other one is the standby connection.
-            #expect(gateway.records.count { !$0.taken.isEmpty } == 1)
+            #expect(gateway.records.count { !$0.accepted.isEmpty } == 1)
             #expect(gateway.records.allSatisfy { $0.refused == nil })
         }
     }
@@ -71,7 +71,7 @@ struct PayloadCheckTests {
             }
             #expect(invalid == Array(stride(from: 3, to: 100, by: 10)))
             #expect(acceptedCount == 90)
-            #expect(gateway.records.map(\.taken.count).filter { $0 > 0 } == [90])
+            #expect(gateway.records.map(\.accepted.count).filter { $0 > 0 } == [90])
         }
     }
 
@@ -86,7 +86,7 @@ struct PayloadCheckTests {
                 let long = try Sending.notification(9, payload: String(repeating: " ", count: 65))
                 #expect(await client.send(long) == .invalid(.payloadTooLong(byteCount: 65, limit: 64)))
             }
-            #expect(gateway.records.flatMap(\.taken).map(Sending.number) == [0, 1, 2])
+            #expect(gateway.records.flatMap(\.accepted).map(Sending.number) == [0, 1, 2])
         }
     }
 

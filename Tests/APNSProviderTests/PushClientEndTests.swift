@@ -37,7 +37,7 @@ import Testing
                     if let notification = try? Sending.notification(0) { continuation.yield((0, notification)) }
                 }
                 let reading = Task { for try await _ in client.send(rows, only: .exceptions) {} }
-                try await gateway.wait { $0.contains { !$0.taken.isEmpty } }
+                try await gateway.wait { $0.contains { !$0.accepted.isEmpty } }
                 reading.cancel()
                 await #expect(throws: CancellationError.self) { try await reading.value }
             }

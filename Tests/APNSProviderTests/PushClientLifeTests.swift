@@ -84,7 +84,7 @@ struct PushClientLifeTests {
     @Test func `a sequence is sent with back-pressure, and every record has its own identifier`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { frame, _ in Sending.number(frame) % 1000 == 7 ? .refuse(.invalidToken) : .take }
+                $0.action = { frame, _ in Sending.number(frame) % 1000 == 7 ? .refuse(.invalidToken) : .accept }
             }
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port)
@@ -109,7 +109,7 @@ struct PushClientLifeTests {
 
     @Test func `only exceptions have records if only these are requested`() async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .accept } }
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port)
             let records = try await PushClient.withClient(.binary(configuration)) { client in
@@ -132,7 +132,7 @@ struct PushClientLifeTests {
                     #expect(record.outcome == .accepted)
                     break
                 }
-                try await gateway.wait { $0.map(\.taken.count).reduce(0, +) == rows.count }
+                try await gateway.wait { $0.map(\.accepted.count).reduce(0, +) == rows.count }
             }
             #expect(gateway.takenCounts.count == rows.count)
         }
@@ -149,7 +149,7 @@ struct PushClientLifeTests {
                     group.addTask { await client.send(notification) }
                 }
                 async let running: Void = client.run()
-                try await gateway.wait { $0.contains { $0.taken.count > 0 } }
+                try await gateway.wait { $0.contains { $0.accepted.count > 0 } }
                 client.finish()
                 try await running
                 return try await group.reduce(into: []) { $0.append($1) }
@@ -186,7 +186,7 @@ struct PushClientLifeTests {
                 for try await record in client.send(Sending.Rows(1000)) { outcomes.append(record.outcome) }
                 return outcomes
             }()
-            try await gateway.wait { $0.contains { $0.taken.count == 1000 } }
+            try await gateway.wait { $0.contains { $0.accepted.count == 1000 } }
             running.cancel()
             await #expect(throws: CancellationError.self) { try await running.value }
             #expect(try await outcomes.count { $0 == .indeterminate(.stopped) } == 1000)
@@ -219,7 +219,7 @@ struct PushClientLifeTests {
                 }
                 return await tasks.reduce(into: []) { $0.append($1) }
             }
-            try await gateway.wait { $0.contains { $0.taken.count == 100 } }
+            try await gateway.wait { $0.contains { $0.accepted.count == 100 } }
             await group.triggerGracefulShutdown()
             try await running
             #expect(await outcomes.count { $0 == .accepted } == 100)
@@ -285,7 +285,7 @@ struct PushClientLifeTests {
     @Test func `invalid notifications are not sent, and rejected tokens are suppressed until allowed`() async throws {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .accept } }
         }) { gateway in
             let configuration = try Self.service(port: gateway.port) { $0.payloadByteCountMax = 256 }
             try await PushClient.withClient(configuration) { client in
@@ -306,7 +306,7 @@ struct PushClientLifeTests {
     @Test func `a suppressed token is used again after its time`() async throws {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .accept } }
         }) { gateway in
             let configuration = try Self.service(port: gateway.port) { $0.suppressionDuration = .nanoseconds(1) }
             try await PushClient.withClient(configuration) { client in

@@ -49,7 +49,7 @@ struct PushClientServiceTests {
             try await PushClient.withClient(configuration) { client in
                 let notification = try Sending.notification(0)
                 async let outcome = client.send(notification)
-                try await gateway.wait { $0.contains { $0.taken.count == 1 } }
+                try await gateway.wait { $0.contains { $0.accepted.count == 1 } }
                 client.checkpoint()
                 #expect(await outcome == .accepted)
             }
@@ -60,7 +60,7 @@ struct PushClientServiceTests {
 
     @Test func `a client that reaches another protocol reports unsent notifications with the reason`() async throws {
         let answer = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
-        try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .say(answer) } } }) {
+        try await Sending.withGateway(script: { _ in GatewayScript { $0.action = { _, _ in .send(answer) } } }) {
             gateway in
             let client = try PushClient(PushClientLifeTests.service(port: gateway.port))
             let running = Task { try await client.run() }
@@ -139,7 +139,7 @@ struct PushClientServiceTests {
         async let running: Void = client.run()
         let notification = try Sending.notification(0)
         async let report = client.report(of: notification)
-        try await gateway.wait { $0.contains { $0.taken.count == 1 } }
+        try await gateway.wait { $0.contains { $0.accepted.count == 1 } }
         try await gateway.stop()
         guard case .indeterminate(.unavailable) = await report.outcome else {
             Issue.record("\(await report)")
@@ -156,7 +156,7 @@ struct PushClientServiceTests {
         let count = TestEffort.count(200, long: 1000)
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.action = { frame, _ in Sending.number(frame) < UInt64(count) ? .refuse(.invalidToken) : .take }
+                $0.action = { frame, _ in Sending.number(frame) < UInt64(count) ? .refuse(.invalidToken) : .accept }
             }
         }) { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
@@ -175,7 +175,7 @@ struct PushClientServiceTests {
                 #expect(outcomes.allSatisfy { $0 == .accepted })
             }
             // The probe after it may be there.
-            let alone = gateway.records.filter { $0.taken.isEmpty && $0.refused != nil && $0.discardedCount <= 1 }
+            let alone = gateway.records.filter { $0.accepted.isEmpty && $0.refused != nil && $0.discardedCount <= 1 }
             #expect(alone.count >= count - 60, "\(alone.count)")
         }
     }
@@ -209,7 +209,7 @@ struct PushClientServiceTests {
             let services: [any Service] = isClientFirst ? [client, sender] : [sender, client]
             let group = ServiceGroup(services: services, logger: PushClientLifeTests.quiet)
             async let running: Void = group.run()
-            try await gateway.wait { $0.contains { $0.taken.count > 0 } }
+            try await gateway.wait { $0.contains { $0.accepted.count > 0 } }
             await group.triggerGracefulShutdown()
             try await running
             let outcomes = sender.outcomes.withLockedValue { $0 }

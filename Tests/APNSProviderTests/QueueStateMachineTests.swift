@@ -22,20 +22,20 @@ struct QueueStateMachineTests {
 
     @Test func `submissions are numbered, and rejected above the limit and after the end`() {
         var machine = QueueStateMachine(countMax: 2, workerCount: 1)
-        let numbers = [machine.put().number, machine.assignNumber(), machine.put().number]
+        let numbers = [machine.enqueue().number, machine.assignNumber(), machine.enqueue().number]
         #expect(numbers == [0, 1, 2])
-        #expect(!machine.mayPut && machine.refusal == .full)
+        #expect(!machine.mayEnqueue && machine.refusal == .full)
         Self.call(machine.settled(1, hasMemory: true))
-        #expect(machine.mayPut)
+        #expect(machine.mayEnqueue)
         _ = machine.finish()
-        #expect(!machine.mayPut && machine.refusal == .ended(.stopped))
+        #expect(!machine.mayEnqueue && machine.refusal == .ended(.stopped))
         _ = machine.stop(.deadline, isAtOnce: false)
         #expect(machine.refusal == .ended(.deadline))
     }
 
     @Test func `those who wait for room are called once when half of the limit is free`() {
         var machine = QueueStateMachine(countMax: 4, workerCount: 1)
-        for _ in 0..<4 { _ = machine.put() }
+        for _ in 0..<4 { _ = machine.enqueue() }
         let (kept, gone) = (Bell(), Bell())
         let isKept = machine.awaitRoom(machine.newWaiter(), hasMemory: true) { kept.ring() }
         let waiter = machine.newWaiter()
@@ -58,7 +58,7 @@ struct QueueStateMachineTests {
 
     @Test func `those who wait for room are called in order`() {
         var machine = QueueStateMachine(countMax: 1, workerCount: 1)
-        _ = machine.put()
+        _ = machine.enqueue()
         let order = NIOLockedValueBox<[Int]>([])
         for number in 0..<20 {
             let isKept = machine.awaitRoom(machine.newWaiter(), hasMemory: true) {
@@ -79,11 +79,11 @@ struct QueueStateMachineTests {
         }
         machine.set(1, .ready)
         for rings in [[0, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1]] {
-            machine.put().wake?()
+            machine.enqueue().wake?()
             #expect(bells.map(\.rings) == rings)
         }
         machine.set(2, .ready)
-        machine.put().wake?()
+        machine.enqueue().wake?()
         #expect(bells.map(\.rings) == [1, 1, 2])
         machine.leave(0)
         machine.set(1, .idle)
@@ -108,7 +108,7 @@ struct QueueStateMachineTests {
         let bell = Bell()
         var machine = QueueStateMachine(workerCount: 1)
         _ = machine.enter(0, waitingCount: 0) { bell.ring() }
-        for _ in 0..<2 { machine.put().wake?() }
+        for _ in 0..<2 { machine.enqueue().wake?() }
         #expect(bell.rings == 1)
         machine.postpone()
         Self.call(machine.finish())
@@ -120,7 +120,7 @@ struct QueueStateMachineTests {
         Self.call(machine.settled(1, hasMemory: true))
         #expect(machine.isOver && bell.rings == 3)
         var other = QueueStateMachine(workerCount: 1)
-        _ = other.put()
+        _ = other.enqueue()
         _ = other.stop(.stopped, isAtOnce: false)
         #expect(!other.isOver)
         _ = other.stop(.deadline, isAtOnce: true)

@@ -124,11 +124,11 @@ extension ScriptedGateway {
     var takenCounts: [UInt64: Int] {
         var counts: [UInt64: Int] = [:]
         for record in self.records {
-            for frame in record.taken { counts[Sending.number(frame), default: 0] += 1 }
+            for frame in record.accepted { counts[Sending.number(frame), default: 0] += 1 }
         }
         return counts
     }
 
     /// The numbers in the order in which they were first accepted, on all connections.
-    var takenInOrder: [UInt64] { self.records.flatMap { $0.taken.map(Sending.number) } }
+    var takenInOrder: [UInt64] { self.records.flatMap { $0.accepted.map(Sending.number) } }
 }

@@ -19,8 +19,8 @@ import Testing
         #expect(!allows(1, Self.start))
         #expect(allows(perSecond, Self.start + .seconds(1)))
         #expect(!allows(1, Self.start + .seconds(1)))
-        let (leftOutCount, more) = (limiter.takeOmittedCount(), limiter.takeOmittedCount())
-        #expect(leftOutCount == 3 && more == 0)
+        let (omittedCount, more) = (limiter.takeOmittedCount(), limiter.takeOmittedCount())
+        #expect(omittedCount == 3 && more == 0)
         let late = NIODeadline.uptimeNanoseconds(UInt64(Int64.max))
         #expect(!allows(burst + 1, late))
         #expect(allows(burst, late))
@@ -64,8 +64,8 @@ import Testing
         for time in times {
             #expect(times.count { (time..<time + 10_000).contains($0) } <= countMax)
         }
-        let leftOutCount = lines.of("refused").compactMap { $0.metadata["push.refusal.leftout"] }
+        let omittedCount = lines.of("refused").compactMap { $0.metadata["push.refusal.leftout"] }
             .compactMap { Int("\($0)") }.reduce(0, +)
-        #expect(leftOutCount + times.count > 29_000)
+        #expect(omittedCount + times.count > 29_000)
     }
 }

@@ -79,21 +79,21 @@ struct ProviderTokenValidatorTests {
         var memory = Memory()
         // The second time, the result is cached.
         for _ in 0..<2 {
-            let verdict = ProviderTokenValidator(configuration).validate(token, &memory, now: Self.noon)
-            #expect(verdict.refusal == nil && verdict.signature == .der, "\(vector.name)")
+            let result = ProviderTokenValidator(configuration).validate(token, &memory, now: Self.noon)
+            #expect(result.refusal == nil && result.signature == .der, "\(vector.name)")
         }
         configuration.requiresRawSignature = true
         var strict = Memory()
-        let verdict = ProviderTokenValidator(configuration).validate(token, &strict, now: Self.noon)
-        #expect(verdict.refusal == PushRefusal(.invalidProviderToken, "signature: DER, expected 64 bytes"))
-        #expect(verdict.signature == .der && strict == Memory())
+        let result = ProviderTokenValidator(configuration).validate(token, &strict, now: Self.noon)
+        #expect(result.refusal == PushRefusal(.invalidProviderToken, "signature: DER, expected 64 bytes"))
+        #expect(result.signature == .der && strict == Memory())
     }
 
     @Test func `a signature of 64 bytes is reported as raw`() throws {
         var memory = Memory()
-        let verdict = try Self.validator { $0.requiresRawSignature = true }
+        let result = try Self.validator { $0.requiresRawSignature = true }
             .validate(try Self.token(Self.claims("\"iat\":1750000000")), &memory, now: Self.noon)
-        #expect(verdict.refusal == nil && verdict.signature == .raw && memory.signature == .raw)
+        #expect(result.refusal == nil && result.signature == .raw && memory.signature == .raw)
     }
 
     // MARK: Reasons
@@ -163,9 +163,9 @@ struct ProviderTokenValidatorTests {
     @Test func `a forged signature is explained without the token`() throws {
         var memory = Memory()
         let token = try Self.token(Self.claims("\"iat\":1750000000")).dropLast(4) + "AAAA"
-        let verdict = try Self.validator().validate(String(token), &memory, now: Self.noon)
+        let result = try Self.validator().validate(String(token), &memory, now: Self.noon)
         let expected = PushRefusal(.invalidProviderToken, "signature: does not match the key and the text")
-        #expect(verdict.refusal == expected && verdict.signature == nil)
+        #expect(result.refusal == expected && result.signature == nil)
     }
 
     // MARK: Connections and renewals

@@ -99,7 +99,7 @@ struct RefusalObserverTests {
             self.reply = reply
         }
 
-        func take(_ request: borrowing InboundPush) -> PushReply? {
+        func handle(_ request: borrowing InboundPush) -> PushReply? {
             let request = copy request
             self.taken.change { $0.append(request) }
             return self.reply

@@ -107,7 +107,7 @@ struct Conversation {
         guard end > numbers.lowerBound else { return self.session.supply(.ended) }
         let part = numbers.lowerBound..<end
         self.session.wrote(UInt64(part.count), now: self.now)
-        self.session.left(number, before: end)
+        self.session.sent(number, before: end)
         self.writes.append(part)
         self.written[number, default: []] += Array(part)
         self.reply(number, probe: nil)

@@ -15,12 +15,12 @@ import Testing
     }
 
     static func ending(
-        _ cause: FeedbackEnding.Cause,
+        _ reason: FeedbackEnding.Reason,
         tuples: UInt64 = 0,
         bytes: UInt64 = 0,
         partial: Int = 0
     ) -> FeedbackStep {
-        .finish(FeedbackEnding(cause: cause, tupleCount: tuples, byteCount: bytes, partialByteCount: partial))
+        .finish(FeedbackEnding(reason: reason, tupleCount: tuples, byteCount: bytes, partialByteCount: partial))
     }
 
     // MARK: States and events
@@ -61,7 +61,7 @@ import Testing
     }
 
     static func expected(_ state: State, _ event: Event) -> FeedbackStep {
-        let malformed = FeedbackEnding.Cause.malformed(offset: 0, tokenByteCount: 0)
+        let malformed = FeedbackEnding.Reason.malformed(offset: 0, tokenByteCount: 0)
         switch (state, event) {
         case (.finished, _): return .ignore
         case (.reading, .bytes): return .spool(wakeAt: .seconds(6))
@@ -84,22 +84,22 @@ import Testing
         #expect(event.happen(to: &reader) == Self.expected(state, event))
     }
 
-    @Test(arguments: [(true, .failed), (false, .closed)] as [(Bool, FeedbackEnding.Cause)])
-    func `an end without close_notify is what the configuration says`(isRequired: Bool, cause: FeedbackEnding.Cause) {
+    @Test(arguments: [(true, .failed), (false, .closed)] as [(Bool, FeedbackEnding.Reason)])
+    func `an end without close_notify is what the configuration says`(isRequired: Bool, reason: FeedbackEnding.Reason) {
         var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .zero)
         _ = reader.received(Self.tuple(3) + [0], now: .zero)
         #expect(reader.truncated(now: .seconds(1)) == .close)
-        #expect(reader.connectionClosed() == Self.ending(cause, tuples: 1, bytes: 10, partial: 1))
+        #expect(reader.connectionClosed() == Self.ending(reason, tuples: 1, bytes: 10, partial: 1))
     }
 
-    @Test(arguments: [true, false], [(1, .refused), (5, .failed)] as [(Int64, FeedbackEnding.Cause)])
+    @Test(arguments: [true, false], [(1, .refused), (5, .failed)] as [(Int64, FeedbackEnding.Reason)])
     func `an end without close_notify before any byte is never a success`(
         isRequired: Bool,
-        _ end: (seconds: Int64, cause: FeedbackEnding.Cause)
+        _ end: (seconds: Int64, reason: FeedbackEnding.Reason)
     ) {
         var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .seconds(7))
         #expect(reader.truncated(now: .seconds(7 + end.seconds)) == .close)
-        #expect(reader.connectionClosed() == Self.ending(end.cause))
+        #expect(reader.connectionClosed() == Self.ending(end.reason))
     }
 
     // MARK: The limit
@@ -120,8 +120,8 @@ import Testing
         #expect(reader.received(bad, now: .zero) == .spoolOnly)
         #expect(reader.received(bad + bad, now: .zero) == .abort)
         #expect(reader.received(bad, now: .zero) == .ignore)
-        let cause = FeedbackEnding.Cause.malformed(offset: 0, tokenByteCount: 0)
-        #expect(reader.connectionClosed() == Self.ending(cause, bytes: 24, partial: 6))
+        let reason = FeedbackEnding.Reason.malformed(offset: 0, tokenByteCount: 0)
+        #expect(reader.connectionClosed() == Self.ending(reason, bytes: 24, partial: 6))
         var silent = FeedbackReader(silence: .seconds(1), deadline: .seconds(9), byteCountMax: 20, now: .zero)
         #expect(silent.timePassed(now: .seconds(1)) == .close)
         #expect(silent.received(Self.tuple(32), now: .seconds(2)) == .abort)
@@ -182,14 +182,14 @@ import Testing
     {
         let bad: [UInt8] = [1, 2, 3, 4, UInt8(count >> 8), UInt8(count & 255)]
         let bytes = Self.tuple(32) + Self.tuple(7) + bad + [9, 9, 9]
-        let cause = FeedbackEnding.Cause.malformed(offset: 51, tokenByteCount: count)
+        let reason = FeedbackEnding.Reason.malformed(offset: 51, tokenByteCount: count)
         var drip = Self.reader()
         for byte in bytes { _ = drip.received([byte], now: .zero) }
         var whole = Self.reader()
         #expect(whole.received(bytes, now: .zero) == .close)
         for var reader in [drip, whole] {
             #expect(reader.received([1], now: .zero) == .spoolOnly)
-            #expect(reader.connectionClosed() == Self.ending(cause, tuples: 2, bytes: 61, partial: 6))
+            #expect(reader.connectionClosed() == Self.ending(reason, tuples: 2, bytes: 61, partial: 6))
         }
     }
 

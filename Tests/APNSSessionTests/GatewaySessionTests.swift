@@ -59,7 +59,7 @@ enum GatewayFixture {
     static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
         var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainByteCountMax: 100)
         for number in 1...UInt64(max(count, 1)) where count > 0 {
-            #expect(session.receive(try Fixture.message(100 + UInt32(number))) == .handOn(number))
+            #expect(session.receive(try Fixture.message(100 + UInt32(number))) == .forward(number))
             #expect(session.wait(for: number) == (number == inFlightCountMax ? .stopReading : .none))
         }
         return session
@@ -143,7 +143,7 @@ enum GatewayFixture {
             priority: check.priority
         )
         let expected: GatewaySession.OnMessage =
-            check.status.map { .finish(Fixture.ending($0, 9, at: 1)) } ?? .handOn(1)
+            check.status.map { .finish(Fixture.ending($0, 9, at: 1)) } ?? .forward(1)
         #expect(session.receive(message, isPayloadObject: check.isPayloadObject) == expected)
     }
 
@@ -152,13 +152,13 @@ enum GatewayFixture {
         rules.malformedPayloadStatus = nil
         var session = GatewaySession(rules: rules)
         let message = try Fixture.message(1, command: .items, payload: "x", priority: 77)
-        #expect(session.receive(message, isPayloadObject: false) == .handOn(1))
+        #expect(session.receive(message, isPayloadObject: false) == .forward(1))
     }
 
     @Test(arguments: [0, 1, 2, 5, 7, 10, 255]) func `every priority is accepted by default`(_ priority: UInt8) throws {
         var session = GatewaySession()
         let message = try Fixture.message(1, command: .items, priority: priority)
-        #expect(session.receive(message) == .handOn(1))
+        #expect(session.receive(message) == .forward(1))
     }
 
     @Test func `each failed check has a reason in words`() throws {
@@ -226,7 +226,7 @@ enum GatewayFixture {
                 == .finish(Fixture.ending(nil, at: 1, untold: .missingPayload))
         )
         var rejected = GatewaySession()
-        #expect(rejected.receive(try Fixture.message(nil, command: .simple)) == .handOn(1))
+        #expect(rejected.receive(try Fixture.message(nil, command: .simple)) == .forward(1))
         let ending = Fixture.ending(nil, at: 1, untold: .invalidToken)
         #expect(rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(ending))
         var unreadable = GatewaySession()
@@ -258,7 +258,7 @@ enum GatewayFixture {
                 == .finish(Fixture.ending(.protocolError, 0, at: 1))
         )
         var missing = GatewaySession()
-        #expect(missing.receive(try Fixture.message(nil, command: .items)) == .handOn(1))
+        #expect(missing.receive(try Fixture.message(nil, command: .items)) == .forward(1))
         #expect(
             missing.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 0, at: 1))
         )
@@ -277,14 +277,14 @@ enum GatewayFixture {
         for identifiers in [[0, 1, 2], [7], [.max - 1, .max, 0]] as [[UInt32]] {
             var session = GatewaySession()
             for (index, identifier) in identifiers.enumerated() {
-                #expect(session.receive(try Fixture.message(identifier)) == .handOn(UInt64(index + 1)))
+                #expect(session.receive(try Fixture.message(identifier)) == .forward(UInt64(index + 1)))
             }
             let first = Self.retry(identifiers[0], at: 1)
             #expect(session.settle(1, .unsent(nil)) == .finish(first), "\(identifiers)")
         }
         var constant = GatewaySession()
         for number in 1...2 as ClosedRange<UInt64> {
-            #expect(constant.receive(try Fixture.message(9)) == .handOn(number))
+            #expect(constant.receive(try Fixture.message(9)) == .forward(number))
         }
         #expect(constant.settle(1, .unsent(nil)) == .finish(Fixture.ending(nil, at: 1)))
     }
@@ -295,7 +295,7 @@ enum GatewayFixture {
             for accepted in 3...4 as ClosedRange<UInt64> {
                 var session = GatewaySession()
                 for (index, identifier) in identifiers.enumerated() {
-                    #expect(session.receive(try Fixture.message(identifier)) == .handOn(UInt64(index + 1)))
+                    #expect(session.receive(try Fixture.message(identifier)) == .forward(UInt64(index + 1)))
                 }
                 #expect(session.settle(accepted + 1, .unsent(nil)) == .awaitEarlier)
                 for number in 1..<accepted { #expect(session.settle(number, .accepted) == .none) }
@@ -329,7 +329,7 @@ enum GatewayFixture {
             for (index, identifier) in identifiers.enumerated() {
                 let command = identifier == nil ? Command.simple : .enhanced
                 let message = try Fixture.message(identifier, command: command)
-                #expect(session.receive(message) == .handOn(UInt64(index + 1)))
+                #expect(session.receive(message) == .forward(UInt64(index + 1)))
             }
             #expect(session.settle(3, .unsent(nil)) == .awaitEarlier)
             #expect(session.settle(1, .accepted) == .none)
@@ -400,16 +400,16 @@ enum GatewayFixture {
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(3, .accepted) == .none)
         #expect(session.settle(1, .accepted) == .resumeReading)
-        #expect(session.receive(try Fixture.message(105)) == .handOn(5))
+        #expect(session.receive(try Fixture.message(105)) == .forward(5))
         var strict = try Self.session(inFlight: 1, inFlightCountMax: 1)
         #expect(strict.settle(1, .accepted) == .resumeReading)
-        #expect(strict.receive(try Fixture.message(102)) == .handOn(2))
+        #expect(strict.receive(try Fixture.message(102)) == .forward(2))
         #expect(strict.settle(2, .accepted) == .none)
     }
 
     @Test func `messages accepted after one that waits count as in flight`() throws {
         var session = try Self.session(inFlight: 1, inFlightCountMax: 2)
-        #expect(session.receive(try Fixture.message(102)) == .handOn(2))
+        #expect(session.receive(try Fixture.message(102)) == .forward(2))
         #expect(session.settle(2, .accepted) == .stopReading)
         #expect(session.settle(1, .accepted) == .resumeReading)
     }
@@ -510,7 +510,7 @@ enum GatewayFixture {
 
     @Test func `a faulty message is skipped if it is not reported`() throws {
         var session = Self.ignoring()
-        #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+        #expect(session.receive(try Fixture.message(1)) == .forward(1))
         let empty = FrameLayout(command: .enhanced)
         var noPayload = empty
         noPayload.tokenByteCount = 32
@@ -519,7 +519,7 @@ enum GatewayFixture {
         #expect(session.receive(tooLong, command: .enhanced) == .skip(.invalidPayloadSize))
         let items = WireError.frameTooLong(announced: 10_000, limit: 8192)
         #expect(session.receive(items, command: .items) == .skip(.protocolError))
-        #expect(session.receive(try Fixture.message(2)) == .handOn(2))
+        #expect(session.receive(try Fixture.message(2)) == .forward(2))
         #expect(session.settle(1, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.acceptedCount == 2)
@@ -536,7 +536,7 @@ enum GatewayFixture {
         _ status: ErrorResponse.Status
     ) throws {
         var session = Self.ignoring()
-        #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+        #expect(session.receive(try Fixture.message(1)) == .forward(1))
         #expect(session.settle(1, .rejected(.binary(status))) == .finish(Fixture.ending(status, 1, at: 1)))
     }
 
@@ -549,7 +549,7 @@ enum GatewayFixture {
         ]
         for (outcome, status) in outcomes {
             var session = GatewaySession()
-            #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+            #expect(session.receive(try Fixture.message(1)) == .forward(1))
             #expect(session.settle(1, outcome) == .finish(Fixture.ending(status, 1, at: 1)))
         }
     }

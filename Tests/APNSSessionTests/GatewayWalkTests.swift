@@ -154,7 +154,7 @@ import Testing
         /// The identifiers of messages that were discarded.
         var discarded: [UInt32] = []
         var waiting: [UInt64] = []
-        var handedOn: [UInt64] = []
+        var forwarded: [UInt64] = []
         var knownFailure: UInt64 = .max
         var isReading = true
         var isDiscarding = false
@@ -184,7 +184,7 @@ import Testing
             case .unknown: action = self.session.receive(.unknownCommand(77), command: nil)
             }
             switch action {
-            case .handOn(let number): self.take(number)
+            case .forward(let number): self.take(number)
             case .awaitEarlier: self.isDiscarding = true
             case .finish(let ending): self.endings.append(ending)
             case .discard: #expect(self.isDiscarding || self.isEnded)
@@ -195,7 +195,7 @@ import Testing
         mutating func take(_ number: UInt64) {
             #expect(number == UInt64(self.received.count))
             #expect(number < self.knownFailure)
-            self.handedOn.append(number)
+            self.forwarded.append(number)
             #expect(self.session.inFlightCount <= self.inFlightCountMax)
             guard self.random.chance(1, of: 2) else { return self.settle(number) }
             self.waiting.append(number)
@@ -264,7 +264,7 @@ import Testing
         #expect(walk.session.acceptedCount == contract.number - 1, "seed \(seed)")
         if walk.inFlightCountMax == 1 {
             #expect(
-                walk.handedOn.allSatisfy { $0 <= contract.number },
+                walk.forwarded.allSatisfy { $0 <= contract.number },
                 "seed \(seed): forwarded after the failing one"
             )
         }
@@ -295,7 +295,7 @@ import Testing
     }
 
     struct Run: Equatable {
-        var handedOn: [UInt64] = []
+        var forwarded: [UInt64] = []
         var endings: [GatewayEnding] = []
     }
 
@@ -319,12 +319,12 @@ import Testing
                 } catch {
                     action = session.receive(error, command: command)
                 }
-                guard case .handOn(let number) = action else {
+                guard case .forward(let number) = action else {
                     if case .finish(let ending) = action { run.endings.append(ending) }
                     isOver = true
                     break
                 }
-                run.handedOn.append(number)
+                run.forwarded.append(number)
                 let isRejected = (number &+ seed) % 13 == 0
                 if case .finish(let ending) = session.settle(
                     number,

@@ -89,7 +89,7 @@ import Testing
         let readCount = random.below(writtenCount) + 1
         var session = GatewaySession()
         for identifier in identifiers[..<readCount] {
-            guard case .handOn = session.receive(try GatewayFixture.message(identifier)) else { return "not taken" }
+            guard case .forward = session.receive(try GatewayFixture.message(identifier)) else { return "not taken" }
         }
         // What has arrived behind them is discarded, and the rest is never read.
         let discardedCount = random.below(writtenCount - readCount + 1)

@@ -93,7 +93,7 @@ import Testing
 
     @Test func `notifications without a connection for too long get their outcome, with the reason`() {
         var session = ProviderSession(written: 3, limits: .service)
-        session.left(1, before: 2)
+        session.sent(1, before: 2)
         session.closed(1, failure: Self.failure, now: .zero, jitter: 1)
         var now = Duration.zero
         var connection: UInt64 = 2

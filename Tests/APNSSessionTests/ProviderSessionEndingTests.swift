@@ -78,7 +78,7 @@ import Testing
 
     @Test func `a permanent failure of the replacement stops when the current one fails, too`() {
         var session = ProviderSession(written: 3)
-        session.left(1, before: 3)
+        session.sent(1, before: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.closed(2, permanently: true, now: .zero, jitter: 1)
@@ -89,7 +89,7 @@ import Testing
 
     @Test func `a certificate refused after the handshake leaves all unsent`() {
         var session = ProviderSession(written: 3)
-        session.left(1, before: 3)
+        session.sent(1, before: 3)
         session.closed(1, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
         #expect(session.takeSettlements() == [Settlement(0..<3, .unsent(nil), attempts: 0)])
         #expect(session.step(now: .zero) == .finish(.notPermitted))
@@ -98,7 +98,7 @@ import Testing
     @Test(arguments: DeliveryPolicy.allCases)
     func `any other permanent end leaves what had been sent indeterminate`(policy: DeliveryPolicy) {
         var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
-        session.left(1, before: 3)
+        session.sent(1, before: 3)
         session.closed(1, permanently: true, now: .zero, jitter: 1)
         #expect(session.takeSettlements().map(\.outcome) == [.indeterminate(nil), .unsent(nil)])
         #expect(session.settled == 5)
@@ -130,7 +130,7 @@ import Testing
                     == .write(connection, numbers: base..<(base + 100_000), firstIdentifier: 1)
             )
             session.wrote(count, now: now)
-            session.left(connection, before: base + count)
+            session.sent(connection, before: base + count)
             session.die(connection, now: now)
             now += .seconds(30)
         }
@@ -147,7 +147,7 @@ import Testing
             case .connect(let connection): session.connected(connection, now: now)
             case .write(let connection, let numbers, _):
                 session.wrote(1, now: now)
-                session.left(connection, before: numbers.lowerBound + 1)
+                session.sent(connection, before: numbers.lowerBound + 1)
                 answeredCount += 1
                 let response = ErrorResponse(status: .shutdown, identifier: 0)
                 session.received(response, on: connection, now: now, jitter: 1)
@@ -223,7 +223,7 @@ import Testing
 
     @Test func `abandoned, what was written is indeterminate and the rest unsent`() {
         var session = ProviderSession(written: 5)
-        session.left(1, before: 5)
+        session.sent(1, before: 5)
         session.receive(.shutdown, 1, on: 1)
         _ = session.takeSettlements()
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 1..<100_001, firstIdentifier: 1))
@@ -243,7 +243,7 @@ import Testing
 
     @Test func `abandoned, what was lost without an answer stays indeterminate`() {
         var session = ProviderSession(written: 5)
-        session.left(1, before: 3)
+        session.sent(1, before: 3)
         session.die(1)
         session.abandon()
         #expect(

@@ -14,7 +14,7 @@ import Testing
 
     @Test func `all before the identified one are accepted, it is rejected, the rest are sent again`() {
         var session = ProviderSession(written: 5)
-        session.left(1, before: 5)
+        session.sent(1, before: 5)
         session.receive(.invalidPayloadSize, 3, on: 1)
         #expect(
             session.takeSettlements() == [
@@ -36,7 +36,7 @@ import Testing
 
     @Test func `status 10 verifies the one that it identifies and all before, and the rest are sent again`() {
         var session = ProviderSession(written: 5)
-        session.left(1, before: 4)
+        session.sent(1, before: 4)
         session.receive(.shutdown, 3, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<3, .accepted, attempts: 1)])
         session.supply(.ended)
@@ -93,7 +93,7 @@ import Testing
 
     @Test func `an unidentified answer leaves all indeterminate at most once`() {
         var session = ProviderSession(written: 3, limits: Self.atMostOnce)
-        session.left(1, before: 2)
+        session.sent(1, before: 2)
         session.receive(.invalidToken, 0, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate(nil), attempts: 1)])
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 2..<100_002, firstIdentifier: 1))
@@ -102,7 +102,7 @@ import Testing
     @Test(arguments: DeliveryPolicy.allCases)
     func `an unidentified answer means the only one`(policy: DeliveryPolicy) {
         var session = ProviderSession(written: 1, limits: ProviderLimits { $0.policy = policy })
-        session.left(1, before: 1)
+        session.sent(1, before: 1)
         session.receive(.invalidToken, 0, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1)])
     }
@@ -119,7 +119,7 @@ import Testing
         session.supply(.ended)
         for (attempt, delay) in [100, 200, 400].enumerated() {
             let connection = ConnectionNumber(rawValue: UInt64(attempt) + 1)
-            session.left(connection, before: 1)
+            session.sent(connection, before: 1)
             session.receive(.processingError, 1, on: connection)
             #expect(!session.hasSettlements)
             #expect(session.step(now: .zero) == .close(connection))
@@ -131,7 +131,7 @@ import Testing
             )
             session.wrote(1, now: .milliseconds(delay))
         }
-        session.left(4, before: 1)
+        session.sent(4, before: 1)
         session.receive(.processingError, 1, on: 4)
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.processingError)), attempts: 4)])
     }
@@ -140,7 +140,7 @@ import Testing
         var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
-        session.left(1, before: 2)
+        session.sent(1, before: 2)
         session.receive(.processingError, 1, on: 1)
         #expect(session.step(now: .zero) == .close(1))
         #expect(session.step(now: .zero) == .wait(until: .milliseconds(100)))
@@ -179,7 +179,7 @@ import Testing
     @Test func `at least once, what was sent is sent again and flagged, the rest is not flagged`() {
         var session = ProviderSession(written: 5)
         session.supply(.ended)
-        session.left(1, before: 2)
+        session.sent(1, before: 2)
         session.die(1)
         #expect(!session.hasSettlements)
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
@@ -197,7 +197,7 @@ import Testing
     @Test func `at most once, what was sent is indeterminate, the rest is sent`() {
         var session = ProviderSession(written: 5, limits: Self.atMostOnce)
         session.supply(.ended)
-        session.left(1, before: 2)
+        session.sent(1, before: 2)
         session.die(1)
         #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate(nil), attempts: 1)])
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 2..<100_002, firstIdentifier: 1))
@@ -205,20 +205,20 @@ import Testing
 
     @Test func `what was sent is never more than what was written, and never less than before`() {
         var session = ProviderSession(written: 5, limits: Self.atMostOnce)
-        session.left(1, before: .max)
-        session.left(1, before: 1)
-        session.left(7, before: 1)
+        session.sent(1, before: .max)
+        session.sent(1, before: 1)
+        session.sent(7, before: 1)
         session.die(1)
         #expect(session.takeSettlements() == [Settlement(0..<5, .indeterminate(nil), attempts: 1)])
     }
 
     @Test func `after the second consecutive silent end the parts are smaller`() {
         var session = ProviderSession(written: 64)
-        session.left(1, before: 64)
+        session.sent(1, before: 64)
         session.die(1)
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
         session.wrote(64, now: .zero)
-        session.left(2, before: 64)
+        session.sent(2, before: 64)
         session.die(2)
         #expect(
             session.stepOnNextConnection(now: .milliseconds(100)) == .write(3, numbers: 0..<4, firstIdentifier: 1)

@@ -22,7 +22,7 @@ import Testing
                 _ = session.step(now: .zero)
             case .open: session = ProviderSession(written: 0)
             case .written: break
-            case .leftInPart: session.left(1, before: 3)
+            case .leftInPart: session.sent(1, before: 3)
             case .standbyConnecting: _ = session.step(now: .zero)
             case .standbyReady:
                 _ = session.step(now: .zero)
@@ -38,7 +38,7 @@ import Testing
                 _ = session.stepOnNextConnection(now: .seconds(1))
             case .waitingToRetry: session.receive(.processingError, 1, on: 1)
             case .suspicious:
-                session.left(1, before: 8)
+                session.sent(1, before: 8)
                 session.receive(.invalidToken, 0, on: 1)
             case .supplyEnded: session.supply(.ended)
             case .abandoned: session.abandon()
@@ -64,8 +64,8 @@ import Testing
             case .closedForGood: session.closed(number, permanently: true, now: .zero, jitter: 0)
             case .refused:
                 session.closed(number, permanently: true, isUnprocessed: true, now: .zero, jitter: 0)
-            case .left: session.left(number, before: 2)
-            case .leftAll: session.left(number, before: .max)
+            case .left: session.sent(number, before: 2)
+            case .leftAll: session.sent(number, before: .max)
             case .proof: session.receive(.missingDeviceToken, 9, on: number)
             case .proofWithoutIdentifier: session.receive(.missingDeviceToken, 0, on: number)
             case .rejection: session.receive(.invalidToken, 2, on: number)
@@ -105,8 +105,8 @@ import Testing
                     #expect(settlement.numbers.lowerBound == next)
                     next = settlement.numbers.upperBound
                 }
-                #expect(next == session.taken)
-                #expect(session.settled == session.taken)
+                #expect(next == session.nextNumber)
+                #expect(session.settled == session.nextNumber)
             }
         }
     }

@@ -53,7 +53,7 @@ import Testing
 
     @Test func `identifiers run from 1 on each connection, and the order is kept when resending`() {
         var session = ProviderSession(written: 5)
-        session.left(1, before: 5)
+        session.sent(1, before: 5)
         session.receive(.invalidToken, 2, on: 1)
         #expect(session.step(now: .zero) == .close(1))
         #expect(session.step(now: .zero) == .connect(2))

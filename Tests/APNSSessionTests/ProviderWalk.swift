@@ -98,7 +98,7 @@ struct ProviderWalk {
         }
         self.roundCount += 1
         if self.random.chance(5) {
-            self.session.storeIsFull = self.random.chance(50) && self.session.settled < self.session.taken
+            self.session.storeIsFull = self.random.chance(50) && self.session.settled < self.session.nextNumber
         }
         if self.session.limits.life == .service, self.random.chance(5) { self.session.checkpoint() }
         if self.random.chance(20) { self.settlements += self.session.takeSettlements() }
@@ -107,14 +107,14 @@ struct ProviderWalk {
 
     private mutating func write(_ number: ConnectionNumber, _ numbers: Range<UInt64>, _ first: UInt32) {
         var count = UInt64(1 + self.random.below(min(numbers.count, 30)))
-        let fresh = numbers.lowerBound + count > self.session.taken
+        let fresh = numbers.lowerBound + count > self.session.nextNumber
         if fresh {
-            let available = self.notificationCount - self.session.taken
-            let wanted = numbers.lowerBound + count - self.session.taken
+            let available = self.notificationCount - self.session.nextNumber
+            let wanted = numbers.lowerBound + count - self.session.nextNumber
             count -= wanted - min(wanted, available)
             if wanted > available { self.session.supply(.ended) }
             if self.random.chance(5) {
-                self.session.supply(self.session.taken == self.notificationCount ? .ended : .waiting)
+                self.session.supply(self.session.nextNumber == self.notificationCount ? .ended : .waiting)
             }
         }
         for offset in 0..<count {
@@ -151,7 +151,7 @@ struct ProviderWalk {
         self.model.move(number)
         guard let connection = self.model.connections[number] else { return }
         if let last = connection.messages[..<connection.leftCount].last(where: { $0.number != nil })?.number {
-            self.session.left(number, before: last + 1)
+            self.session.sent(number, before: last + 1)
         }
         guard connection.isEndDue, self.random.chance(50) else { return }
         if let answer = connection.answer {
@@ -205,7 +205,7 @@ extension ProviderWalk {
                 if let violation = self.violation(number, settlement) { return "\(number): \(violation)" }
             }
         }
-        guard next == self.session.taken else { return "\(next) of \(self.session.taken) settled" }
+        guard next == self.session.nextNumber else { return "\(next) of \(self.session.nextNumber) settled" }
         let ordered = zip(self.model.firstProcessed, self.model.firstProcessed.dropFirst()).allSatisfy { $0 < $1 }
         guard ordered else { return "order not kept" }
         if self.mayComplete {

@@ -15,7 +15,7 @@ import Testing
         var identifier: UInt32
         var count: UInt64
         var isProbed: Bool
-        var meaning: VerificationResult
+        var result: VerificationResult
 
         init(
             _ text: String,
@@ -23,14 +23,14 @@ import Testing
             _ identifier: UInt32,
             of count: UInt64,
             probed isProbed: Bool = false,
-            is meaning: VerificationResult
+            is result: VerificationResult
         ) {
             self.testDescription = text
             self.status = status
             self.identifier = identifier
             self.count = count
             self.isProbed = isProbed
-            self.meaning = meaning
+            self.result = result
         }
     }
 
@@ -87,6 +87,6 @@ import Testing
     @Test(arguments: named + probes + shutdowns + unknown)
     func `an answer is interpreted by the rules`(line: Line) {
         let response = ErrorResponse(status: line.status, identifier: line.identifier)
-        #expect(VerificationResult(response, count: line.count, isProbed: line.isProbed) == line.meaning)
+        #expect(VerificationResult(response, count: line.count, isProbed: line.isProbed) == line.result)
     }
 }

@@ -27,7 +27,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
         case .connect:
             if case .open = session.link { return [.replacementOpened] }
             return []
-        case .write(_, let numbers, _): return numbers.lowerBound < session.taken ? [.resending] : []
+        case .write(_, let numbers, _): return numbers.lowerBound < session.nextNumber ? [.resending] : []
         case .probe: return [self.checkpoint(session)]
         case .close:
             guard case .open(let open) = session.link, let deadline = open.probeDeadline, now >= deadline else {
@@ -100,7 +100,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
             self = .standbyDied
             return
         }
-        let count = open.left - session.settled
+        let count = open.sent - session.settled
         let deaths = session.singleLoss.number == session.settled ? session.singleLoss.count : 0
         if open.written == session.settled {
             self = .diedIdle
@@ -113,7 +113,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
         } else if open.probeDeadline != nil {
             self = .diedProbed
         } else {
-            self = open.left < open.written ? .diedPartLeft : .diedAllLeft
+            self = open.sent < open.written ? .diedPartLeft : .diedAllLeft
         }
     }
 }

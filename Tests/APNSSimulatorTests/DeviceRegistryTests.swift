@@ -47,7 +47,7 @@ import Testing
         await withTaskGroup { group in
             for connection in 1...4 as ClosedRange<UInt64> {
                 group.addTask {
-                    for _ in 0..<2000 { registry.take(self.notification(token, connection: connection)) }
+                    for _ in 0..<2000 { registry.accept(self.notification(token, connection: connection)) }
                 }
             }
         }
@@ -67,7 +67,7 @@ import Testing
         refused.rejection = .binary(.invalidToken)
         registry.refuse(refused)
         #expect(registry.statistics.rejectedCount == 1 && registry.statistics.processedCount == 0)
-        registry.take(self.notification(token, connection: 1))
+        registry.accept(self.notification(token, connection: 1))
         #expect(registry.statistics.rejectedCount == 1 && registry.statistics.processedCount == 1)
     }
 

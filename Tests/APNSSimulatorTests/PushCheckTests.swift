@@ -145,7 +145,7 @@ struct PushCheckTests {
         configuration.push.clock = { Self.now }
         let (key, team) = (try Self.signer.get().publicKey, "TEAM000001")
         for (identifier, environment) in [("KEY0000001", nil), ("KEY0000003", .production), ("KEY0000004", .sandbox)]
-            as [(String, Environment?)]
+            as [(String, PushEnvironment?)]
         {
             configuration.push.tokenKeys[identifier] = .init(
                 key: key,

@@ -74,7 +74,7 @@ import Testing
 
     @Test func `the sandbox refuses passes, and production does not`() async throws {
         let topic = "pass.com.example.card"
-        for environment in [Environment.sandbox, .production] {
+        for environment in [PushEnvironment.sandbox, .production] {
             let configuration = try Fixture.configuration {
                 $0.environment = environment
                 $0.acceptsUnknownTokens = true

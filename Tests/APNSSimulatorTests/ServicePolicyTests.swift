@@ -97,8 +97,8 @@ struct ServicePolicyTests {
         }
     }
 
-    @Test(arguments: Environment.allCases)
-    func `a certificate of the other environment is refused`(_ environment: Environment) async throws {
+    @Test(arguments: PushEnvironment.allCases)
+    func `a certificate of the other environment is refused`(_ environment: PushEnvironment) async throws {
         let authority = try Fixture.authority.get()
         let trust = TLSTrust.pem(authority.certificatePEM)
         let configuration = try Fixture.configuration {

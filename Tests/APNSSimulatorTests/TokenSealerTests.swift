@@ -23,7 +23,7 @@ struct TokenSealerTests {
 
     @Test(arguments: [1, 2, 255, 256, UInt64.max]) func `a token can be unsealed`(_ device: UInt64) {
         for generation in [0, 1, 256, UInt16.max] {
-            for environment in Environment.allCases {
+            for environment in PushEnvironment.allCases {
                 var name = self.name(device, generation)
                 name.environment = environment
                 let token = self.sealer.token(name)

@@ -51,7 +51,7 @@ struct FileLockTests {
             let file = open(path, O_RDWR | O_CREAT, 0o600)
             defer { close(file) }
             _ = text.withCString { write(file, $0, strlen($0)) }
-            let isTaken = try FileLock.take(file)
+            let isTaken = try FileLock.acquire(file)
             #expect(isTaken)
             #expect(throws: FileLock.Failure.held(holder: nil)) { try FileLock(path: path) }
         }
@@ -62,7 +62,7 @@ struct FileLockTests {
             let (file, other) = (open(path, O_RDWR | O_CREAT, 0o600), open(path, O_RDWR))
             defer { for file in [file, other] { close(file) } }
             #expect(write(file, "abc", 3) == 3)
-            let (isTaken, isTakenAgain) = (try FileLock.take(file), try FileLock.take(other))
+            let (isTaken, isTakenAgain) = (try FileLock.acquire(file), try FileLock.acquire(other))
             #expect(isTaken && !isTakenAgain)
             #expect(self.content(path) == "abc")
         }
@@ -72,6 +72,6 @@ struct FileLockTests {
         #expect(throws: FileLock.Failure.system(action: .open, code: ENOENT)) {
             try FileLock(path: "/nowhere/at/all.lock")
         }
-        #expect(throws: FileLock.Failure.system(action: .lock, code: EBADF)) { try FileLock.take(-1) }
+        #expect(throws: FileLock.Failure.system(action: .lock, code: EBADF)) { try FileLock.acquire(-1) }
     }
 }

@@ -164,13 +164,19 @@ import Testing
             key: "limits.unauthenticatedPerAddress"
         ),
         Fault(
-            testDescription: "a verdict limit below the retry budget",
-            change: ("feedback: f", "limits: {verdict: 1m}\nfeedback: f"),
+            testDescription: "an outcome limit below the retry budget",
+            change: ("feedback: f", "limits: {outcome: 1m}\nfeedback: f"),
             line: 3,
             key: "limits"
         ),
         Fault(
-            testDescription: "a retry budget above the verdict limit",
+            testDescription: "a key under both of its names",
+            change: ("feedback: f", "limits: {outcome: 7m, verdict: 7m}\nfeedback: f"),
+            line: 3,
+            key: "limits.verdict"
+        ),
+        Fault(
+            testDescription: "a retry budget above the outcome limit",
             change: ("    environment:", "    retry: {budget: 6m}\n    environment:"),
             line: 5,
             key: "providers"

@@ -8,7 +8,7 @@ import Testing
 @Suite struct GatewayMetricsTests {
     @Test func `metrics are written in Prometheus' format`() {
         let metrics = GatewayMetrics()
-        let dimensions = [("provider", "a\"b"), ("verdict", "accepted")]
+        let dimensions = [("provider", "a\"b"), ("cause", "accepted")]
         metrics.makeCounter(label: "push.settled", dimensions: dimensions).increment(by: 2)
         metrics.makeCounter(label: "push.settled", dimensions: dimensions).increment(by: 1)
         metrics.makeRecorder(label: "push.gauge", dimensions: [], aggregate: false).record(7 as Int64)
@@ -19,7 +19,7 @@ import Testing
             .init(name: "push_days", dimensions: [("use", "server")], value: 1.5)
         ])
         #expect(text.contains("# TYPE push_settled_total counter\n"))
-        #expect(text.contains("push_settled_total{provider=\"a\\\"b\",verdict=\"accepted\"} 3\n"))
+        #expect(text.contains("push_settled_total{provider=\"a\\\"b\",cause=\"accepted\"} 3\n"))
         #expect(text.contains("# TYPE push_gauge gauge\npush_gauge 7\n"))
         #expect(text.contains("push_duration_seconds_bucket{le=\"0.01\"} 0\n"))
         #expect(text.contains("push_duration_seconds_bucket{le=\"0.025\"} 1\n"))

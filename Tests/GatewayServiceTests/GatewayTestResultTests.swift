@@ -8,11 +8,11 @@ import Testing
 @Suite struct GatewayTestResultTests {
     private static func result(
         _ outcome: DeliveryOutcome,
-        _ verdict: String? = nil,
+        _ cause: String? = nil,
         hasDevice: Bool = true,
         reports: Bool = true
     ) -> GatewayTestResult {
-        GatewayTestResult(outcome, verdict: verdict, hasDevice: hasDevice, reportsRejections: reports)
+        GatewayTestResult(outcome, cause: cause, hasDevice: hasDevice, reportsRejections: reports)
     }
 
     @Test func `an accepted notification is delivered only if the service accepted it`() {
@@ -47,7 +47,7 @@ import Testing
             refusal: String? = nil
         ) -> GatewayTestResult? {
             let failure = ConnectionFailure(kind, "it failed")
-            return GatewayTestResult(failure, isServerNamed: isServerNamed, refusal: refusal, verdict: nil)
+            return GatewayTestResult(failure, isServerNamed: isServerNamed, refusal: refusal, cause: nil)
         }
         #expect(result(.unknownAuthority) == .untrusted)
         #expect(result(.serverCertificate, isServerNamed: false) == .wrongName)
@@ -57,6 +57,6 @@ import Testing
         #expect(result(.closed(nil), refusal: "revoked") == .notAdmitted("revoked"))
         #expect(result(.closed(nil)) == .closed)
         let failure = ConnectionFailure(.closed(nil), "it failed")
-        #expect(GatewayTestResult(failure, isServerNamed: true, refusal: nil, verdict: "budget-spent") == nil)
+        #expect(GatewayTestResult(failure, isServerNamed: true, refusal: nil, cause: "budget-spent") == nil)
     }
 }

@@ -24,7 +24,7 @@ import Testing
             ("listen: {tlsMaximum: \"1.3\"}", "listen.tlsMaximum"), ("limits: {idle: 1h}", "limits.idle"),
             ("limits: {unauthenticatedPerAddress: 9}", "limits.unauthenticatedPerAddress"),
             ("limits: {inFlightPerConnection: 9}", "limits.inFlightPerConnection"),
-            ("limits: {verdict: 7m}", "limits.verdict"), ("limits: {handshake: 7s}", "limits.handshake"),
+            ("limits: {outcome: 7m}", "limits.outcome"), ("limits: {handshake: 7s}", "limits.handshake"),
             ("admin: {host: h}", "admin.host"), ("admin: off", "admin"), ("log: error", "log"),
             ("feedback", "feedback"),
         ]
@@ -33,6 +33,12 @@ import Testing
         #expect(try Self.file(text).keysForRestart(since: try Self.file("")) == [key])
         #expect(try Self.file("").keysForRestart(since: try Self.file(text)) == [key])
         #expect(try Self.file(text).keysForRestart(since: try Self.file(text)).isEmpty)
+    }
+
+    @Test func `an earlier name of a key is the same key`() throws {
+        let (file, new) = (try Self.file("limits: {verdict: 7m}"), try Self.file("limits: {outcome: 7m}"))
+        #expect(file.keysForRestart(since: new).isEmpty)
+        #expect(file.limits.outcome == .seconds(420))
     }
 
     @Test func `a key that takes effect immediately is not named`() throws {

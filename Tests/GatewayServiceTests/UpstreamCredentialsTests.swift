@@ -11,7 +11,7 @@ import Testing
 @Suite struct UpstreamCredentialsTests {
     @Test func `a certificate names its topic, and its environment if it has only one`() throws {
         let authority = try CertificateAuthority()
-        for environments in [[Environment.sandbox], [.production], [.production, .sandbox]] {
+        for environments in [[PushEnvironment.sandbox], [.production], [.production, .sandbox]] {
             let identity = try authority.issueClient(
                 topics: [CertificateTopics.Topic(name: "com.example.app")],
                 team: "TEAM123456",

@@ -68,7 +68,7 @@ class RecordTests(SharedSimulatorTests):
     def last(self, query="outcome=any"):
         return self.simulator.get(f"/notifications?{query}&wait=10s&order=newest")["notifications"][0]
 
-    def test_the_time_until_the_verdict_is_recorded_on_both_protocols(self):
+    def test_the_time_until_the_outcome_is_recorded_on_both_protocols(self):
         simulator = self.simulator
         simulator.push("{}")
         self.assertLess(self.last()["durationMilliseconds"], 10_000)

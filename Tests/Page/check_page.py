@@ -202,11 +202,11 @@ class Checks:
         self.simulator.send(b"\x16\x03\x01")
         self.open()
         self.wait_for_rows(10)
-        verdicts = self.browser.evaluate("[...document.querySelectorAll('.verdict')].map((node) => node.innerText)")
+        outcomes = self.browser.evaluate("[...document.querySelectorAll('.outcome')].map((node) => node.innerText)")
         reasons = ["BadTopic", "InvalidPushType", "BadPriority", "BadCollapseId", "BadExpirationDate", "BadMessageId",
                    "DuplicateHeaders", "BadTopic"]
         expected = ["closed", "rejected 4 missing payload", *(f"rejected 400 {reason}" for reason in reversed(reasons))]
-        assert verdicts == expected, verdicts
+        assert outcomes == expected, outcomes
         self.browser.click(".row")
         self.wait_for_text("#detail", "closed the connection without an error response")
         assert self.text(".row-only") == "Not a message: unknown command", self.text(".row")
@@ -415,7 +415,7 @@ class Checks:
             assert is_visible or order[-1] in ("BODY", "main"), f"the focus on {order[-1]} is not visible"
             if order[-1] == "list":
                 break
-        wanted = ["theme", "help", "reset", *VIEWS, "filter-text", "filter-token", "filter-topic", "filter-verdict",
+        wanted = ["theme", "help", "reset", *VIEWS, "filter-text", "filter-token", "filter-topic", "filter-outcome",
                   "filter-listener", "clear", "list"]
         assert [each for each in order if each in wanted] == wanted, order
         for key in ("Home", "ArrowDown", "ArrowDown"):

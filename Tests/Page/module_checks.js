@@ -60,9 +60,9 @@
         [{ topic: "t" }, true],
         [{ topic: "u" }, false],
         [{ listener: "binary" }, false],
-        [{ verdict: "rejected" }, true],
-        [{ verdict: "accepted" }, false],
-        [{ verdict: "delivered" }, false],
+        [{ outcome: "rejected" }, true],
+        [{ outcome: "accepted" }, false],
+        [{ outcome: "delivered" }, false],
     ]) {
         expect(`filter ${JSON.stringify(values)}`, new Filter(values).matches(sample), matches);
     }
@@ -86,7 +86,7 @@
     expect("no gap", [store.matchingCount, store.at(held).number], [held + 1200, 5200]);
     store.addOlder(rows(4000 - OLDER_COUNT_MAX, 4000));
     expect("no more older ones", store.canTakeOlder, false);
-    store.filter = new Filter({ verdict: "stored" });
+    store.filter = new Filter({ outcome: "stored" });
     expect("filtered", [store.matchingCount, store.at(0).number], [held / 2, 5200 + held]);
     store.update(5200 + held, { number: 5200 + held, delivery: "delivered" });
     expect("delivered since", store.at(0).number, 5198 + held);

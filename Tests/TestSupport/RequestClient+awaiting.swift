@@ -33,7 +33,7 @@ extension RequestClient {
 
     private func submit(_ request: PushRequest, _ continuation: CheckedContinuation<DeliveryReport, Never>) {
         switch self.submitMeasured(request, onReport: { continuation.resume(returning: $0) }) {
-        case .taken: break
+        case .submitted: break
         case .full: self.whenRoom { self.submit(request, continuation) }
         case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
         }

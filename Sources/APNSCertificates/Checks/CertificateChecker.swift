@@ -9,7 +9,7 @@ package struct CertificateChecker {
     /// The intended use of the certificates.
     package struct Requirements {
         var topics: [String]
-        var environments: [Environment]
+        var environments: [PushEnvironment]
         var names: [String]
         var warningDayCount: Int64
         /// The programs that must be able to read a .p12.
@@ -17,7 +17,7 @@ package struct CertificateChecker {
 
         package init(
             topics: [String],
-            environments: [Environment],
+            environments: [PushEnvironment],
             names: [String],
             warningDayCount: Int64,
             readers: Set<ReaderAge>
@@ -341,7 +341,7 @@ package struct CertificateChecker {
         if !self.requirements.topics.isEmpty || !self.requirements.environments.isEmpty, !leaf.isForClients {
             self.add(.critical, .wrongPurpose, "it is not for clients; have one issued for a provider")
         }
-        for name in self.requirements.names where !leaf.bears(host: name) {
+        for name in self.requirements.names where !leaf.matches(host: name) {
             let names = leaf.hostNames.joined(separator: ", ")
             let own = names.isEmpty ? "it contains no name" : "it is for \(names)"
             self.add(.critical, .wrongName, "it is not for the host \(name): \(own); issue one with --name \(name)")

@@ -107,7 +107,7 @@ extension TLSCertificate {
     }
 
     /// The environments that Apple's extensions name.
-    package var pushEnvironments: [Environment] {
+    package var pushEnvironments: [PushEnvironment] {
         let identity = ProviderIdentity(self)
         return (identity.isForProduction ? [.production] : []) + (identity.isForSandbox ? [.sandbox] : [])
     }

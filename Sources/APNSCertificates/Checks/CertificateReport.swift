@@ -13,7 +13,7 @@ package struct CertificateReport: Encodable {
         var serialNumber: String
         var topics: [String]
         var team: String?
-        var environments: [Environment]
+        var environments: [PushEnvironment]
         var hostNames: [String]
         var notBefore: String
         var notAfter: String

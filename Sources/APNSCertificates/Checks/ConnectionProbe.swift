@@ -32,7 +32,7 @@ package struct ConnectionProbe: Sendable {
     }
 
     /// The result of a connection.
-    fileprivate struct Outcome: Sendable {
+    fileprivate struct Result: Sendable {
         /// The result of the handshake; `nil` if it failed.
         var handshake: Handshake?
         /// The error that ended the connection early.
@@ -70,16 +70,16 @@ package struct ConnectionProbe: Sendable {
 
     /// Connects, and reports the result in findings.
     package func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
-        let outcome: Outcome
+        let result: Result
         do {
-            outcome = try await self.outcome()
+            result = try await self.result()
         } catch {
-            outcome = Outcome(failure: error)
+            result = Result(failure: error)
         }
-        return self.findings(outcome, now: now, warningDayCount: warningDayCount)
+        return self.findings(result, now: now, warningDayCount: warningDayCount)
     }
 
-    private func outcome() async throws -> Outcome {
+    private func result() async throws -> Result {
         let opener = try ConnectionOpener(
             endpoint: self.endpoint,
             role: .server,
@@ -89,7 +89,7 @@ package struct ConnectionProbe: Sendable {
             keepaliveDelay: nil
         )
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
-        let ended = eventLoop.makePromise(of: Outcome.self)
+        let ended = eventLoop.makePromise(of: Result.self)
         return try await eventLoop.flatSubmit {
             let bound = NIOLoopBound(ProbeHandler(ended, patience: Self.refusalDurationMax), eventLoop: eventLoop)
             opener.open(
@@ -111,26 +111,26 @@ package struct ConnectionProbe: Sendable {
 private final class ProbeHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private var outcome = ConnectionProbe.Outcome()
-    private var ended: EventLoopPromise<ConnectionProbe.Outcome>?
+    private var result = ConnectionProbe.Result()
+    private var ended: EventLoopPromise<ConnectionProbe.Result>?
     private let patience: TimeAmount
     /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
 
-    init(_ ended: EventLoopPromise<ConnectionProbe.Outcome>, patience: TimeAmount) {
+    init(_ ended: EventLoopPromise<ConnectionProbe.Result>, patience: TimeAmount) {
         self.ended = ended
         self.patience = patience
     }
 
     func finish(_ failure: (any Error)? = nil) {
-        self.outcome.failure = self.outcome.failure ?? failure
-        self.ended?.succeed(self.outcome)
+        self.result.failure = self.result.failure ?? failure
+        self.ended?.succeed(self.result)
         self.ended = nil
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted = event as? TLSUserEvent {
-            self.outcome.handshake = ConnectionProbe.Handshake(
+            self.result.handshake = ConnectionProbe.Handshake(
                 version: self.tls?.negotiatedVersion,
                 cipher: self.tls?.cipherName ?? "",
                 certificate: self.tls?.peerCertificate,
@@ -147,9 +147,9 @@ private final class ProbeHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = self.unwrapInboundIn(data)
-        self.outcome.byteCount += bytes.readableBytes
-        let missingCount = ConnectionProbe.Outcome.frameHeadByteCount - self.outcome.firstBytes.count
-        self.outcome.firstBytes += bytes.readableBytesView.prefix(missingCount)
+        self.result.byteCount += bytes.readableBytes
+        let missingCount = ConnectionProbe.Result.frameHeadByteCount - self.result.firstBytes.count
+        self.result.firstBytes += bytes.readableBytesView.prefix(missingCount)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -158,7 +158,7 @@ private final class ProbeHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        self.outcome.isClosed = true
+        self.result.isClosed = true
         self.finish()
         context.fireChannelInactive()
     }
@@ -175,24 +175,24 @@ extension ConnectionProbe {
         CertificateFinding(severity: severity, code: code, place: "\(self.endpoint)", text: text)
     }
 
-    private func findings(_ outcome: Outcome, now: Int64, warningDayCount: Int64) -> [CertificateFinding] {
-        guard let handshake = outcome.handshake else {
-            let failure: any Error = outcome.failure ?? TLSError.closedDuringHandshake(detail: "without a reason")
+    private func findings(_ result: Result, now: Int64, warningDayCount: Int64) -> [CertificateFinding] {
+        guard let handshake = result.handshake else {
+            let failure: any Error = result.failure ?? TLSError.closedDuringHandshake(detail: "without a reason")
             return [self.finding(for: failure)]
         }
         var findings: [CertificateFinding] = []
-        if let failure = outcome.failure as? TLSError, failure != .truncated {
+        if let failure = result.failure as? TLSError, failure != .truncated {
             findings.append(self.finding(for: failure))
         } else {
-            findings += self.findings(after: handshake, outcome)
+            findings += self.findings(after: handshake, result)
         }
         if let expiry = self.expiry(handshake, now: now, warningDayCount: warningDayCount) { findings.append(expiry) }
         guard findings.isEmpty else { return findings }
-        return [self.finding(.ok, .good, self.text(of: handshake, outcome, now: now))]
+        return [self.finding(.ok, .good, self.text(of: handshake, result, now: now))]
     }
 
     /// Findings about unusual behavior of a service after the handshake.
-    private func findings(after handshake: Handshake, _ outcome: Outcome) -> [CertificateFinding] {
+    private func findings(after handshake: Handshake, _ result: Result) -> [CertificateFinding] {
         var findings: [CertificateFinding] = []
         let isIdentityUnseen = self.tls.identity != nil && !handshake.hasCertificateRequest
         if isIdentityUnseen {
@@ -200,14 +200,14 @@ extension ConnectionProbe {
                 "the server did not ask for a client certificate, so yours was not checked; check host and port"
             findings.append(self.finding(.warning, .clientCertificate, text))
         }
-        guard !outcome.isHTTP2 else { return findings }
-        if outcome.byteCount > 0 {
+        guard !result.isHTTP2 else { return findings }
+        if result.byteCount > 0 {
             let text =
-                "the server sent \(outcome.byteCount.counted("byte")) without a request; if this is a feedback "
+                "the server sent \(result.byteCount.counted("byte")) without a request; if this is a feedback "
                 + "service, that part of its list is lost"
             findings.append(self.finding(.warning, .connection, text))
-        } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
-            findings.append(self.closing(isOrderly: outcome.failure == nil))
+        } else if result.failure != nil || result.isClosed, !isIdentityUnseen {
+            findings.append(self.closing(isOrderly: result.failure == nil))
         }
         return findings
     }
@@ -243,10 +243,10 @@ extension ConnectionProbe {
     }
 
     /// Describes a connection without problems.
-    private func text(of handshake: Handshake, _ outcome: Outcome, now: Int64) -> String {
+    private func text(of handshake: Handshake, _ result: Result, now: Int64) -> String {
         let version = handshake.version.map { "\($0)" } ?? "TLS"
         var text = "\(version), \(handshake.cipher)"
-        if outcome.isHTTP2 { text += ", HTTP/2" }
+        if result.isHTTP2 { text += ", HTTP/2" }
         guard let certificate = handshake.certificate else { return text }
         text += ", certificate of \(certificate.hostNameText) by \(certificate.issuer)"
         // A service that accepts the handshake may still refuse the certificate with its first answer.

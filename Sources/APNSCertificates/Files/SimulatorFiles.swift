@@ -315,7 +315,7 @@ package struct SimulatorFiles {
         _ name: String,
         _ folder: AtomicFolder,
         now: Int64
-    ) -> AtomicFolder.Finding<Value> {
+    ) -> AtomicFolder.ReadResult<Value> {
         guard certificate.notBefore <= now else {
             let path = "\(folder.path)/\(name)"
             return .refused(Failure.notYetValid(path: path, notBefore: certificate.notBefore, now: now))

@@ -45,22 +45,22 @@ public struct DeadTokenPage: Sequence, Sendable {
     /// Reads the tokens of a page.
     public struct Iterator: IteratorProtocol {
         private let page: DeadTokenPage
-        private var leftCount: Int
+        private var remainingCount: Int
         fileprivate private(set) var cursor: SpoolCursor
 
         fileprivate init(_ page: DeadTokenPage) {
             self.page = page
-            self.leftCount = page.tokenCountMax
+            self.remainingCount = page.tokenCountMax
             self.cursor = page.start
         }
 
         /// The next token, with the time since when it is dead.
         public mutating func next() -> FeedbackTuple? {
-            guard self.leftCount > 0, let tuple = self.cursor.next() else {
+            guard self.remainingCount > 0, let tuple = self.cursor.next() else {
                 self.page.last.withLockedValue { [cursor = self.cursor] last in last = cursor }
                 return nil
             }
-            self.leftCount -= 1
+            self.remainingCount -= 1
             return tuple
         }
     }
@@ -92,7 +92,7 @@ struct PageConsumer: Sendable {
     }
 
     /// Delivers a page, and distinguishes its errors from those of the spool and the connection.
-    func take(_ page: DeadTokenPage) async throws(FeedbackError) {
-        do { try await self.body(page) } catch { throw .notTaken(underlying: error) }
+    func deliver(_ page: DeadTokenPage) async throws(FeedbackError) {
+        do { try await self.body(page) } catch { throw .notDelivered(underlying: error) }
     }
 }

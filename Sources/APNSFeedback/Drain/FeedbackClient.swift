@@ -79,69 +79,70 @@ public struct FeedbackClient: Sendable {
     /// Delivers what earlier drains left, then reads the service's list and delivers it, unless another process on this
     /// machine is reading it with the same certificate.
     ///
-    /// A page is removed from the spool when `take` returns; return when its tokens are durable. So each token is
+    /// A page is removed from the spool when `onPage` returns; return when its tokens are durable. So each token is
     /// delivered at least once: a page whose closure threw an error, or during which the process ended, is delivered
     /// again by the next drain, marked as ``DeadTokenPage/possibleDuplicate``, and before any later page.
     ///
-    /// When the task is cancelled, no more is read, but what was read is still delivered to `take`.
+    /// When the task is cancelled, no more is read, but what was read is still delivered to `onPage`.
     ///
-    /// - Parameter take: receives the pages, one at a time.
-    /// - Returns: the result. Check ``FeedbackOutcome/leftovers`` and ``FeedbackOutcome/ending``, which are also logged
-    ///   if they are unusual; ``FeedbackOutcome/failure`` is `nil`.
-    /// - Throws: ``FeedbackError/notTaken(underlying:)`` with the error of `take`, or why the drain did not complete.
+    /// - Parameter onPage: receives the pages, one at a time.
+    /// - Returns: the result. Check ``FeedbackReport/leftovers`` and ``FeedbackReport/ending``, which are also logged
+    ///   if they are unusual; ``FeedbackReport/failure`` is `nil`.
+    /// - Throws: ``FeedbackError/notDelivered(underlying:)`` with the error of `onPage`, or why the drain did not
+    ///   complete.
     ///   Pages delivered before the error are removed from the spool.
     @discardableResult
     public func drain(
-        _ take: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void
-    ) async throws(FeedbackError) -> FeedbackOutcome {
-        let outcome = await self.outcome(of: take)
-        self.log(outcome)
-        if let failure = outcome.failure { throw failure }
-        return outcome
+        _ onPage: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void
+    ) async throws(FeedbackError) -> FeedbackReport {
+        let report = await self.report(of: onPage)
+        self.log(report)
+        if let failure = report.failure { throw failure }
+        return report
     }
 
     /// Drains, and returns the result even if the drain fails.
-    func outcome(of take: @escaping PageConsumer.Body) async -> FeedbackOutcome {
-        let consumer = PageConsumer(tokenCountMax: self.configuration.pageTokenCountMax, take)
-        var outcome = FeedbackOutcome(scope: self.configuration.scope)
+    func report(of onPage: @escaping PageConsumer.Body) async -> FeedbackReport {
+        let consumer = PageConsumer(tokenCountMax: self.configuration.pageTokenCountMax, onPage)
+        var report = FeedbackReport(scope: self.configuration.scope)
         do {
             let lock = try self.spool.lock(self.configuration.scope)
             defer { withExtendedLifetime(lock) {} }
-            try await self.replay(&outcome, consumer)
+            try await self.replay(&report, consumer)
             guard !Task.isCancelled else { throw FeedbackError.stopped }
             let drainLock = try self.configuration.tls.identity.flatMap {
                 try DrainLock.acquire($0.certificate.fingerprint, self.configuration.endpoint)
             }
             defer { withExtendedLifetime(drainLock) {} }
-            try await self.read(&outcome, consumer)
+            try await self.read(&report, consumer)
         } catch {
-            outcome.failure = FeedbackError(error, self.configuration.endpoint)
+            report.failure = FeedbackError(error, self.configuration.endpoint)
         }
         self.logger.debug(
             "feedback drained",
             metadata: [
-                LogKey.topic: "\(outcome.scope.topic)", LogKey.tuples: "\(outcome.tupleCount)",
-                LogKey.replayedTuples: "\(outcome.replayedTupleCount)",
+                LogKey.topic: "\(report.scope.topic)", LogKey.tuples: "\(report.tupleCount)",
+                LogKey.replayedTuples: "\(report.replayedTupleCount)",
             ]
         )
-        return outcome
+        return report
     }
 
-    /// Logs unusual results, since the outcome may be ignored.
-    func log(_ outcome: FeedbackOutcome) {
-        func metadata(_ cause: String) -> Logger.Metadata {
-            [LogKey.topic: "\(outcome.scope.topic)", LogKey.failure: "\(cause)"]
+    /// Logs what is unusual, since the report may be ignored.
+    func log(_ report: FeedbackReport) {
+        func metadata(_ reason: String) -> Logger.Metadata {
+            [LogKey.topic: "\(report.scope.topic)", LogKey.failure: "\(reason)"]
         }
-        for leftover in outcome.leftovers {
+        for leftover in report.leftovers {
             self.logger.warning("feedback set aside", metadata: metadata("\(leftover)"))
         }
-        guard outcome.failure == nil, let cause = outcome.ending?.cause, !cause.isByService else { return }
-        self.logger.warning("feedback not read to its end", metadata: metadata("\(cause)"))
+        guard report.failure == nil, let reason = report.ending?.reason, !reason.isByService else { return }
+        self.logger.warning("feedback not read to its end", metadata: metadata("\(reason)"))
     }
 
     private var threads: BlockingThreads { BlockingThreads(pool: self.pool, group: self.group) }
 
-    private func replay(_ outcome: inout FeedbackOutcome, _ consumer: PageConsumer) async throws {
+    private func replay(_ report: inout FeedbackReport, _ consumer: PageConsumer) async throws {
         let result = try await SpoolImport.replay(
             self.configuration.scope,
             of: self.spool,
@@ -149,11 +150,11 @@ public struct FeedbackClient: Sendable {
             on: self.threads,
             now: Int64(time(nil))
         )
-        outcome.replayedTupleCount = result.tupleCount
-        outcome.add(result)
+        report.replayedTupleCount = result.tupleCount
+        report.add(result)
     }
 
-    private func read(_ outcome: inout FeedbackOutcome, _ consumer: PageConsumer) async throws {
+    private func read(_ report: inout FeedbackReport, _ consumer: PageConsumer) async throws {
         let header = SpoolHeader(
             scope: self.configuration.scope,
             host: self.configuration.endpoint.host,
@@ -161,16 +162,16 @@ public struct FeedbackClient: Sendable {
         )
         let receiver = SpoolReceiver(self.spool, header, into: consumer, on: self.threads)
         try await receiver.begin()
-        let ending: FeedbackHandler.Ending
+        let ending: FeedbackHandler.ConnectionResult
         do { ending = try await self.connect(receiver) } catch {
             try? await receiver.finish(isEnded: false)
             throw error
         }
-        outcome.ending = ending.ending
+        report.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
             if ending.importFailure == nil || receiver.unspooledByteCount > 0 {
-                let isEnded = ending.ending?.cause.isByService ?? false
+                let isEnded = ending.ending?.reason.isByService ?? false
                 try await receiver.finish(isEnded: isEnded)
             }
         } catch {
@@ -179,13 +180,13 @@ public struct FeedbackClient: Sendable {
                 lostByteCount > 0
                 ? FeedbackError.lost(byteCount: lostByteCount, underlying: error) : failure ?? error
         }
-        let result = receiver.result
-        outcome.tupleCount = result.tupleCount
-        outcome.add(result)
+        let result = receiver.report
+        report.tupleCount = result.tupleCount
+        report.add(result)
         if let failure { throw failure }
         guard ending.ending != nil || !Task.isCancelled else { throw FeedbackError.stopped }
         if let found = ending.foreignProtocol { throw FeedbackError(found, self.configuration.endpoint) }
-        switch ending.ending?.cause {
+        switch ending.ending?.reason {
         case .refused: throw FeedbackError.refused(self.configuration.endpoint)
         case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof
         case .closed, .silence, .deadline, .stopped, .limit, .malformed: break
@@ -199,7 +200,7 @@ public struct FeedbackClient: Sendable {
     private static let receiveBufferByteCount = 64 * 1024
 
     /// Connects and reads the whole list.
-    private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.Ending {
+    private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.ConnectionResult {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
             role: .feedbackService,
@@ -212,8 +213,8 @@ public struct FeedbackClient: Sendable {
         let eventLoop = self.group.next()
         let (configuration, pool) = (self.configuration, self.pool)
         let opening = eventLoop.submit {
-            () -> (NIOLoopBound<FeedbackHandler>, EventLoopFuture<FeedbackHandler.Ending>) in
-            let ended = eventLoop.makePromise(of: FeedbackHandler.Ending.self)
+            () -> (NIOLoopBound<FeedbackHandler>, EventLoopFuture<FeedbackHandler.ConnectionResult>) in
+            let ended = eventLoop.makePromise(of: FeedbackHandler.ConnectionResult.self)
             let handler = FeedbackHandler(configuration, receiver, pool: pool, ended: ended)
             let bound = NIOLoopBound(handler, eventLoop: eventLoop)
             opener.open(
@@ -240,8 +241,8 @@ public struct FeedbackClient: Sendable {
     }
 }
 
-extension FeedbackOutcome {
-    fileprivate mutating func add(_ result: SpoolImport.Result) {
+extension FeedbackReport {
+    fileprivate mutating func add(_ result: SpoolImport.Report) {
         self.futureTupleCount += result.futureTupleCount
         self.leftovers += result.leftovers
     }

@@ -83,7 +83,7 @@ public struct FeedbackConfiguration: Sendable {
         identity: TLSIdentity,
         trust: TLSTrust = .system,
         topic: String? = nil,
-        environment: Environment? = nil
+        environment: PushEnvironment? = nil
     ) throws(FeedbackError) {
         let scope = try TokenScope(of: identity.certificate, topic: topic, environment: environment)
         self.init(host: host, port: port, tls: .client(identity: identity, trust: trust), scope: scope)
@@ -112,7 +112,7 @@ extension Endpoint {
     ///
     /// - Parameter environment: the environment.
     /// - Returns: ``productionFeedback`` or ``sandboxFeedback``.
-    public static func feedback(_ environment: Environment) -> Endpoint {
+    public static func feedback(_ environment: PushEnvironment) -> Endpoint {
         switch environment {
         case .production: .productionFeedback
         case .sandbox: .sandboxFeedback

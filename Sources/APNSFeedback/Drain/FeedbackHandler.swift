@@ -15,7 +15,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     typealias OutboundOut = ByteBuffer
 
     /// How a connection ended, and errors of the connection and of delivering its tokens.
-    struct Ending: Sendable {
+    struct ConnectionResult: Sendable {
         /// `nil` if there was no connection.
         var ending: FeedbackEnding?
         var connectionFailure: (any Error)?
@@ -35,7 +35,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private let configuration: FeedbackConfiguration
     private let receiver: SpoolReceiver
     private let pool: NIOThreadPool
-    private let ended: EventLoopPromise<Ending>
+    private let ended: EventLoopPromise<ConnectionResult>
     private let deadline: NIODeadline
 
     private var context: ChannelHandlerContext?
@@ -45,19 +45,19 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var isSpooling = false
     private var isImporting = false
     /// Why the last bytes could not be written: everything is delivered before more is written.
-    private var reliefCause: (any Error)?
+    private var roomError: (any Error)?
     private var hasRead = false
     private var isReadHeld = false
     private var closeDue: Close?
     private var isInactive = false
     private var isStopped = false
-    private var ending = Ending()
+    private var ending = ConnectionResult()
 
     init(
         _ configuration: FeedbackConfiguration,
         _ receiver: SpoolReceiver,
         pool: NIOThreadPool,
-        ended: EventLoopPromise<Ending>
+        ended: EventLoopPromise<ConnectionResult>
     ) {
         self.configuration = configuration
         self.receiver = receiver
@@ -126,7 +126,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
                 switch result {
                 case .success: self.spooled()
                 case .failure(let error):
-                    self.reliefCause = error
+                    self.roomError = error
                     self.importIfDue()
                 }
             }
@@ -160,12 +160,12 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private func importIfDue() {
         guard !self.isImporting, let eventLoop = self.context?.eventLoop else { return }
         let receiver = self.receiver
-        if let cause = self.reliefCause {
+        if let cause = self.roomError {
             self.isImporting = true
-            eventLoop.makeFutureWithTask { await receiver.relieve() }
+            eventLoop.makeFutureWithTask { await receiver.makeRoom() }
                 .assumeIsolated().whenSuccess { isRelieved in
                     self.isImporting = false
-                    self.reliefCause = nil
+                    self.roomError = nil
                     if isRelieved { self.spooled() } else { self.spoolingFailed(cause) }
                 }
         } else if self.ending.importFailure == nil, receiver.isImportDue {

@@ -32,8 +32,8 @@ public final class FeedbackPoller: Sendable {
     private let clients: [FeedbackClient]
     private let period: Duration?
     private let logger: Logger
-    private let take: PageConsumer.Body
-    private let onOutcome: (@Sendable (FeedbackOutcome) async -> Void)?
+    private let onPage: PageConsumer.Body
+    private let onReport: (@Sendable (FeedbackReport) async -> Void)?
     private let state = NIOLockedValueBox(State())
 
     private struct State {
@@ -48,21 +48,21 @@ public final class FeedbackPoller: Sendable {
     ///   - clients: the lists, in order; the time of each next drain is in its spool.
     ///   - period: the time between two drains of the same list, plus or minus a tenth; at least 1 s. `nil` for one
     ///     drain of each, whenever the last one was.
-    ///   - logger: receives debug messages, and errors if there is no `onOutcome`.
-    ///   - take: receives the pages, one at a time, as in ``FeedbackClient/drain(_:)``.
-    ///   - onOutcome: is called for each drain before the next begins; by default failures are logged as errors.
+    ///   - logger: receives debug messages, and errors if there is no `onReport`.
+    ///   - onPage: receives the pages, one at a time, as in ``FeedbackClient/drain(_:)``.
+    ///   - onReport: is called for each drain before the next begins; by default failures are logged as errors.
     public init(
         _ clients: [FeedbackClient],
         every period: Duration?,
         logger: Logger = .current,
-        take: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void,
-        onOutcome: (@Sendable (_ outcome: FeedbackOutcome) async -> Void)? = nil
+        onPage: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void,
+        onReport: (@Sendable (_ report: FeedbackReport) async -> Void)? = nil
     ) {
         self.clients = clients
         self.period = period.map { max($0, .seconds(1)) }
         self.logger = logger
-        self.take = take
-        self.onOutcome = onOutcome
+        self.onPage = onPage
+        self.onReport = onReport
     }
 
     /// Ends ``run()`` after the current drain.
@@ -79,7 +79,7 @@ public final class FeedbackPoller: Sendable {
     /// Drains all lists, or repeats that forever if there is a period; until graceful shutdown, ``finish()`` or
     /// cancellation, which also ends the current drain.
     ///
-    /// Without a period, lists without a turn until then have an outcome with ``FeedbackError/stopped``.
+    /// Without a period, lists without a turn until then have a report with ``FeedbackError/stopped``.
     ///
     /// - Throws: ``SpoolError`` if the times cannot be stored.
     public func run() async throws {
@@ -99,18 +99,18 @@ public final class FeedbackPoller: Sendable {
     private func drainOnce() async {
         for client in self.clients {
             if self.isStopped {
-                await self.tell(FeedbackOutcome(stopped: client.scope), client)
+                await self.report(FeedbackReport(stopped: client.scope), client)
             } else {
-                await self.tell(client.outcome(of: self.take), client)
+                await self.report(client.report(of: self.onPage), client)
             }
         }
     }
 
-    private func tell(_ outcome: FeedbackOutcome, _ client: FeedbackClient) async {
-        if let onOutcome = self.onOutcome { return await onOutcome(outcome) }
-        client.log(outcome)
-        if let failure = outcome.failure {
-            let metadata: Logger.Metadata = [LogKey.topic: "\(outcome.scope.topic)", LogKey.failure: "\(failure)"]
+    private func report(_ report: FeedbackReport, _ client: FeedbackClient) async {
+        if let onReport = self.onReport { return await onReport(report) }
+        client.log(report)
+        if let failure = report.failure {
+            let metadata: Logger.Metadata = [LogKey.topic: "\(report.scope.topic)", LogKey.failure: "\(failure)"]
             self.logger.error("feedback failed", metadata: metadata)
         }
     }
@@ -126,7 +126,7 @@ public final class FeedbackPoller: Sendable {
             // This time results from another period or clock.
             if due > now + seconds + spread { due = now }
             if due <= now {
-                await self.tell(client.outcome(of: self.take), client)
+                await self.report(client.report(of: self.onPage), client)
                 due = Int64(time(nil)) + seconds + Int64.random(in: -spread...spread)
                 try schedule.store(due)
                 self.logger.debug("next drain", metadata: [LogKey.nextDrain: "\(due)"])

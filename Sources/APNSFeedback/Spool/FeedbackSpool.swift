@@ -94,42 +94,42 @@ struct FeedbackSpool: Sendable {
     // MARK: Delivered bytes
 
     /// The number of delivered bytes of a segment's content; 0 if none is recorded.
-    func takenByteCount(of path: String) throws(SpoolError) -> UInt64 {
-        let path = Self.aside(path, Self.takenEnding)
+    func deliveredByteCount(of path: String) throws(SpoolError) -> UInt64 {
+        let path = Self.aside(path, Self.deliveredSuffix)
         guard unsafe access(path, F_OK) == 0 else { return 0 }
-        let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.takenByteCount, at: 0)
+        let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.deliveredByteCount, at: 0)
         let count = bytes.prefix(8)
         // A record truncated by a crash is ignored: the whole segment is delivered again.
-        guard bytes.count == Self.takenByteCount,
+        guard bytes.count == Self.deliveredByteCount,
             SpoolDigest.of(Array(count), at: 0)?.elementsEqual(bytes.dropFirst(8)) == true
         else { return 0 }
         return count.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     /// Records the number of delivered bytes of a segment's content.
-    func setTakenByteCount(_ count: UInt64, of path: String) throws(SpoolError) {
+    func setDeliveredByteCount(_ count: UInt64, of path: String) throws(SpoolError) {
         let bytes = SpoolFormat.bytes(count)
         guard let digest = SpoolDigest.of(bytes, at: 0) else { return }
-        let file = try SpoolFile(path: Self.aside(path, Self.takenEnding), O_WRONLY | O_CREAT | O_TRUNC)
+        let file = try SpoolFile(path: Self.aside(path, Self.deliveredSuffix), O_WRONLY | O_CREAT | O_TRUNC)
         try file.write(bytes + digest)
         try file.synchronize()
         try SpoolNames.synchronize(folder: self.folder)
     }
 
     /// Removes the record of delivered bytes, before the segment is removed or changed.
-    func removeTakenByteCount(of path: String) throws(SpoolError) {
-        let path = Self.aside(path, Self.takenEnding)
+    func removeDeliveredByteCount(of path: String) throws(SpoolError) {
+        let path = Self.aside(path, Self.deliveredSuffix)
         guard unsafe access(path, F_OK) == 0 else { return }
         try SpoolNames.remove(path)
         try SpoolNames.synchronize(folder: self.folder)
     }
 
-    private static let takenEnding = "taken"
-    private static let takenByteCount = 8 + SpoolDigest.byteCount
+    private static let deliveredSuffix = "taken"
+    private static let deliveredByteCount = 8 + SpoolDigest.byteCount
 
     /// Removes a segment that was delivered completely.
     func acknowledge(_ path: String) throws(SpoolError) {
-        try self.removeTakenByteCount(of: path)
+        try self.removeDeliveredByteCount(of: path)
         try SpoolNames.remove(path)
         try SpoolNames.synchronize(folder: self.folder)
     }
@@ -137,7 +137,7 @@ struct FeedbackSpool: Sendable {
     /// Renames a segment so that it is not read again.
     func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
         let aside = Self.aside(path, ending.rawValue)
-        try self.removeTakenByteCount(of: path)
+        try self.removeDeliveredByteCount(of: path)
         try SpoolNames.rename(path, to: aside)
         // A process that was killed had reserved space after its end.
         if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.byteCount()) }

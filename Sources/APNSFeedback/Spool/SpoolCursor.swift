@@ -5,7 +5,7 @@ import APNSWire
 /// Reads the tuples of a segment one by one.
 struct SpoolCursor: Sendable {
     /// Why there is no next tuple.
-    enum Ending: Sendable {
+    enum EndReason: Sendable {
         /// Nothing more may be read yet, or the segment has ended.
         case drained
         /// The last record is incomplete, and its bytes cannot all be as received; this number of its tuples is valid.
@@ -36,7 +36,7 @@ struct SpoolCursor: Sendable {
     /// The number of leading bytes that match a checksum; `nil` for all.
     private var verifiedByteCount: Int?
 
-    private(set) var ending: Ending?
+    private(set) var endReason: EndReason?
     private(set) var tupleCount: UInt64 = 0
     /// Tuples with an implausible time.
     private(set) var futureTupleCount: UInt64 = 0
@@ -58,14 +58,14 @@ struct SpoolCursor: Sendable {
     mutating func extend(to byteCount: Int, readBy: Int64) {
         self.reader.limit(to: byteCount)
         self.readBy = readBy
-        if case .drained = self.ending { self.ending = nil }
+        if case .drained = self.endReason { self.endReason = nil }
     }
 
     /// Continues after the end of the earlier bytes, with bytes that are not in the segment.
     mutating func feed(_ bytes: [UInt8]) {
         self.bytes = self.partial + bytes
         self.index = 0
-        self.ending = nil
+        self.endReason = nil
     }
 
     /// Continues with a segment that begins with the bytes of the current incomplete tuple.
@@ -85,40 +85,40 @@ struct SpoolCursor: Sendable {
     var isEnded: Bool { self.reader.isEnded }
 
     /// Whether all bytes so far were delivered, except an incomplete tuple that may be completed.
-    var isDrained: Bool { if case .drained = self.ending { true } else { false } }
+    var isDrained: Bool { if case .drained = self.endReason { true } else { false } }
 
     /// The bytes of an incomplete tuple.
     var partial: [UInt8] { Array(self.bytes[self.index...]) }
 
     mutating func next() -> FeedbackTuple? {
-        guard self.ending == nil else { return nil }
+        guard self.endReason == nil else { return nil }
         while true {
             let left = self.bytes.count - self.index
             if left >= Self.headerByteCount {
                 let tokenByteCount = Int(self.bytes[self.index + 4]) << 8 | Int(self.bytes[self.index + 5])
                 guard (1...WireLimits.tokenByteCountMax).contains(tokenByteCount) else {
-                    self.ending =
+                    self.endReason =
                         self.tornEnding ?? .malformed(offset: self.offset, tokenByteCount: tokenByteCount)
                     return nil
                 }
                 if left >= Self.headerByteCount + tokenByteCount {
                     if self.tornAt != nil, !self.isPlausible {
-                        self.ending = self.tornEnding
+                        self.endReason = self.tornEnding
                         return nil
                     }
-                    return self.take(tokenByteCount)
+                    return self.readTuple(tokenByteCount)
                 }
             }
             guard self.tornAt == nil else {
                 // A kill leaves the beginning of a tuple; anything else is not from the service.
-                self.ending = left < 4 || self.isPlausible ? .drained : self.tornEnding
+                self.endReason = left < 4 || self.isPlausible ? .drained : self.tornEnding
                 return nil
             }
             guard self.refill() else { return nil }
         }
     }
 
-    private var tornEnding: Ending? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
+    private var tornEnding: EndReason? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
 
     /// Whether the next tuple is plausible without a checksum: after a power failure, the bytes may be arbitrary.
     private var isPlausible: Bool {
@@ -127,7 +127,7 @@ struct SpoolCursor: Sendable {
         return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
     }
 
-    private mutating func take(_ tokenByteCount: Int) -> FeedbackTuple? {
+    private mutating func readTuple(_ tokenByteCount: Int) -> FeedbackTuple? {
         let start = self.index + Self.headerByteCount
         let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
         // The length is already checked.
@@ -147,8 +147,8 @@ struct SpoolCursor: Sendable {
                 self.bytes = self.partial + bytes
                 self.index = 0
                 return true
-            case .end: self.ending = .drained
-            case .zeros: self.ending = .torn(tupleCount: 0)
+            case .end: self.endReason = .drained
+            case .zeros: self.endReason = .torn(tupleCount: 0)
             case .cutShort(let bytes):
                 // These came from the service and exist nowhere else.
                 self.verifiedByteCount = self.bytes.count - self.index
@@ -156,10 +156,10 @@ struct SpoolCursor: Sendable {
                 self.index = 0
                 self.tornAt = self.tupleCount
                 return true
-            case .damaged(let offset): self.ending = .damaged(offset: offset)
+            case .damaged(let offset): self.endReason = .damaged(offset: offset)
             }
         } catch {
-            self.ending = .unreadable(error)
+            self.endReason = .unreadable(error)
         }
         return false
     }

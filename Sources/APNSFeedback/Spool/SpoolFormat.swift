@@ -86,7 +86,7 @@ struct SpoolHeader: Hashable, Sendable {
     /// Parses the text of a header.
     init?(text: [UInt8]) {
         let fields = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        guard fields.count == 5, let environment = Environment(rawValue: String(fields[1])),
+        guard fields.count == 5, let environment = PushEnvironment(rawValue: String(fields[1])),
             let startedAt = Int64(fields[3])
         else { return nil }
         self.scope = TokenScope(topic: String(fields[0]), environment: environment)

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 ///
 /// Not reentrant: one call at a time.
 final class SpoolImport: Sendable {
-    struct Result: Sendable {
+    struct Report: Sendable {
         var tupleCount: UInt64 = 0
         var futureTupleCount: UInt64 = 0
         var leftovers: [SpoolLeftover] = []
@@ -18,7 +18,7 @@ final class SpoolImport: Sendable {
         var cursor: SpoolCursor?
         /// Tuples that an earlier drain delivered.
         var skipped = (tupleCount: UInt64(0), futureTupleCount: UInt64(0))
-        var result = Result()
+        var report = Report()
         /// Bytes of the service that follow the segment's content but could not be written to it.
         var unspooled: [UInt8] = []
         /// Whether delivery of a page failed, so that it is repeated.
@@ -52,7 +52,7 @@ final class SpoolImport: Sendable {
         self.readBy = readBy
     }
 
-    var result: Result { self.state.withLockedValue(\.result) }
+    var report: Report { self.state.withLockedValue(\.report) }
 
     /// The number of bytes that are not in the segment and were not delivered.
     var unspooledByteCount: Int { self.state.withLockedValue(\.unspooled.count) }
@@ -65,23 +65,23 @@ final class SpoolImport: Sendable {
     private func advance(to byteCount: @escaping @Sendable () -> Int, isLast: Bool) async throws {
         guard var cursor = try await self.threads.run({ try self.open(byteCount()) }) else { return }
         while let page = try await self.nextPage(&cursor) {
-            try await self.take(page)
+            try await self.deliver(page)
             cursor = try await self.threads.run { page.end }
-            self.note(cursor)
+            self.record(cursor)
             // After the last page, the segment itself is removed next.
-            guard !isLast || cursor.ending == nil else { continue }
+            guard !isLast || cursor.endReason == nil else { continue }
             await self.mark(cursor)
         }
-        self.note(cursor)
+        self.record(cursor)
         let unspooled = self.state.withLockedValue(\.unspooled)
         guard !unspooled.isEmpty, cursor.isDrained else { return }
         cursor.feed(unspooled)
         // They are in no segment, so all of them are repeated if delivery of one page fails.
         while let page = try await self.nextPage(&cursor) {
-            try await self.take(page)
+            try await self.deliver(page)
             cursor = try await self.threads.run { page.end }
         }
-        self.note(cursor)
+        self.record(cursor)
         self.state.withLockedValue { [cursor] in $0.unspooled = cursor.isDrained ? [] : cursor.partial }
     }
 
@@ -101,7 +101,7 @@ final class SpoolImport: Sendable {
         }
         var cursor = SpoolCursor(reader, readBy: readBy)
         cursor.extend(to: byteCount, readBy: readBy)
-        cursor.skip(toOffset: try self.spool.takenByteCount(of: self.path))
+        cursor.skip(toOffset: try self.spool.deliveredByteCount(of: self.path))
         self.state.withLockedValue { [cursor] in
             $0.skipped = (cursor.tupleCount, cursor.futureTupleCount)
         }
@@ -127,24 +127,24 @@ final class SpoolImport: Sendable {
         )
     }
 
-    private func take(_ page: DeadTokenPage) async throws(FeedbackError) {
-        do throws(FeedbackError) { try await self.consumer.take(page) } catch {
+    private func deliver(_ page: DeadTokenPage) async throws(FeedbackError) {
+        do throws(FeedbackError) { try await self.consumer.deliver(page) } catch {
             self.state.withLockedValue { $0.isRefused = true }
             throw error
         }
     }
 
-    private func note(_ cursor: SpoolCursor) {
+    private func record(_ cursor: SpoolCursor) {
         self.state.withLockedValue { state in
             state.cursor = cursor
-            state.result.tupleCount = cursor.tupleCount - state.skipped.tupleCount
-            state.result.futureTupleCount = cursor.futureTupleCount - state.skipped.futureTupleCount
+            state.report.tupleCount = cursor.tupleCount - state.skipped.tupleCount
+            state.report.futureTupleCount = cursor.futureTupleCount - state.skipped.futureTupleCount
         }
     }
 
     /// Records in the spool what was delivered; if that fails, it is delivered again after a crash.
     private func mark(_ cursor: SpoolCursor) async {
-        try? await self.threads.run { try self.spool.setTakenByteCount(cursor.segmentOffset, of: self.path) }
+        try? await self.threads.run { try self.spool.setDeliveredByteCount(cursor.segmentOffset, of: self.path) }
     }
 
     /// Stores bytes that could not be written to the segment, until they are delivered.
@@ -160,7 +160,7 @@ final class SpoolImport: Sendable {
                 let reader = try SpoolReader.open(path: self.path).reader
             else { return false }
             // Removed before the bytes, since later bytes at these offsets are not delivered.
-            try self.spool.removeTakenByteCount(of: self.path)
+            try self.spool.removeDeliveredByteCount(of: self.path)
             try segment.restart(with: cursor.partial)
             cursor.restart(reader)
             self.state.withLockedValue { [cursor] in $0.cursor = cursor }
@@ -174,20 +174,20 @@ final class SpoolImport: Sendable {
     /// otherwise the client interrupted it.
     func finish(at byteCount: @escaping @Sendable () -> Int) async throws {
         try await self.advance(to: byteCount, isLast: true)
-        guard let cursor = self.state.withLockedValue(\.cursor), let ending = cursor.ending else { return }
-        let leftover = try await self.threads.run { try self.release(cursor, ending) }
-        if let leftover { self.state.withLockedValue { $0.result.leftovers.append(leftover) } }
+        guard let cursor = self.state.withLockedValue(\.cursor), let endReason = cursor.endReason else { return }
+        let leftover = try await self.threads.run { try self.release(cursor, endReason) }
+        if let leftover { self.state.withLockedValue { $0.report.leftovers.append(leftover) } }
     }
 
     private func release(
         _ cursor: SpoolCursor,
-        _ ending: SpoolCursor.Ending
+        _ endReason: SpoolCursor.EndReason
     ) throws -> SpoolLeftover? {
         func setAside(_ kind: SpoolLeftover.Kind, _ detail: String) throws -> SpoolLeftover {
             let path = try self.spool.setAside(self.path, as: kind)
             return SpoolLeftover(kind: kind, path: path, isFromEarlier: self.isFromEarlier, detail: detail)
         }
-        switch ending {
+        switch endReason {
         case .drained:
             var leftover: SpoolLeftover?
             let partial = cursor.partial
@@ -222,8 +222,8 @@ extension SpoolImport {
         into consumer: PageConsumer,
         on threads: BlockingThreads,
         now: Int64
-    ) async throws -> Result {
-        var sum = Result()
+    ) async throws -> Report {
+        var sum = Report()
         for path in try await threads.run({ try spool.segments(scope) }) {
             let (startedAt, leftover) = try await threads.run { try self.check(path, spool) }
             if let leftover {
@@ -238,7 +238,7 @@ extension SpoolImport {
             let readBy = min(now, max(startedAt, modifiedAt))
             let segment = SpoolImport(path, of: spool, into: consumer, on: threads, now: now, readBy: readBy)
             try await segment.finish(at: { byteCount })
-            let result = segment.result
+            let result = segment.report
             sum.tupleCount += result.tupleCount
             sum.futureTupleCount += result.futureTupleCount
             sum.leftovers += result.leftovers

@@ -54,7 +54,7 @@ final class SpoolReceiver: Sendable {
     /// Appends bytes, and waits until they are on disk; it blocks.
     ///
     /// - Throws: an error if they could not be written, or if there is no space for more. The bytes are kept, in memory
-    ///   if they could not be written, until ``relieve()``.
+    ///   if they could not be written, until ``makeRoom()``.
     func append(_ bytes: ByteBuffer) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         if let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) }) {
@@ -66,7 +66,7 @@ final class SpoolReceiver: Sendable {
     ///
     /// Returns whether more may be read. If not, what was read is in the spool or was delivered, unless
     /// ``unspooledByteCount`` is greater than 0.
-    func relieve() async -> Bool {
+    func makeRoom() async -> Bool {
         guard case (let segment?, let segmentImport?) = self.parts else { return false }
         do {
             try await segmentImport.advance(to: { segment.durableByteCount })
@@ -124,7 +124,7 @@ final class SpoolReceiver: Sendable {
     }
 
     /// What was delivered.
-    var result: SpoolImport.Result { self.parts.1?.result ?? SpoolImport.Result() }
+    var report: SpoolImport.Report { self.parts.1?.report ?? SpoolImport.Report() }
 
     private var parts: (SpoolSegment?, SpoolImport?) {
         self.state.withLockedValue { ($0.segment, $0.segmentImport) }

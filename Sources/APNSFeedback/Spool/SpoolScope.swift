@@ -29,7 +29,7 @@ extension TokenScope {
     package init(
         of certificate: TLSCertificate,
         topic: String?,
-        environment: Environment?
+        environment: PushEnvironment?
     ) throws(FeedbackError) {
         let facts = ProviderIdentity(certificate)
         guard let topic = topic ?? facts.topic else { throw .topicMissing }

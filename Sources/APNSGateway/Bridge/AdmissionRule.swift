@@ -53,7 +53,7 @@ public struct AdmissionRule: Sendable {
     }
 
     /// The result of checking a certificate.
-    enum Finding: Hashable {
+    enum Decision: Hashable {
         /// It belongs to the provider and is for this topic.
         case admitted(topic: String)
         /// It is refused for this reason; `nil` if it is unrelated to this provider.
@@ -63,7 +63,7 @@ public struct AdmissionRule: Sendable {
     /// Checks a provider's certificate.
     ///
     /// Returns whether it belongs to this provider.
-    func check(_ provider: ProviderConnection, now: Int64) -> Finding {
+    func check(_ provider: ProviderConnection, now: Int64) -> Decision {
         guard let certificate = provider.certificate else { return .refused(nil) }
         if let pin = self.pins.first(where: { $0.fingerprint == certificate.fingerprint }) {
             if certificate.isExpired(at: now), !pin.allowsExpired {
@@ -83,7 +83,7 @@ public struct AdmissionRule: Sendable {
         } else {
             return .refused(nil)
         }
-        return self.topicFinding(provider.identity)
+        return self.topicDecision(provider.identity)
     }
 
     /// Returns why a certificate is not admitted.
@@ -140,7 +140,7 @@ public struct AdmissionRule: Sendable {
                 + "under clients.pins, or set listen.tlsMinimum below 1.2"
     }
 
-    private func topicFinding(_ identity: ProviderIdentity) -> Finding {
+    private func topicDecision(_ identity: ProviderIdentity) -> Decision {
         guard let topic = self.topic ?? identity.topic else {
             return .refused("the certificate names no topic (UID), and the configuration gives none")
         }

@@ -48,14 +48,14 @@ package struct AdmittedCertificates: Sendable {
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: the key to pass when the connection closes.
     mutating func open(_ provider: ProviderConnection, of name: String, now: Int64) -> Key {
-        let key = self.note(provider, of: name, now: now)
+        let key = self.record(provider, of: name, now: now)
         self.entries[key]?.connectionCount += 1
         return key
     }
 
     /// Records an admitted provider.
     @discardableResult
-    mutating func note(_ provider: ProviderConnection, of name: String, now: Int64) -> Key {
+    mutating func record(_ provider: ProviderConnection, of name: String, now: Int64) -> Key {
         let key = Key(provider: name, fingerprint: provider.identity.fingerprint)
         guard let certificate = provider.certificate else { return key }
         if self.entries[key] == nil {

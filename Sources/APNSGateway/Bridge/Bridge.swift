@@ -86,7 +86,7 @@ final class Bridge: Sendable {
         let (outcomes, identifier) = (message.ticket.outcomes, message.identifier)
         let milliseconds = self.clock.milliseconds()
         let ((action, resolution), inFlightCount) = self.state.withLockedValue { state in
-            let taken = state.take(
+            let received = state.receive(
                 content,
                 identifier: identifier,
                 from: origin,
@@ -94,7 +94,7 @@ final class Bridge: Sendable {
                 now: self.clock.now(),
                 milliseconds: milliseconds
             )
-            return (taken, state.inFlightCount)
+            return (received, state.inFlightCount)
         }
         self.carryOut(resolution, sender)
         let number: DeliveryNumber
@@ -229,17 +229,17 @@ final class Bridge: Sendable {
             return
         }
         var delivery = before
-        let meaning = ResponseMeaning(answer, topic: delivery.request.topic, now: self.clock.date())
+        let responseClass = ResponseClass(answer, topic: delivery.request.topic, now: self.clock.date())
         let action = delivery.retries.receive(
-            meaning,
+            responseClass,
             self.configuration.retries,
             isKept: delivery.request.expiry != .immediately,
             elapsed: self.clock.now() - delivery.startedAt,
             jitter: self.clock.jitter()
         )
         switch action {
-        case .end(let meaning):
-            let (found, foundCause) = meaning.ending(
+        case .end(let responseClass):
+            let (found, foundCause) = responseClass.outcome(
                 isUnknown: delivery.retries.isUnknown,
                 isRepeatable: self.asksAgainIfUnknown
             )
@@ -266,7 +266,7 @@ final class Bridge: Sendable {
         // The payload may be a slice of a whole read, whose memory would be kept for long.
         next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
         let end = self.state.withLockedValue { state in
-            state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.retries.isUnknown)
+            state.wait(delivery.number, from: delivery.origin, mayBeAccepted: delivery.retries.isUnknown)
         }
         self.resume(next, after: pause)
         if let end { self.remember(end) }
@@ -378,7 +378,7 @@ final class Bridge: Sendable {
         _ key: ProviderCooldown.Key,
         _ outcome: DeliveryOutcome,
         _ cause: DeliveryCause
-    ) -> (action: BridgeState.OnEnding, after: After) {
+    ) -> (action: BridgeState.OnOutcome, after: After) {
         self.observer.ended(cause)
         // Each random number costs a system call.
         let jitter = outcome.kind == .accepted || outcome.kind == .suppressed ? 0 : self.clock.jitter()
@@ -402,10 +402,10 @@ final class Bridge: Sendable {
 
     private static func after(_ state: inout BridgeState) -> After { (state.inFlightCount, state.takeIdleWaiters()) }
 
-    private func carryOut(_ action: BridgeState.OnEnding, _ outcome: DeliveryOutcome, _ after: After) {
+    private func carryOut(_ action: BridgeState.OnOutcome, _ outcome: DeliveryOutcome, _ after: After) {
         self.observer.inFlight(after.inFlightCount)
         switch action {
-        case .settle(let outcomes, let number): outcomes.put(number, outcome)
+        case .settle(let outcomes, let number): outcomes.enqueue(number, outcome)
         case .drop: break
         case .finish(let end): self.remember(end)
         }
@@ -479,7 +479,7 @@ final class Bridge: Sendable {
         }
         self.carryOut(.drop, .accepted, after)
         switch action {
-        case .tell(let body, let abandonedCount):
+        case .respond(let body, let abandonedCount):
             self.observer.ended(.leftToResend, count: abandonedCount)
             if abandonedCount > 0 {
                 self.logger.info(
@@ -578,7 +578,7 @@ struct BridgeClock: Sendable {
 
 /// The metrics of a bridge.
 struct BridgeObserver: Sendable {
-    private let endings: [DeliveryCause: Counter]
+    private let counters: [DeliveryCause: Counter]
     /// The counter for nearly all notifications, without a look-up.
     private let accepted: Counter?
     private let deliveries: Gauge
@@ -588,15 +588,16 @@ struct BridgeObserver: Sendable {
 
     init(provider: String) {
         let dimensions = [("provider", provider)]
-        var endings: [DeliveryCause: Counter] = [:]
+        var counters: [DeliveryCause: Counter] = [:]
         for cause in DeliveryCause.allCases {
-            endings[cause] = Counter(
+            counters[cause] = Counter(
                 label: "apns.legacy.notifications.settled",
-                dimensions: dimensions + [("verdict", cause.rawValue)]
+                // `verdict` is the earlier name of `cause`, for one version.
+                dimensions: dimensions + [("cause", cause.rawValue), ("verdict", cause.rawValue)]
             )
         }
-        self.endings = endings
-        self.accepted = endings[.accepted]
+        self.counters = counters
+        self.accepted = counters[.accepted]
         self.deliveries = Gauge(label: "apns.legacy.notifications.in.flight", dimensions: dimensions)
         self.latency = Timer(label: "apns.legacy.upstream.request.duration", dimensions: dimensions)
         self.again = Counter(label: "apns.legacy.upstream.retries", dimensions: dimensions)
@@ -604,12 +605,12 @@ struct BridgeObserver: Sendable {
     }
 
     func ended(_ cause: DeliveryCause) {
-        let counter = cause == .accepted ? self.accepted : self.endings[cause]
+        let counter = cause == .accepted ? self.accepted : self.counters[cause]
         counter?.increment()
     }
 
     func ended(_ cause: DeliveryCause, count: Int) {
-        if count > 0 { self.endings[cause]?.increment(by: count) }
+        if count > 0 { self.counters[cause]?.increment(by: count) }
     }
 
     func inFlight(_ count: Int) { self.deliveries.record(count) }

@@ -16,7 +16,7 @@ public struct BridgeConfiguration: Sendable {
     public var admission: AdmissionRule
 
     /// The environment of its device tokens.
-    public var environment: Environment
+    public var environment: PushEnvironment
 
     /// How notifications become requests; the topic is set per connection.
     public var requests = RequestRules(topic: nil)
@@ -63,7 +63,7 @@ public struct BridgeConfiguration: Sendable {
     ///   - admission: the certificates to admit.
     ///   - environment: the environment of the service.
     ///   - upstream: where the requests are sent.
-    public init(name: String, admission: AdmissionRule, environment: Environment, upstream: any Upstream) {
+    public init(name: String, admission: AdmissionRule, environment: PushEnvironment, upstream: any Upstream) {
         self.name = name
         self.admission = admission
         self.environment = environment

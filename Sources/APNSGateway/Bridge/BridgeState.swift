@@ -25,7 +25,7 @@ struct BridgeRules: Sendable {
 /// The state that outlives the connections of a provider and reloads of its configuration.
 struct BridgeState {
     /// What to do with a new notification.
-    enum OnTake {
+    enum OnReceive {
         /// Send it to the service.
         case send(DeliveryNumber)
         /// It was already delivered: remove the expected resend from the disk, then report the notification as
@@ -59,7 +59,7 @@ struct BridgeState {
     typealias EndCompletion = @Sendable (_ isRemembered: Bool) -> Void
 
     /// Where an outcome is reported.
-    enum OnEnding {
+    enum OnOutcome {
         case settle(OutcomeQueue, UInt64)
         case drop
         case finish(InFlightTracker.ConnectionEnd)
@@ -68,7 +68,7 @@ struct BridgeState {
     /// What to do once the expected resends are on the disk.
     enum OnRemembered {
         /// Send the error response; this many notifications are left to be resent.
-        case tell(EndCompletion, abandonedCount: Int)
+        case respond(EndCompletion, abandonedCount: Int)
         /// There is no room: remove them from the disk and send no error response.
         case refuse(EndCompletion)
         /// The connection has closed without an error response: remove them from the disk.
@@ -103,7 +103,7 @@ struct BridgeState {
     }
 
     /// Applies another version of the configuration.
-    mutating func take(_ configuration: BridgeConfiguration) {
+    mutating func apply(_ configuration: BridgeConfiguration) {
         self.rememberedDuration = configuration.rememberedDuration
         self.deduplicator.bound(
             countMax: configuration.rememberedCountMax,
@@ -111,16 +111,16 @@ struct BridgeState {
         )
     }
 
-    mutating func take(
+    mutating func receive(
         _ content: ResendContent,
         identifier: UInt32?,
         from origin: DeliveryOrigin,
         _ outcomes: OutcomeQueue,
         now: Duration,
         milliseconds: Int64
-    ) -> (action: OnTake, resolution: Resolution) {
+    ) -> (action: OnReceive, resolution: Resolution) {
         if origin.number == 1 { self.outcomeQueues[origin.connection] = outcomes }
-        let delivery = self.tracker.take(content, identifier: identifier, from: origin, arrivedAt: milliseconds)
+        let delivery = self.tracker.add(content, identifier: identifier, from: origin, arrivedAt: milliseconds)
         self.inFlightCount += 1
         // The digests are computed only if there is something to compare them with.
         guard self.deduplicator.concerns(origin.connection) else { return (.send(delivery), Resolution()) }
@@ -130,8 +130,8 @@ struct BridgeState {
             delivery: delivery,
             origin: origin
         )
-        let (match, resolution) = self.deduplicator.take(message, now: now)
-        let action: OnTake =
+        let (match, resolution) = self.deduplicator.classify(message, now: now)
+        let action: OnReceive =
             switch match {
             case .new, .possible: .send(delivery)
             case .resend(let resend, let hasNewExpiry):
@@ -188,7 +188,7 @@ struct BridgeState {
         now: Duration,
         jitter: Double,
         isReported: Bool
-    ) -> OnEnding {
+    ) -> OnOutcome {
         self.inFlightCount -= 1
         self.settledCount += 1
         let action = self.action(delivery, from: origin, outcome, cause)
@@ -216,8 +216,8 @@ struct BridgeState {
         from origin: DeliveryOrigin,
         _ outcome: DeliveryOutcome,
         _ cause: DeliveryCause
-    ) -> OnEnding {
-        switch self.tracker.end(delivery, from: origin, InFlightTracker.Ending(outcome, cause)) {
+    ) -> OnOutcome {
+        switch self.tracker.end(delivery, from: origin, InFlightTracker.Outcome(outcome, cause)) {
         case .settle: return self.outcomeQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)
@@ -230,9 +230,9 @@ struct BridgeState {
     mutating func wait(
         _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
-        mayBeTaken: Bool
+        mayBeAccepted: Bool
     ) -> InFlightTracker.ConnectionEnd? {
-        self.tracker.wait(delivery, from: origin, mayBeTaken: mayBeTaken)
+        self.tracker.wait(delivery, from: origin, mayBeAccepted: mayBeAccepted)
     }
 
     /// Records that the pause before a retry is over.
@@ -275,10 +275,10 @@ struct BridgeState {
             self.tracker.close(connection)
             return .refuse(body)
         }
-        let abandonedCount = self.tracker.tell(connection)
+        let abandonedCount = self.tracker.errorResponseSent(connection)
         self.inFlightCount -= abandonedCount
         self.settledCount += UInt64(abandonedCount)
-        return .tell(body, abandonedCount: abandonedCount)
+        return .respond(body, abandonedCount: abandonedCount)
     }
 
     /// Records that a connection closes without the planned error response.
@@ -330,7 +330,7 @@ struct BridgeState {
     }
 }
 
-extension InFlightTracker.Ending {
+extension InFlightTracker.Outcome {
     /// Classifies an outcome by what the service did with the notification.
     init(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
         switch outcome {

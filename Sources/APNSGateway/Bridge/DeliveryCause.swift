@@ -25,9 +25,9 @@ enum DeliveryCause: String, CaseIterable, Sendable {
     case resentWithNewExpiry = "resent-new-expiry"
 }
 
-extension ResponseMeaning {
+extension ResponseClass {
     /// Returns the final outcome of a notification for its provider, and the cause.
-    func ending(isUnknown: Bool, isRepeatable: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
+    func outcome(isUnknown: Bool, isRepeatable: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
         switch self {
         case .accepted: (.accepted, .accepted)
         case .dead(let time): (.rejected(.unregistered(at: time)), .dead)

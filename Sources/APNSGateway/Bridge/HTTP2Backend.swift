@@ -151,7 +151,7 @@ public final class HTTP2Backend: DeliveryBackend {
             providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
             providers.bridges = configurations.map { configuration in
                 let state = states[configuration.name]
-                state?.withLockedValue { $0.take(configuration) }
+                state?.withLockedValue { $0.apply(configuration) }
                 return Bridge(
                     configuration,
                     state: state ?? made[configuration.name] ?? NIOLockedValueBox(BridgeState(configuration)),
@@ -237,7 +237,7 @@ public final class HTTP2Backend: DeliveryBackend {
         metadata[LogKey.provider] = "\(name)"
         metadata[LogKey.connection] = "\(provider.number)"
         self.logger.info("feedback provider admitted", metadata: metadata)
-        _ = self.providers.withLockedValue { $0.certificates.note(provider, of: name, now: Int64(self.clock.date())) }
+        _ = self.providers.withLockedValue { $0.certificates.record(provider, of: name, now: Int64(self.clock.date())) }
         self.onAdmitted?(provider, name)
         return TokenScope(topic: topic, environment: bridge.configuration.environment)
     }

@@ -14,7 +14,7 @@ import DequeModule
 /// continue.
 struct InFlightTracker {
     /// What the service did with a notification.
-    enum Ending: Hashable {
+    enum Outcome: Hashable {
         /// The service accepted it.
         case delivered
         /// The service certainly did not accept it.
@@ -26,7 +26,7 @@ struct InFlightTracker {
     }
 
     /// Where an outcome is reported.
-    enum OnEnding {
+    enum OnOutcome {
         /// To the connection.
         case settle
         /// Nowhere: the connection has closed, or its error response names an earlier message.
@@ -74,7 +74,7 @@ struct InFlightTracker {
             case sent(DeliveryNumber)
             /// It waits for a retry, and the service does not have it.
             case waiting(DeliveryNumber)
-            case ended(Ending)
+            case ended(Outcome)
         }
 
         var content: ResendContent
@@ -112,10 +112,10 @@ struct InFlightTracker {
             }
         }
 
-        mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
+        mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ outcome: Outcome) -> OnOutcome {
             guard let index = self.index(of: delivery, origin, waiting: true) else { return .drop }
             let isAwaited = self.isAwaited(self.rows[index])
-            self.rows[index].state = .ended(ending)
+            self.rows[index].state = .ended(outcome)
             guard !self.isEnding else {
                 guard isAwaited else { return .drop }
                 self.awaitedCount -= 1
@@ -212,7 +212,7 @@ struct InFlightTracker {
     /// Those of a connection arrive in the order of their numbers, from 1 without gaps.
     ///
     /// Returns the number of its delivery.
-    mutating func take(
+    mutating func add(
         _ content: ResendContent,
         identifier: UInt32?,
         from origin: DeliveryOrigin,
@@ -226,16 +226,16 @@ struct InFlightTracker {
     }
 
     /// Records the outcome of a notification.
-    mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
-        self.connections[origin.connection]?.end(delivery, from: origin, ending) ?? .drop
+    mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ outcome: Outcome) -> OnOutcome {
+        self.connections[origin.connection]?.end(delivery, from: origin, outcome) ?? .drop
     }
 
     /// Records that a notification waits for a retry.
     ///
     /// Returns the end of its connection, if it waited only for this notification.
-    mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
+    mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeAccepted: Bool) -> ConnectionEnd? {
         // What the service may have accepted cannot be left to a resend, which the service would treat as new.
-        guard !mayBeTaken else { return nil }
+        guard !mayBeAccepted else { return nil }
         return self.connections[origin.connection]?.wait(delivery, from: origin)
     }
 
@@ -271,7 +271,7 @@ struct InFlightTracker {
     /// Records that the error response is sent; notifications that will be resent are no longer retried.
     ///
     /// Returns the number of notifications given up.
-    mutating func tell(_ connection: UInt64) -> Int {
+    mutating func errorResponseSent(_ connection: UInt64) -> Int {
         guard let rows = self.connections.removeValue(forKey: connection) else { return 0 }
         let abandoned = rows.abandoned
         self.abandoned.formUnion(abandoned)

@@ -85,7 +85,7 @@ struct ResendDeduplicator {
     private var ages: Deque<(serial: Int, since: Duration)> = []
     private var responses: [Int64: Response] = [:]
     /// The error response of each open connection that has one.
-    private var told: [UInt64: Int64] = [:]
+    private var openResponses: [UInt64: Int64] = [:]
     private var runs: [UInt64: ResendRun] = [:]
     private var lastSerial = 0
     private var lastResponse: Int64 = 0
@@ -161,7 +161,7 @@ struct ResendDeduplicator {
             self.responses[place.response, default: new].indices.append(place.index)
             self.responses[place.response]?.count += 1
             self.lastResponse = max(self.lastResponse, place.response)
-            if let connection { self.told[connection] = place.response }
+            if let connection { self.openResponses[connection] = place.response }
         }
         return true
     }
@@ -173,7 +173,9 @@ struct ResendDeduplicator {
 
     /// Records that a connection has closed.
     mutating func close(_ connection: UInt64, now: Duration) -> Resolution {
-        if let response = self.told.removeValue(forKey: connection) { self.responses[response]?.closedAt = now }
+        if let response = self.openResponses.removeValue(forKey: connection) {
+            self.responses[response]?.closedAt = now
+        }
         var resolution = self.endRun(of: connection)
         resolution.report = self.runs[connection]?.report(isLast: true)
         self.runs[connection] = nil
@@ -195,7 +197,7 @@ struct ResendDeduplicator {
     /// Determines what a message is.
     ///
     /// Returns what it is, and what follows for messages that were held before it.
-    mutating func take(_ message: Message, now: Duration) -> (match: Match, resolution: Resolution) {
+    mutating func classify(_ message: Message, now: Duration) -> (match: Match, resolution: Resolution) {
         self.expire(now: now)
         let connection = message.origin.connection
         let known = self.runs.removeValue(forKey: connection)

@@ -85,7 +85,7 @@ public final class HTTP2Upstream: Upstream {
         onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
         switch self.client.submitMeasured(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
-        case .taken: break
+        case .submitted: break
         // Rare, since providers are not read while there is no room.
         case .full: self.client.whenRoom { self.send(request, onAnswer: onAnswer) }
         case .ended(let reason): onAnswer(.unsent(reason), nil)

@@ -37,7 +37,7 @@ final class BridgeFeedbackList: FeedbackList {
     private var page: [(key: DeviceToken, value: UInt32)] = []
     private var index = 0
     /// Finished pages; the store shares their memory while they are unchanged.
-    private var taken: [FeedbackPage.Bucket] = []
+    private var finishedBuckets: [FeedbackPage.Bucket] = []
     private var pageBuckets: [FeedbackPage.Bucket] = []
 
     init(_ store: any FeedbackListStore, _ list: TokenScope) {
@@ -48,7 +48,7 @@ final class BridgeFeedbackList: FeedbackList {
     func next(_ countMax: Int) -> [FeedbackTuple] {
         var tuples: [FeedbackTuple] = []
         while tuples.count < countMax {
-            if self.index == self.page.count, !self.turnPage(countMax) { break }
+            if self.index == self.page.count, !self.loadPage(countMax) { break }
             let portion = self.page[self.index...].prefix(countMax - tuples.count)
             self.index += portion.count
             tuples += portion.map { FeedbackTuple(token: $0.key, failedAt: $0.value) }
@@ -56,8 +56,8 @@ final class BridgeFeedbackList: FeedbackList {
         return tuples
     }
 
-    private func turnPage(_ countMin: Int) -> Bool {
-        self.taken += self.pageBuckets
+    private func loadPage(_ countMin: Int) -> Bool {
+        self.finishedBuckets += self.pageBuckets
         let page = self.store.page(of: self.list, from: self.nextIndex, countMin: max(1, countMin))
         self.nextIndex = page.nextIndex
         self.pageBuckets = page.buckets
@@ -67,10 +67,10 @@ final class BridgeFeedbackList: FeedbackList {
     }
 
     func acknowledge() {
-        var taken = self.taken
+        var buckets = self.finishedBuckets
         let rest = self.page.prefix(self.index)
-        if !rest.isEmpty { taken.append(Dictionary(rest.map { ($0.key, $0.value) }, uniquingKeysWith: max)) }
-        self.store.acknowledge(taken, in: self.list)
-        (self.taken, self.pageBuckets, self.page, self.index) = ([], [], [], 0)
+        if !rest.isEmpty { buckets.append(Dictionary(rest.map { ($0.key, $0.value) }, uniquingKeysWith: max)) }
+        self.store.acknowledge(buckets, in: self.list)
+        (self.finishedBuckets, self.pageBuckets, self.page, self.index) = ([], [], [], 0)
     }
 }

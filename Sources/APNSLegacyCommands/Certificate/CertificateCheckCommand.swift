@@ -49,7 +49,7 @@ struct CertificateCheckCommand: ConsoleCommand {
     var topics: [String] = []
 
     @Option(name: .customLong("environment"), help: .value("name", "An environment it must be for. Repeat for each."))
-    var environments: [Environment] = []
+    var environments: [PushEnvironment] = []
 
     @Option(name: .customLong("name"), help: .value("host", "A host name or address it must be for. Repeat for each."))
     var names: [String] = []

@@ -194,7 +194,7 @@ struct NewAuthorityCommand: ConsoleCommand {
             return IdentityFileSet(try authority.identity(), prefix: self.output)
         }
         let (authority, key) = (IdentityFile.certificate.name(self.output), IdentityFile.key.name(self.output))
-        environment.console.say(
+        environment.console.emit(
             """
             Next: make machines that connect to your gateway trust \(authority), and issue certificates with
               apns-legacy certificate new server --authority \(authority) --authority-key \(key) ...
@@ -268,7 +268,7 @@ struct NewServerCommand: ConsoleCommand {
             )
             return IdentityFileSet(server, prefix: self.output)
         }
-        environment.console.say(
+        environment.console.emit(
             "Next: name both in gateway.yaml, under server, and make clients trust \(self.issuing.authority)"
         )
         return .success
@@ -303,7 +303,7 @@ struct NewClientCommand: ConsoleCommand {
         name: .customLong("environment"),
         help: .value("name", "Where it may connect. Repeat for each. (default: both)")
     )
-    var environments: [Environment] = []
+    var environments: [PushEnvironment] = []
 
     @OptionGroup var issuing: IssuingOptions
 
@@ -371,7 +371,7 @@ struct NewClientCommand: ConsoleCommand {
             )
         }
         let target = "authority: \(self.issuing.authority) under clients of its provider in gateway.yaml"
-        environment.console.say("Next: copy what the provider reads to its machine, and name \(target)")
+        environment.console.emit("Next: copy what the provider reads to its machine, and name \(target)")
         return .success
     }
 }

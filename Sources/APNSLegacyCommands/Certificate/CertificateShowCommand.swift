@@ -58,7 +58,7 @@ struct CertificateShowCommand: ConsoleCommand {
                 try environment.report((index > 0 ? "\n" : "") + lines.map { $0.printable() + "\n" }.joined())
             } catch let error as TLSError {
                 let failure = Self.failure(error, path)
-                environment.console.say(failure.diagnostic)
+                environment.console.emit(failure.diagnostic)
                 status = status.worse(failure.status)
                 environment.summary.set("error", failure.description)
             }

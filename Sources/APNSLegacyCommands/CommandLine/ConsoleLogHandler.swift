@@ -22,6 +22,6 @@ struct ConsoleLogHandler: LogHandler {
             // The message's own fields never contain a period.
             (key.contains(".") ? key : "push." + key, "\(value)")
         }
-        self.console.say(message)
+        self.console.emit(message)
     }
 }

@@ -25,7 +25,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
                 + "certificate, or production)"
         )
     )
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @Option(
         help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12). Repeat for each app."),

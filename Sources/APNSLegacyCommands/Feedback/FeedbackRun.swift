@@ -47,7 +47,7 @@ struct FeedbackRun {
                 let failure = CommandFailure(error)
                 // The error of an unreadable file already contains its name.
                 let isNamed = failure.description.contains(certificate)
-                self.console.say(isNamed ? failure.diagnostic : failure.diagnostic.about(certificate))
+                self.console.emit(isNamed ? failure.diagnostic : failure.diagnostic.about(certificate))
                 worst = worst.worse(failure.status)
             }
         }
@@ -79,17 +79,17 @@ struct FeedbackRun {
         let worst = NIOLockedValueBox(ExitStatus.success)
         let isDaemon = self.command.every != nil
         let poller = FeedbackPoller(clients, every: self.command.every?.duration, logger: self.logger) { page in
-            try await sink.take(page)
-        } onOutcome: { outcome in
-            var outcome = outcome
-            if outcome.failure == nil {
-                do { try await sink.finish(outcome.scope) } catch { outcome.failure = .notTaken(underlying: error) }
+            try await sink.add(page)
+        } onReport: { report in
+            var report = report
+            if report.failure == nil {
+                do { try await sink.finish(report.scope) } catch { report.failure = .notDelivered(underlying: error) }
             }
             // Drains run one at a time, so the whole change is from this one.
             let change = sink.takeChange()
-            self.count(outcome, change)
-            self.report(outcome, change, clients.first { $0.scope == outcome.scope }?.configuration.tls)
-            let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
+            self.count(report, change)
+            self.report(report, change, clients.first { $0.scope == report.scope }?.configuration.tls)
+            let status = self.isDoubtful(report) ? .unavailable : ExitStatus(report)
             // A daemon that is stopped has no drain whose exit code it could report.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
@@ -103,7 +103,7 @@ struct FeedbackRun {
             // The second signal cancels it, and each list says how far it was read.
             do { try await poller.run() } catch is CancellationError {}
             if self.environment.stops.count > 1 {
-                self.console.say(
+                self.console.emit(
                     Diagnostic(.warning, "Stopped at once: what was read is in the spool; the next run continues.")
                 )
             }
@@ -119,18 +119,18 @@ struct FeedbackRun {
     /// Whether the host may not be a feedback service.
     ///
     /// It sent nothing and did not close the connection, and `--silence` does not expect that.
-    private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
-        guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
-        return ending.cause == .silence && ending.byteCount == 0
+    private func isDoubtful(_ report: FeedbackReport) -> Bool {
+        guard self.command.silence == nil, report.failure == nil, let ending = report.ending else { return false }
+        return ending.reason == .silence && ending.byteCount == 0
     }
 
     // MARK: Reporting
 
     /// Adds the result of one list to the summary and the metrics.
-    private func count(_ outcome: FeedbackOutcome?, _ change: PurgeChange) {
+    private func count(_ report: FeedbackReport?, _ change: PurgeChange) {
         let summary = self.environment.summary
-        summary.add("lists", outcome == nil ? 0 : 1)
-        let readCount = summary.add("tokens", outcome.map { $0.tupleCount + $0.replayedTupleCount } ?? 0)
+        summary.add("lists", report == nil ? 0 : 1)
+        let readCount = summary.add("tokens", report.map { $0.tupleCount + $0.replayedTupleCount } ?? 0)
         let newCount = summary.add("added", change.addedCount)
         summary.add("updated", change.updatedCount)
         summary.add("known", change.unchangedCount)
@@ -139,13 +139,13 @@ struct FeedbackRun {
         ])
     }
 
-    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange, _ tls: TLSConfiguration?) {
-        let name = "\(outcome.scope)"
-        for leftover in outcome.leftovers { self.console.say(.error("\(name): \(leftover)")) }
-        if let failure = outcome.failure { self.console.say(CommandFailure(failure, tls).diagnostic.about(name)) }
-        if self.isDoubtful(outcome) {
+    private func report(_ report: FeedbackReport, _ change: PurgeChange, _ tls: TLSConfiguration?) {
+        let name = "\(report.scope)"
+        for leftover in report.leftovers { self.console.emit(.error("\(name): \(leftover)")) }
+        if let failure = report.failure { self.console.emit(CommandFailure(failure, tls).diagnostic.about(name)) }
+        if self.isDoubtful(report) {
             let port = self.command.endpoint.port
-            self.console.say(
+            self.console.emit(
                 .error(
                     "\(name): the server on port \(port) sent nothing for \(FeedbackCommand.silenceDefault) and did "
                         + "not close the connection; is this the feedback port (usually 2196, not 2195)? If your "
@@ -153,18 +153,18 @@ struct FeedbackRun {
                 )
             )
         }
-        let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
+        let isWell = report.failure == nil && report.leftovers.isEmpty
         guard !self.command.quiet || !isWell else { return }
-        guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
-        self.console.say("\(name): \(FeedbackRun.summary(outcome, change))")
+        guard report.failure == nil || report.tupleCount + report.replayedTupleCount > 0 else { return }
+        self.console.emit("\(name): \(FeedbackRun.summary(report, change))")
     }
 
     /// The tokens read and the changes to the list, in one line.
-    static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
-        let total = outcome.tupleCount + outcome.replayedTupleCount
+    static func summary(_ report: FeedbackReport, _ change: PurgeChange) -> String {
+        let total = report.tupleCount + report.replayedTupleCount
         var parts = [total.counted("dead token")]
-        if outcome.replayedTupleCount > 0 {
-            parts.append("\(outcome.replayedTupleCount.grouped) from the spool")
+        if report.replayedTupleCount > 0 {
+            parts.append("\(report.replayedTupleCount.grouped) from the spool")
         }
         if total > 0 {
             parts.append("\(change.addedCount.grouped) new")
@@ -174,12 +174,12 @@ struct FeedbackRun {
                 parts.append("\(change.supersededCount.grouped) ignored: registered later")
             }
         }
-        if outcome.futureTupleCount > 0 {
-            parts.append("\(outcome.futureTupleCount.grouped) with a future timestamp, recorded as now")
+        if report.futureTupleCount > 0 {
+            parts.append("\(report.futureTupleCount.grouped) with a future timestamp, recorded as now")
         }
-        switch outcome.ending?.cause {
+        switch report.ending?.reason {
         case .closed, .malformed, .failed, .refused, nil: break
-        case .silence?: parts.append("\(FeedbackEnding.Cause.silence)")
+        case .silence?: parts.append("\(FeedbackEnding.Reason.silence)")
         case .deadline: parts.append("--deadline reached, there may be more")
         case .stopped: parts.append("stopped early, there may be more; run again")
         case .limit: parts.append("--max-bytes reached, there may be more; increase it and run again")

@@ -67,10 +67,10 @@ struct GatewayCheckCommand: ConsoleCommand {
         environment.summary.set("problems", problems)
         environment.summary.set("warnings", stored.warnings)
         environment.summary.set("providers", configuration.providers.map(\.file.name))
-        for warning in stored.warnings { environment.console.say(.warning("\(self.file.config): \(warning)")) }
+        for warning in stored.warnings { environment.console.emit(.warning("\(self.file.config): \(warning)")) }
         guard problems.isEmpty else {
             for problem in problems {
-                environment.console.say(.error("\(self.file.config): \(problem)"))
+                environment.console.emit(.error("\(self.file.config): \(problem)"))
             }
             return .configuration
         }

@@ -42,7 +42,7 @@ struct GatewayInitCommand: ConsoleCommand {
     var client: ClientFamily?
 
     @Option(help: .value("name", "The service to deliver to. (default: from the upstream certificate)"))
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @Option(help: .value("bundle-id", "The app. (default: from the upstream certificate)"))
     var topic: String?
@@ -144,7 +144,7 @@ struct GatewayInitCommand: ConsoleCommand {
         try environment.report(setup.steps)
         let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:], now: now)
         let findings = configuration.findings(now: now)
-        for finding in findings { console.say(.error("\(setup.configurationPath): \(finding)")) }
+        for finding in findings { console.emit(.error("\(setup.configurationPath): \(finding)")) }
         return findings.isEmpty ? .success : .configuration
     }
 
@@ -172,7 +172,7 @@ struct GatewayInitCommand: ConsoleCommand {
         let environment =
             try self.environment ?? credentials?.environment
             ?? asker.ask("Environment: production or sandbox?") {
-                try Self.require(Environment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox")
+                try Self.require(PushEnvironment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox")
             }
         if environment == nil { missing.append("--environment") }
         let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
@@ -209,7 +209,7 @@ struct GatewayInitCommand: ConsoleCommand {
         setup.upstream.trust = try self.upstreamTrust.map { try Self.read($0) }
         let problems = credentials.findings(path: path ?? "", topic: topic, environment: environment, now: now)
         guard let last = problems.last else { return setup }
-        for problem in problems.dropLast() { asker.console.say(.error("\(problem); nothing was written")) }
+        for problem in problems.dropLast() { asker.console.emit(.error("\(problem); nothing was written")) }
         throw CommandFailure(.configuration, "\(last); nothing was written")
     }
 
@@ -355,7 +355,7 @@ private struct SetupQuestions {
         guard self.console.isInteractive else { return nil }
         for _ in 0..<Self.attemptCountMax {
             guard let text = self.console.ask(question) else { break }
-            do { return try read(text) } catch let failure as CommandFailure { self.console.say(failure.description) }
+            do { return try read(text) } catch let failure as CommandFailure { self.console.emit(failure.description) }
         }
         throw CommandFailure(.usage, "no valid answer to: \(question)")
     }

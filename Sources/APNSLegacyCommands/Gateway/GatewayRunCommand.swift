@@ -55,7 +55,7 @@ struct GatewayRunCommand: ConsoleCommand {
 
     private func serve(_ configuration: ResolvedConfiguration, _ environment: CommandEnvironment) async throws -> Int {
         let console = environment.console
-        let output = JSONLogHandler.Output { console.put($0) }
+        let output = JSONLogHandler.Output { console.writeMessage($0) }
         let level = configuration.file.logLevel
         let logger = Logger(label: "apns-legacy.gateway") { _ in JSONLogHandler(level: level, output: output) }
         let gateway = try Gateway(

@@ -112,12 +112,12 @@ struct GatewayTestCommand: ConsoleCommand {
         let test = try GatewayTest(target, identity, trust: trust, logger: environment.logger(isVerbose: false))
         let name = Endpoint.gateway(target.environment).host
         let start = "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider "
-        environment.console.say(Diagnostic(.info, start + "\(target.name).", endpoint: target.endpoint))
+        environment.console.emit(Diagnostic(.info, start + "\(target.name).", endpoint: target.endpoint))
         // Another host may be a gateway other than the one whose metrics are configured.
         let readsMetrics = self.host == nil
         let token = try self.token.map { try DeviceToken($0) }
         let result = try await test.send(to: token, readsMetrics: readsMetrics, now: environment.now()) {
-            environment.console.say("Waiting for the gateway: up to a minute if it cannot reach the service.")
+            environment.console.emit("Waiting for the gateway: up to a minute if it cannot reach the service.")
         }
         let sentence = result.sentence(target, trust: trust)
         environment.summary.set("provider", target.name)

@@ -16,7 +16,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
     var port: Int?
 
     @Option(help: .value("name", "Connect to Apple's host names; for your own gateway that serves them."))
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @Option(help: .value("file", "Your push certificate, as PEM or PKCS#12 (.p12)."), completion: .file())
     var certificate: String?
@@ -83,4 +83,4 @@ struct EndpointOptions: ParsableArguments, Sendable {
     }
 }
 
-extension Environment: ExpressibleByArgument {}
+extension PushEnvironment: ExpressibleByArgument {}

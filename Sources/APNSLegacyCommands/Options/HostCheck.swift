@@ -17,7 +17,7 @@ enum HostCheck {
         case http2
 
         /// Where Apple's service is, or was.
-        func endpoint(_ environment: Environment) -> Endpoint {
+        func endpoint(_ environment: PushEnvironment) -> Endpoint {
             switch self {
             case .gateway: Endpoint.gateway(environment)
             case .feedback: Endpoint.feedback(environment)

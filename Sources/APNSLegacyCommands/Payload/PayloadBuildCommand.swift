@@ -92,7 +92,7 @@ struct PayloadBuildCommand: ConsoleCommand {
         }
         try environment.console.write(String(decoding: payload.bytes, as: UTF8.self) + "\n")
         let warnings = try payload.warnings()
-        for warning in warnings { environment.console.say(.warning("\(warning)")) }
+        for warning in warnings { environment.console.emit(.warning("\(warning)")) }
         environment.summary.set("bytes", payload.bytes.count)
         environment.summary.set("warnings", warnings.count)
         return .success

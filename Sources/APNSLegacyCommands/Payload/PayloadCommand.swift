@@ -68,7 +68,7 @@ struct PayloadCheckCommand: ConsoleCommand {
         var (count, refusedCount, warningCount) = (0, 0, 0)
         let rules = self.limit.rules
         try self.input.forEach(environment.console) { input in
-            let finding = PayloadFinding(input, rules)
+            let finding = PayloadCheckResult(input, rules)
             count += 1
             if finding.problem != nil { refusedCount += 1 }
             warningCount += finding.warnings.count

@@ -60,7 +60,7 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
             count += 1
             guard let refusal = try body(input) else { return }
             refusedCount += 1
-            environment.console.say(refusal)
+            environment.console.emit(refusal)
         }
         environment.summary.set("payloads", count)
         environment.summary.set("refused", refusedCount)

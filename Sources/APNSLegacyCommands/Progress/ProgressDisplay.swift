@@ -47,7 +47,7 @@ final class ProgressDisplay: @unchecked Sendable {
             if isDrawn {
                 if elapsed >= delay { console.show(line.text(columnCount: console.columnCount)) }
             } else {
-                console.say("Progress: \(line.plainText)")
+                console.emit("Progress: \(line.plainText)")
             }
         }
         let nanoseconds = DispatchTimeInterval.nanoseconds(Int(interval / .nanoseconds(1)))

@@ -60,7 +60,7 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     var topic: [String] = []
 
     @Option(help: .value("name", "The environment of the tokens."))
-    var environment = Environment.production
+    var environment = PushEnvironment.production
 
     @Flag(help: "Delete only tokens that are dead for each --topic, or for every topic in the list.")
     var requireAllTopics = false

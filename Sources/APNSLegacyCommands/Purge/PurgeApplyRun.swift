@@ -21,7 +21,7 @@ struct PurgeApplyRun {
         let list = try PurgeList(path: self.command.entries.purgeList, isMade: false)
         try self.console.warn(of: list)
         if let dialect = self.command.other.sql { return try await self.write(list, dialect) }
-        if let command = self.command.other.exec { return try await self.hand(list, to: command) }
+        if let command = self.command.other.exec { return try await self.send(list, to: command) }
         return try await self.prune(list)
     }
 
@@ -51,16 +51,16 @@ struct PurgeApplyRun {
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
-            self.console.say(.error(summary.refusedSentence))
+            self.console.emit(.error(summary.refusedSentence))
             return .someRefused
         case .limitExceeded:
-            self.console.say(.error(summary.limitSentence))
+            self.console.emit(.error(summary.limitSentence))
             return .limitExceeded
         case .grown:
-            self.console.say(.error(summary.incompleteSentence))
+            self.console.emit(.error(summary.incompleteSentence))
             return .tryAgain
         case .interrupted:
-            self.console.say(Diagnostic(.warning, summary.interruptedSentence))
+            self.console.emit(Diagnostic(.warning, summary.interruptedSentence))
             return .tryAgain
         case .stopped(let error): throw error
         }
@@ -133,7 +133,7 @@ struct PurgeApplyRun {
         )
     }
 
-    private func warn(_ sentence: String) { self.console.say(.warning(sentence)) }
+    private func warn(_ sentence: String) { self.console.emit(.warning(sentence)) }
 
     /// Warns of options with which living tokens may be pruned.
     private func warnOfRules() {
@@ -180,7 +180,7 @@ struct PurgeApplyRun {
         if self.command.change.quiet { return .success }
         // Standard output contains the statements.
         if self.command.other.sqlFile == nil, !isDryRun {
-            self.console.say(text)
+            self.console.emit(text)
         } else {
             self.environment.reportLine(text)
         }
@@ -225,7 +225,7 @@ struct PurgeApplyRun {
         return CommandFailure(.tryAgain, "stopped by a signal after \(count) \(what); run the same command again")
     }
 
-    private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
+    private func send(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHook.lock(list: list.path)
         if lock != nil {
             let requests = self.environment.stopRequests(Self.stopSignals)
@@ -233,7 +233,7 @@ struct PurgeApplyRun {
                 for await number in requests {
                     let isFirst = number == 1
                     self.console.briefly { console in
-                        console.say(
+                        console.emit(
                             isFirst
                                 ? "Stopping: the command gets the signal; a second signal kills it."
                                 : "Stopping at once: killing the command."
@@ -259,7 +259,7 @@ struct PurgeApplyRun {
                 tokenCount.withLockedValue { $0 = UInt64(hook.tokenCount) }
             }
         } catch let failure as PurgeHook.Failure {
-            self.console.say(.error("\(failure)"))
+            self.console.emit(.error("\(failure)"))
             self.report(hook, isQuiet: false)
             return .tryAgain
         }

@@ -49,7 +49,7 @@ struct PurgeForgetCommand: ConsoleCommand {
     var topic: String?
 
     @Option(help: .value("name", "Only in this environment."))
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
@@ -96,7 +96,7 @@ struct PurgeForgetCommand: ConsoleCommand {
         try flush()
         if result.unrememberedCount > 0 {
             let count = result.unrememberedCount.counted("registration")
-            console.say(
+            console.emit(
                 .warning(
                     "\(count) not remembered, because the list has no such topic yet; use both --topic and "
                         + "--environment"

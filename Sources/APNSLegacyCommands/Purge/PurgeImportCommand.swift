@@ -52,7 +52,7 @@ struct PurgeImportCommand: ConsoleCommand {
     var topic: String?
 
     @Option(help: .value("name", "The environment of lines that have none."))
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @Option(help: .value("time", "When tokens failed whose lines do not have a time."))
     var failedAt: TimeText?
@@ -98,7 +98,7 @@ struct PurgeImportCommand: ConsoleCommand {
         environment.summary.set("leftOut", report.skipped.values.reduce(0) { $0 + UInt64($1) })
         try environment.report(self.text(report, badLines.count))
         if let line = report.stopLine {
-            environment.console.say(
+            environment.console.emit(
                 Diagnostic(
                     .warning,
                     "Stopped early, after line \(line) of \(input.name); to continue, run the same command again: "

@@ -30,7 +30,7 @@ struct PurgeSelectionOptions: ParsableArguments {
     var topic: String?
 
     @Option(help: .value("name", "Only this environment."))
-    var environment: Environment?
+    var environment: PushEnvironment?
 
     @Option(help: .value("token", "Only this token."))
     var token: PurgeToken?
@@ -71,13 +71,13 @@ struct PurgeToken: ExplainedArgument {
 extension BadLines {
     /// The invalid lines of the input of a `purge` command.
     convenience init(in input: SendInput, _ console: Console) {
-        self.init(of: input.name, advice: "fix these and run the command again to see the others") { console.say($0) }
+        self.init(of: input.name, advice: "fix these and run the command again to see the others") { console.emit($0) }
     }
 }
 
 extension Console {
     /// Says what cannot be verified in a purge list of an earlier release.
-    func warn(of list: PurgeList) throws { if let warning = try list.warning() { self.say(.warning(warning)) } }
+    func warn(of list: PurgeList) throws { if let warning = try list.warning() { self.emit(.warning(warning)) } }
 }
 
 extension PurgeExport.Format: ExpressibleByArgument {}

@@ -121,7 +121,7 @@ struct QuickstartRun {
         _ tls: TLSConfiguration,
         _ logger: Logger
     ) async throws {
-        self.introduce(batch, port: simulator.gatewayPort)
+        self.printIntroduction(batch, port: simulator.gatewayPort)
         let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
         let outcomeCounts = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
         try self.show(batch)
@@ -172,7 +172,7 @@ struct QuickstartRun {
 
     // MARK: Showing
 
-    private func introduce(_ batch: SampleBatch, port: Int) {
+    private func printIntroduction(_ batch: SampleBatch, port: Int) {
         self.print("A simulator listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
         self.print(
             "It has \(SampleBatch.deviceCount) devices with the app \(SampleBatch.topic), "

@@ -43,19 +43,19 @@ struct QuickstartFeedback {
         )
         let client = try FeedbackClient(configuration, spool: self.path("spool"), logger: logger)
         let sink = PurgeListSink(list)
-        let outcome = try await client.drain { page in try await sink.take(page) }
-        try await sink.finish(outcome.scope)
+        let report = try await client.drain { page in try await sink.add(page) }
+        try await sink.finish(report.scope)
         let addedCount = sink.takeChange().addedCount
         try list.entries { entry in
             self.print(
                 "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))"
             )
         }
-        self.print("\(outcome.tupleCount) dead tokens, \(addedCount) of them new on the list.")
-        guard outcome.tupleCount == 2, addedCount == 2 else {
+        self.print("\(report.tupleCount) dead tokens, \(addedCount) of them new on the list.")
+        guard report.tupleCount == 2, addedCount == 2 else {
             throw CommandFailure(
                 .software,
-                "feedback returned \(outcome.tupleCount) tokens, expected 2; this is a defect of apns-legacy"
+                "feedback returned \(report.tupleCount) tokens, expected 2; this is a defect of apns-legacy"
             )
         }
     }

@@ -12,7 +12,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
     var purgeList: String?
 
     @Option(help: .value("name", "The environment of the tokens. (default: that of --environment)"))
-    var purgeEnvironment: Environment?
+    var purgeEnvironment: PushEnvironment?
 
     @Flag(
         help: """

@@ -21,7 +21,7 @@ extension SendRun {
         let hasOutcome = counts.total > past.total
         let isUnsent = counts.total - counts[.unsent] <= past.total && counts.possibleDuplicateCount == 0
         if let failure {
-            self.console.say(self.diagnostic(of: failure))
+            self.console.emit(self.diagnostic(of: failure))
             self.environment.summary.set("error", failure.description)
             // The same would happen again, and the error says what to do about it.
             let isComplete = source.progress.hasReadAll || counts.total == past.total
@@ -31,7 +31,7 @@ extension SendRun {
         }
         if failure == nil, source.progress.hasReadAll, source.progress.sentCount == 0, summary.outcomeCounts.total == 0
         {
-            self.sayNothingToSend(source.progress)
+            self.reportNothingToSend(source.progress)
             return .success
         }
         if self.command.delivery.dryRun { return self.reportDryRun(summary, source, failure) }
@@ -39,9 +39,9 @@ extension SendRun {
         if failure == nil, counts.addsOnlyIndeterminate(to: past), source.progress.sentCount > 0,
             self.command.http2.transport == .binary, self.environment.stops.count == 0
         {
-            self.sayNothingVerified()
+            self.reportNothingVerified()
         }
-        if failure == nil || hasOutcome { self.say("\(summary.text)") }
+        if failure == nil || hasOutcome { self.emit("\(summary.text)") }
         if !source.isFileLost {
             self.reportStop(source.resumePoint, summary.outcomeCounts)
         }
@@ -53,15 +53,15 @@ extension SendRun {
     private static let permanent: Set<ExitStatus> = [.dataError, .notPermitted, .configuration]
 
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
-    private func sayNothingToSend(_ progress: SendProgress) {
+    private func reportNothingToSend(_ progress: SendProgress) {
         let what = progress.hasContent ? "has no notifications" : "is empty"
-        self.say(.warning("\(self.inputName) \(what): nothing to send"))
+        self.emit(.warning("\(self.inputName) \(what): nothing to send"))
     }
 
     /// Explains that no outcome came, where no notification was left to find out why.
-    private func sayNothingVerified() {
+    private func reportNothingVerified() {
         let names = self.command.endpoint.certificate.map { "certificate \($0)" } ?? "the certificate"
-        self.console.say(
+        self.console.emit(
             .error(
                 "every connection ended before any outcome was known; check that the port is for sending, not "
                     + "feedback, and that \(names) is for this app and environment"
@@ -74,7 +74,7 @@ extension SendRun {
         let bad = summary.outcomeCounts[.invalid].counted("invalid line")
         let dead = summary.outcomeCounts[.suppressed]
         let remark = dead > 0 ? ", \(dead.counted("token")) on the purge list" : ""
-        self.say("\(count) ready to send, \(bad)\(remark). Nothing was sent.")
+        self.emit("\(count) ready to send, \(bad)\(remark). Nothing was sent.")
         if let failure { return failure.status }
         guard let point = source.resumePoint else {
             return summary.outcomeCounts.total == 0 ? .success : .someRefused
@@ -98,7 +98,7 @@ extension SendRun {
 
     // MARK: Stopped early
 
-    private func warn(_ sentence: String) { self.console.say(Diagnostic(.warning, sentence)) }
+    private func warn(_ sentence: String) { self.console.emit(Diagnostic(.warning, sentence)) }
 
     /// Reports what a run that stopped early left, and how to continue; with `--quiet`, too: the batch is not done.
     private func reportStop(_ point: ResumePoint?, _ counts: OutcomeCounts) {
@@ -117,7 +117,7 @@ extension SendRun {
             let place = point.map { $0.isAtBeginning ? "" : ", \(self.place($0))" } ?? ""
             summary.set("continueCommand", command.sameCommand)
             self.warn("Stopped early\(place); to continue: \(command.sameCommand)")
-            self.sayPassword(command)
+            self.reportPassword(command)
         } else if let point {
             self.reportContinuation(from: point, command)
         } else if counts[.unsent] > 0 {
@@ -139,18 +139,18 @@ extension SendRun {
         let open = [(point.unsentCount, "unsent"), (point.indeterminateCount, "indeterminate")].filter { $0.0 > 0 }
         if !open.isEmpty {
             let counts = open.map { "\($0.0.counted("\($0.1) notification"))" }.joined(separator: " and ")
-            self.console.say("The command skips \(counts) up to line \(line - 1); \(self.resultsPlace).")
+            self.console.emit("The command skips \(counts) up to line \(line - 1); \(self.resultsPlace).")
         }
-        if isFile { self.sayPassword(command) }
-        self.say(
+        if isFile { self.reportPassword(command) }
+        self.emit(
             isFile
                 ? "With --journal FILE, the same command continues where it stopped."
                 : "With a file as input, --journal FILE makes this automatic."
         )
     }
 
-    private func sayPassword(_ command: ContinueCommand) {
-        if command.hidesPassword { self.say("In this command, replace PASSWORD by the password of the proxy.") }
+    private func reportPassword(_ command: ContinueCommand) {
+        if command.hidesPassword { self.emit("In this command, replace PASSWORD by the password of the proxy.") }
     }
 
     private func place(_ point: ResumePoint) -> String {
@@ -213,7 +213,7 @@ extension SendRun {
             acceptedCount: outcomeCounts[.accepted],
             beganAt: beganAt
         )
-        self.console.say(advice)
+        self.console.emit(advice)
     }
 
     /// Adds the tokens that a killed run left to the purge list, once the batch is complete.
@@ -229,10 +229,10 @@ extension SendRun {
         defer { purge.close() }
         let rejections = try purge.rejections()
         if let rejections {
-            try batch.forEachRejected(past, rejections.takeEarlier(since: beganAt))
+            try batch.forEachRejected(past, rejections.earlierRecorder(since: beganAt))
         }
         let report = try purge.record(rejections, past.outcomeCounts, isBroken: false)
-        if let report { self.say("\(report)") }
+        if let report { self.emit("\(report)") }
         try journal.recordListed(rejections?.earlierCount ?? 0)
     }
 
@@ -256,8 +256,8 @@ extension SendRun {
         var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)
         summary.isResumed = true
         let path = self.command.delivery.journal ?? "the journal"
-        self.say("This batch is complete, so nothing was sent. To send all of it again, delete \(path).")
-        self.say("\(summary.text)")
+        self.emit("This batch is complete, so nothing was sent. To send all of it again, delete \(path).")
+        self.emit("\(summary.text)")
         self.record(summary)
         return ExitStatus(summary)
     }

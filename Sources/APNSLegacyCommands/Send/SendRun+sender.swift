@@ -71,7 +71,7 @@ extension SendRun {
                 defer { last = failure }
                 return last != failure
             }
-            if isNew { self.say(Diagnostic(.warning, failure, to: self.address(of: failure)).about("Retrying")) }
+            if isNew { self.emit(Diagnostic(.warning, failure, to: self.address(of: failure)).about("Retrying")) }
         }
     }
 

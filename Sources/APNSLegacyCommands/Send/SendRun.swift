@@ -16,7 +16,7 @@ struct SendRun {
     let command: SendCommand
     let environment: CommandEnvironment
     /// Writes a message, unless `--quiet` asks for errors only.
-    let say: @Sendable (Diagnostic) -> Void
+    let emit: @Sendable (Diagnostic) -> Void
     var console: Console { self.environment.console }
     /// Follows the connections, for the progress bar.
     let monitor = ConnectionMonitor()
@@ -27,7 +27,7 @@ struct SendRun {
         self.command = command
         self.environment = environment
         let (isQuiet, console) = (command.report.quiet, environment.console)
-        self.say = { if !isQuiet { console.say($0) } }
+        self.emit = { if !isQuiet { console.emit($0) } }
     }
 
     func run() async throws -> ExitStatus {
@@ -55,7 +55,7 @@ struct SendRun {
         let purge = try self.purge(tls?.identity)
         defer { purge?.close() }
         let rejections = try purge?.rejections()
-        let badLines = BadLines(of: input.name, advice: self.badLinesAdvice, self.say)
+        let badLines = BadLines(of: input.name, advice: self.badLinesAdvice, self.emit)
         let batchState = BatchSendState(
             input: input,
             batch: batch,
@@ -63,15 +63,15 @@ struct SendRun {
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
             isDead: purge?.isDead,
-            onRejectedToken: rejections?.take,
-            onEarlierRejectedToken: past.beganAt.flatMap { rejections?.takeEarlier(since: $0) },
+            onRejectedToken: rejections?.recorder,
+            onEarlierRejectedToken: past.beganAt.flatMap { rejections?.earlierRecorder(since: $0) },
             command: self.frameCommand,
             onDropped: self.reportDropped(from: input.name),
             onBadLine: badLines.add
         )
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
-        self.sayStart(past, self.command.batch.fromLine, hasJournal: journal != nil)
+        self.reportStart(past, self.command.batch.fromLine, hasJournal: journal != nil)
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
@@ -82,7 +82,7 @@ struct SendRun {
         do {
             // Of all that ends a batch early, only the circuit breaker has this status.
             let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: ending?.status == .dataError)
-            if let report { self.say("\(report)") }
+            if let report { self.emit("\(report)") }
             if self.command.purge.purgeRejected { try journal?.recordListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
@@ -94,7 +94,7 @@ struct SendRun {
         if failure == nil, ending == nil { try self.requireNotifications(progress, input) }
         let status = self.report(summary, source, failure ?? ending, past: past.outcomeCounts)
         guard let purge, let listFailure else { return status }
-        self.console.say(listFailure.diagnostic)
+        self.console.emit(listFailure.diagnostic)
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.outcomeCounts, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
@@ -116,14 +116,14 @@ struct SendRun {
     }
 
     private func reportDropped(from name: String) -> @Sendable (Int, String) -> Void {
-        { [say] in say(Diagnostic(.warning, at: .init(file: name, line: $0), $1)) }
+        { [emit] in emit(Diagnostic(.warning, at: .init(file: name, line: $0), $1)) }
     }
 
-    private func sayStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
-        if firstLine > 1 { self.say("Starting at line \(firstLine.grouped).") }
+    private func reportStart(_ past: SendJournal.Past, _ firstLine: UInt64, hasJournal: Bool) {
+        if firstLine > 1 { self.emit("Starting at line \(firstLine.grouped).") }
         guard hasJournal, !past.doubted.ranges.isEmpty || past.settled.count > 0 else { return }
         let count = past.settled.count
-        self.say("Resuming: \(count.counted("line")) already \(count == 1 ? "has" : "have") an outcome.")
+        self.emit("Resuming: \(count.counted("line")) already \(count == 1 ? "has" : "have") an outcome.")
     }
 
     /// Refuses a `--from-line` behind the end, since a mistyped line must not pass for a batch without errors.

@@ -54,7 +54,7 @@ extension CommandEnvironment {
                     self.endSoon(.error(last), endDuration)
                     return _ = cancelling.yield()
                 }
-                if let first { self.console.briefly { $0.say(first) } }
+                if let first { self.console.briefly { $0.emit(first) } }
                 onFirst.withLockedValue { $0 }?()
             }
         }
@@ -90,7 +90,7 @@ extension CommandEnvironment {
             if !isUnread {
                 self.console.briefly { console in
                     console.endBar()
-                    console.say(diagnostic)
+                    console.emit(diagnostic)
                 }
             }
             self.exit(ExitStatus.tryAgain.rawValue)

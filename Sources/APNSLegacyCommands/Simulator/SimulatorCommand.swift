@@ -105,7 +105,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
-        let log = try self.control.openNotificationLog { console.say($0) }
+        let log = try self.control.openNotificationLog { console.emit($0) }
         configuration.onChange = { Self.log($0, to: logger) }
         if log != nil || self.verbose {
             configuration.onNotification = { notification in
@@ -124,11 +124,11 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try self.control.announce(line, announcement)
-                console.say("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
+                console.emit("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 for fault in simulator.faults {
-                    if let warning = fault.warning { console.say(.warning("fault \(fault.identifier): \(warning)")) }
+                    if let warning = fault.warning { console.emit(.warning("fault \(fault.identifier): \(warning)")) }
                 }
-                console.say("To see what arrives, open \(self.control.address(port: controlPort))")
+                console.emit("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
                 // A second signal ends the process without further steps.
@@ -138,7 +138,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)
                 environment.summary.set("connections", statistics.connectionCount)
-                console.say("Stopping: closing the connections; a second signal stops at once.")
+                console.emit("Stopping: closing the connections; a second signal stops at once.")
                 Self.endAtSecondSignal(stops, environment)
             }
         }
@@ -251,7 +251,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         }
         let folder = try await AtomicFolder.open(path)
         let set = try SimulatorFiles(in: folder, options, now: environment.now())
-        for creation in try folder.commit() { environment.console.say(creation.line(path)) }
+        for creation in try folder.commit() { environment.console.emit(creation.line(path)) }
         return set
     }
 

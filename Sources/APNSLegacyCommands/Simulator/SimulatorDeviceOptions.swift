@@ -52,7 +52,7 @@ struct SimulatorDeviceOptions: ParsableArguments, Sendable {
     var deadDevices: [String] = []
 
     @Option(help: .value("name", "The service to simulate."))
-    var environment = Environment.sandbox
+    var environment = PushEnvironment.sandbox
 
     @Option(help: .value("id", "The identifier of the key for provider tokens."))
     var keyId = "SIMULATOR1"

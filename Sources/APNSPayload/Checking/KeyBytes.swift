@@ -16,7 +16,7 @@ struct KeyBytes: ~Copyable {
     ///
     /// Overlapping words cover every length above three without a loop, and one side of each comparison is a constant.
     @inline(__always)
-    func spell(_ literal: StaticString) -> Bool {
+    func equals(_ literal: StaticString) -> Bool {
         let count = literal.utf8CodeUnitCount
         guard self.count == count else { return false }
         let other = unsafe UnsafeRawPointer(literal.utf8Start)

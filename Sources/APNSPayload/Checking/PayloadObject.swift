@@ -10,7 +10,7 @@ enum PayloadObject {
     @inline(__always)
     func key(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch self {
-        case .root: bytes.spell("aps") ? .aps : nil
+        case .root: bytes.equals("aps") ? .aps : nil
         case .aps: Self.apsKey(bytes)
         case .alert: Self.alertKey(bytes)
         case .sound: Self.soundKey(bytes)
@@ -20,40 +20,40 @@ enum PayloadObject {
     private static func apsKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch bytes.count {
         case 5:
-            if bytes.spell("alert") { return .alert }
-            if bytes.spell("badge") { return .badge }
-            if bytes.spell("sound") { return .sound }
-            if bytes.spell("event") { return .event }
+            if bytes.equals("alert") { return .alert }
+            if bytes.equals("badge") { return .badge }
+            if bytes.equals("sound") { return .sound }
+            if bytes.equals("event") { return .event }
         case 8:
-            if bytes.spell("category") { return .category }
-            if bytes.spell("url-args") { return .urlArguments }
+            if bytes.equals("category") { return .category }
+            if bytes.equals("url-args") { return .urlArguments }
         case 9:
-            if bytes.spell("thread-id") { return .threadID }
-            if bytes.spell("timestamp") { return .timestamp }
+            if bytes.equals("thread-id") { return .threadID }
+            if bytes.equals("timestamp") { return .timestamp }
         case 10:
-            if bytes.spell("account-id") { return .accountID }
-            if bytes.spell("stale-date") { return .staleDate }
-            if bytes.spell("attributes") { return .attributes }
+            if bytes.equals("account-id") { return .accountID }
+            if bytes.equals("stale-date") { return .staleDate }
+            if bytes.equals("attributes") { return .attributes }
         case 11:
-            if bytes.spell("summary-arg") { return .summaryArgument }
+            if bytes.equals("summary-arg") { return .summaryArgument }
         case 13:
-            if bytes.spell("content-state") { return .contentState }
+            if bytes.equals("content-state") { return .contentState }
         case 14:
-            if bytes.spell("dismissal-date") { return .dismissalDate }
+            if bytes.equals("dismissal-date") { return .dismissalDate }
         case 15:
-            if bytes.spell("mutable-content") { return .mutableContent }
-            if bytes.spell("relevance-score") { return .relevanceScore }
-            if bytes.spell("filter-criteria") { return .filterCriteria }
-            if bytes.spell("attributes-type") { return .attributesType }
+            if bytes.equals("mutable-content") { return .mutableContent }
+            if bytes.equals("relevance-score") { return .relevanceScore }
+            if bytes.equals("filter-criteria") { return .filterCriteria }
+            if bytes.equals("attributes-type") { return .attributesType }
         case 16:
-            if bytes.spell("input-push-token") { return .inputPushToken }
+            if bytes.equals("input-push-token") { return .inputPushToken }
         case 17:
-            if bytes.spell("content-available") { return .contentAvailable }
-            if bytes.spell("target-content-id") { return .targetContentID }
-            if bytes.spell("summary-arg-count") { return .summaryArgumentCount }
+            if bytes.equals("content-available") { return .contentAvailable }
+            if bytes.equals("target-content-id") { return .targetContentID }
+            if bytes.equals("summary-arg-count") { return .summaryArgumentCount }
         case 18:
-            if bytes.spell("interruption-level") { return .interruptionLevel }
-            if bytes.spell("input-push-channel") { return .inputPushChannel }
+            if bytes.equals("interruption-level") { return .interruptionLevel }
+            if bytes.equals("input-push-channel") { return .inputPushChannel }
         default:
             break
         }
@@ -63,30 +63,30 @@ enum PayloadObject {
     private static func alertKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch bytes.count {
         case 4:
-            if bytes.spell("body") { return .alertBody }
+            if bytes.equals("body") { return .alertBody }
         case 5:
-            if bytes.spell("title") { return .alertTitle }
+            if bytes.equals("title") { return .alertTitle }
         case 6:
-            if bytes.spell("action") { return .alertAction }
+            if bytes.equals("action") { return .alertAction }
         case 7:
-            if bytes.spell("loc-key") { return .alertLocKey }
+            if bytes.equals("loc-key") { return .alertLocKey }
         case 8:
-            if bytes.spell("subtitle") { return .alertSubtitle }
-            if bytes.spell("loc-args") { return .alertLocArguments }
+            if bytes.equals("subtitle") { return .alertSubtitle }
+            if bytes.equals("loc-args") { return .alertLocArguments }
         case 11:
-            if bytes.spell("summary-arg") { return .alertSummaryArgument }
+            if bytes.equals("summary-arg") { return .alertSummaryArgument }
         case 12:
-            if bytes.spell("launch-image") { return .alertLaunchImage }
+            if bytes.equals("launch-image") { return .alertLaunchImage }
         case 13:
-            if bytes.spell("title-loc-key") { return .alertTitleLocKey }
+            if bytes.equals("title-loc-key") { return .alertTitleLocKey }
         case 14:
-            if bytes.spell("title-loc-args") { return .alertTitleLocArguments }
-            if bytes.spell("action-loc-key") { return .alertActionLocKey }
+            if bytes.equals("title-loc-args") { return .alertTitleLocArguments }
+            if bytes.equals("action-loc-key") { return .alertActionLocKey }
         case 16:
-            if bytes.spell("subtitle-loc-key") { return .alertSubtitleLocKey }
+            if bytes.equals("subtitle-loc-key") { return .alertSubtitleLocKey }
         case 17:
-            if bytes.spell("subtitle-loc-args") { return .alertSubtitleLocArguments }
-            if bytes.spell("summary-arg-count") { return .alertSummaryArgumentCount }
+            if bytes.equals("subtitle-loc-args") { return .alertSubtitleLocArguments }
+            if bytes.equals("summary-arg-count") { return .alertSummaryArgumentCount }
         default:
             break
         }
@@ -96,11 +96,11 @@ enum PayloadObject {
     private static func soundKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch bytes.count {
         case 4:
-            if bytes.spell("name") { return .soundName }
+            if bytes.equals("name") { return .soundName }
         case 6:
-            if bytes.spell("volume") { return .soundVolume }
+            if bytes.equals("volume") { return .soundVolume }
         case 8:
-            if bytes.spell("critical") { return .soundCritical }
+            if bytes.equals("critical") { return .soundCritical }
         default:
             break
         }

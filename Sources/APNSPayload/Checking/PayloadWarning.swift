@@ -90,21 +90,21 @@ private struct PayloadWarnings {
     ]
 
     init(_ members: [String: JSONValue]) {
-        self.lookOutside(members)
+        self.checkOutside(members)
         guard case .object(let aps)? = members["aps"] else {
             // Wallet sends an empty object, and device management its own.
             let hasOther = self.found.isEmpty && !members.isEmpty && members["mdm"] == nil
             if hasOther { self.add(.noEffect) }
             return
         }
-        self.lookForMisspelt(aps, in: "aps")
-        self.lookAtValues(aps)
+        self.findMisspelled(aps, in: "aps")
+        self.checkValues(aps)
         if case .object(let alert)? = aps["alert"] {
-            self.lookForMisspelt(alert, in: "aps.alert")
-            self.lookAtTexts(alert)
+            self.findMisspelled(alert, in: "aps.alert")
+            self.checkTexts(alert)
         }
         if case .object(let sound)? = aps["sound"] {
-            self.lookForMisspelt(sound, in: "aps.sound")
+            self.findMisspelled(sound, in: "aps.sound")
             self.expect(sound["volume"], .soundVolume, "a number from 0 to 1") { (0...1).contains($0) }
             self.expect(sound["critical"], .soundCritical, "1 or 0") { $0 == 0 || $0 == 1 }
         }
@@ -117,7 +117,7 @@ private struct PayloadWarnings {
     }
 
     /// Checks the keys next to `aps`.
-    private mutating func lookOutside(_ members: [String: JSONValue]) {
+    private mutating func checkOutside(_ members: [String: JSONValue]) {
         for name in members.keys.sorted() where name != "aps" {
             if let key = Self.unmistakable.first(where: { $0.name == name }), members["aps"]?[name] == nil {
                 self.add(.outsideAPS(key), at: name)
@@ -128,7 +128,7 @@ private struct PayloadWarnings {
     }
 
     /// Finds names in an object that are similar to those of known keys.
-    private mutating func lookForMisspelt(_ members: [String: JSONValue], in path: String) {
+    private mutating func findMisspelled(_ members: [String: JSONValue], in path: String) {
         let keys = PayloadKey.allCases.filter { $0.description.hasPrefix(path + ".") && $0.enclosing == path }
         for name in members.keys.sorted() where !keys.contains(where: { $0.name == name }) {
             let near = NearestName.find(name, in: keys.map(\.name), .typingErrors)
@@ -138,7 +138,7 @@ private struct PayloadWarnings {
         }
     }
 
-    private mutating func lookAtValues(_ aps: [String: JSONValue]) {
+    private mutating func checkValues(_ aps: [String: JSONValue]) {
         if aps["alert"]?.string == "" { self.add(.emptyText, at: "aps.alert") }
         self.expect(aps["badge"], .badge, "a whole number, 0 or more") { $0 >= 0 && $0 == $0.rounded() }
         for key in [PayloadKey.contentAvailable, .mutableContent] {
@@ -156,7 +156,7 @@ private struct PayloadWarnings {
         }
     }
 
-    private mutating func lookAtTexts(_ alert: [String: JSONValue]) {
+    private mutating func checkTexts(_ alert: [String: JSONValue]) {
         for key in [PayloadKey.alertTitle, .alertSubtitle, .alertBody] where alert[key.name]?.string == "" {
             self.add(.emptyText, at: "\(key)")
         }

@@ -17,7 +17,7 @@ package final class NotificationChunk: Sendable {
     ///
     /// Returns them in the order of the source, what settles them by their indices, and whether the source may have
     /// more.
-    package static func take(
+    package static func fetch(
         from source: any NotificationSource,
         countMax: Int
     ) -> (notifications: [PushNotification], chunk: NotificationChunk, supply: ProviderSupply) {

@@ -51,7 +51,7 @@ final class BinaryConnection: ChannelInboundHandler {
     var isWritable: Bool { self.context?.channel.isWritable ?? false }
 
     /// The number of written bytes in TLS records that the kernel accepted completely.
-    var byteCountLeft: Int { self.tls?.byteCountLeft ?? 0 }
+    var sentByteCount: Int { self.tls?.sentByteCount ?? 0 }
 
     /// Whether written data must be flushed.
     private(set) var isFlushDue = false
@@ -82,7 +82,7 @@ final class BinaryConnection: ChannelInboundHandler {
     /// Attaches a channel that is about to be connected.
     ///
     /// - Throws: an error if the connection is no longer needed; the channel is then closed.
-    func adopt(_ channel: any Channel) throws {
+    func attach(_ channel: any Channel) throws {
         guard !self.isOver else { throw ChannelError.ioOnClosedChannel }
         self.channels[ObjectIdentifier(channel)] = channel
         channel.closeFuture.assumeIsolated().whenComplete { _ in self.forget(channel) }

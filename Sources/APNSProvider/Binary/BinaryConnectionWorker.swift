@@ -66,7 +66,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
     func begin() {
         guard !self.isFinished else { return }
         if self.askSource() == .ended { self.session.supply(.ended) }
-        self.drive()
+        self.advance()
     }
 
     /// Checks the source for notifications.
@@ -74,14 +74,14 @@ final class BinaryConnectionWorker: ConnectionWorker {
         guard !self.isFinished else { return }
         // Do not open a connection only to learn that there are no more notifications.
         self.session.supply(self.source.isEnded ? .ended : self.session.isAtRest ? self.askSource() : .available)
-        self.drive()
+        self.advance()
     }
 
     /// Asks the source whether more notifications are available, without requesting any.
     private func askSource() -> ProviderSupply {
-        self.store.take(
+        self.store.fetch(
             from: self.source,
-            number: self.session.taken,
+            number: self.session.nextNumber,
             countMax: 0,
             command: self.configuration.command,
             identifier: 0
@@ -91,18 +91,20 @@ final class BinaryConnectionWorker: ConnectionWorker {
     /// Makes a checkpoint for what was sent and what the source has now.
     func checkpoint() {
         guard !self.isFinished else { return }
-        if self.session.settled < self.session.taken || self.askSource() == .available { self.session.checkpoint() }
+        if self.session.settled < self.session.nextNumber || self.askSource() == .available {
+            self.session.checkpoint()
+        }
         self.wake()
     }
 
     /// Stops immediately.
     func abandon() {
         self.session.abandon()
-        self.drive()
+        self.advance()
     }
 
     /// Performs the steps of the session until one is to wait.
-    func drive() {
+    func advance() {
         guard !self.isFinished else { return }
         guard !self.isDriving else {
             self.mustDriveAgain = true
@@ -121,7 +123,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         } while self.mustDriveAgain && writes < BinaryConnectionWorker.writesInARowMax
         self.isDriving = false
         self.reportTrouble()
-        if writes >= BinaryConnectionWorker.writesInARowMax { self.driveLater() }
+        if writes >= BinaryConnectionWorker.writesInARowMax { self.advanceLater() }
     }
 
     /// Logs and reports changes of the state of a service.
@@ -182,8 +184,8 @@ final class BinaryConnectionWorker: ConnectionWorker {
     }
 
     private func write(_ numbers: Range<UInt64>, _ identifier: UInt32, to connection: BinaryConnection) -> Bool {
-        if numbers.lowerBound < self.session.taken {
-            let countMax = min(numbers.upperBound, self.session.taken) - numbers.lowerBound
+        if numbers.lowerBound < self.session.nextNumber {
+            let countMax = min(numbers.upperBound, self.session.nextNumber) - numbers.lowerBound
             let (frames, count) = self.store.frames(
                 from: numbers.lowerBound,
                 countMax: countMax,
@@ -193,18 +195,18 @@ final class BinaryConnectionWorker: ConnectionWorker {
             connection.write(frames)
             return count > 0
         }
-        let taken = self.store.take(
+        let fetched = self.store.fetch(
             from: self.source,
             number: numbers.lowerBound,
             countMax: numbers.count,
             command: self.configuration.command,
             identifier: identifier
         )
-        self.session.supply(taken.supply)
-        if taken.count > 0 {
-            self.session.wrote(UInt64(taken.count), now: self.now)
+        self.session.supply(fetched.supply)
+        if fetched.count > 0 {
+            self.session.wrote(UInt64(fetched.count), now: self.now)
             self.updateStoreIsFull()
-            connection.write(taken.frames)
+            connection.write(fetched.frames)
         }
         return true
     }
@@ -237,18 +239,18 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.timer = nil
         guard let time else { return }
         let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
-        self.timer = self.eventLoop.scheduleTask(deadline: self.start + TimeAmount(time)) { bound.value.drive() }
+        self.timer = self.eventLoop.scheduleTask(deadline: self.start + TimeAmount(time)) { bound.value.advance() }
     }
 
-    private func driveLater() {
+    private func advanceLater() {
         let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
-        self.eventLoop.execute { bound.value.drive() }
+        self.eventLoop.execute { bound.value.advance() }
     }
 
     /// Gives up a connection that accepts no bytes for the maximum time of an answer.
     private func awaitWritability(_ number: ConnectionNumber) {
         guard let connection = self.connections[number] else { return }
-        let deadline = connection.stall.deadline(at: .now(), progressCount: connection.byteCountLeft) - self.start
+        let deadline = connection.stall.deadline(at: .now(), progressCount: connection.sentByteCount) - self.start
         let now = self.now
         guard now >= Duration(deadline) else { return self.schedule(Duration(deadline)) }
         self.connections[number] = nil
@@ -257,9 +259,9 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.lastFailure = failure
         self.transport.observer.failed(failure)
         // The channel may still send what it has buffered.
-        self.session.left(number, before: .max)
+        self.session.sent(number, before: .max)
         self.session.closed(number, failure: failure, now: now, jitter: self.jitter)
-        self.driveLater()
+        self.advanceLater()
     }
 
     private func finish(_ ending: ProviderEnding) {
@@ -272,7 +274,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
             WorkerEnding(
                 ending: ending,
                 failure: ProviderError(ending, lastFailure: self.lastFailure, self.names),
-                hasLeftSomething: self.session.hasLeftSomething,
+                hasUnsettled: self.session.hasUnsettled,
                 isAnswered: self.session.settled > 0 ? !self.session.isUnanswered : nil
             )
         )
@@ -295,7 +297,7 @@ extension BinaryConnectionWorker {
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
         self.transport.opener.open(
             on: self.eventLoop,
-            adopt: { try bound.value.adopt($0) },
+            adopt: { try bound.value.attach($0) },
             finish: { channel, tls in
                 bound.value.tls = tls
                 try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
@@ -331,7 +333,7 @@ extension BinaryConnectionWorker {
         ]
         self.transport.logger.debug("connected", metadata: metadata)
         self.session.connected(connection.number, now: self.now)
-        self.drive()
+        self.advance()
     }
 
     /// The gateway answered.
@@ -342,9 +344,9 @@ extension BinaryConnectionWorker {
             LogKey.identifier: "\(response.identifier)",
         ]
         self.transport.logger.debug("error response", metadata: metadata)
-        self.noteLeft(connection)
+        self.reportSent(connection)
         self.session.received(response, on: connection.number, now: self.now, jitter: self.jitter)
-        self.drive()
+        self.advance()
     }
 
     /// The connection ended.
@@ -361,7 +363,7 @@ extension BinaryConnectionWorker {
         let reason = failure ?? .closed(self.names)
         let isPermanent = reason.isPermanent && self.configuration.endsWhenRefused
         let isUnprocessed = error.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
-        if wasConnected { self.noteLeft(connection) }
+        if wasConnected { self.reportSent(connection) }
         self.session.closed(
             connection.number,
             failure: reason,
@@ -370,18 +372,18 @@ extension BinaryConnectionWorker {
             now: self.now,
             jitter: self.jitter
         )
-        self.drive()
+        self.advance()
     }
 
     /// The channel is writable again.
     func becameWritable() {
-        self.drive()
+        self.advance()
     }
 
     /// Reports to the session how many frames the kernel accepted completely.
-    private func noteLeft(_ connection: BinaryConnection) {
+    private func reportSent(_ connection: BinaryConnection) {
         let base = self.session.settled
-        let count = self.store.count(from: base, withinBytes: connection.byteCountLeft)
-        self.session.left(connection.number, before: base + count)
+        let count = self.store.count(from: base, withinBytes: connection.sentByteCount)
+        self.session.sent(connection.number, before: base + count)
     }
 }

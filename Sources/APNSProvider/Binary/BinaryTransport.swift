@@ -46,7 +46,7 @@ struct BinaryTransport: ProviderTransport {
 
     func failure(of endings: [WorkerEnding]) -> ProviderError? {
         // A worker that could not connect does not matter if the others have sent everything.
-        if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) {
+        if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasUnsettled) {
             return self.silence(of: endings)
         }
         let worst =

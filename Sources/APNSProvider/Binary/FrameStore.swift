@@ -35,7 +35,7 @@ struct FrameStore {
     /// Requests new notifications from a source.
     ///
     /// Returns their frames, and whether the source may have more.
-    mutating func take(
+    mutating func fetch(
         from source: any NotificationSource,
         number: UInt64,
         countMax: Int,

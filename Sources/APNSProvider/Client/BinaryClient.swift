@@ -42,7 +42,7 @@ struct BinaryClient: ClientTransport {
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        self.queue.put(notification, receiver, key: key)
+        self.queue.enqueue(notification, receiver, key: key)
     }
 
     func settleLocally(

@@ -135,7 +135,7 @@ final class RecordsFeed<ID: Sendable>: Sendable {
         let countMax = DeliveryRecords<Rows, ID>.openCountMax
         let batch = OpenBatch<ID>(records.filter, records.transport, records.check, openCountMax: countMax)
         self.batch = batch
-        self.task = Task { await batch.feed(records.rows) }
+        self.task = Task { await batch.read(records.rows) }
     }
 
     deinit { self.task.cancel() }
@@ -217,10 +217,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     /// Reads the whole sequence, unless the client ends before it, which also ends the wait for an idle sequence.
     @inlinable
-    func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows) async
+    func read<Rows: AsyncSequence & Sendable>(_ rows: Rows) async
     where Rows.Element == (id: ID, notification: PushNotification) {
         let end = await withTaskGroup(of: Ending.self) { group -> Result<Void, any Error> in
-            group.addTask { await self.take(rows) }
+            group.addTask { await self.submitAll(rows) }
             group.addTask { .client(await self.transport.waitForEnd()) }
             var reason: DeliveryOutcome.Reason?
             for await ending in group {
@@ -239,7 +239,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     }
 
     @inlinable
-    func take<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
+    func submitAll<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
         let receiver = RecordsReceiver { self.settle($0, $1) }
         do {
@@ -296,7 +296,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @inlinable
     func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
         guard case nil = self.check?.outcome(of: notification),
-            case .taken = self.transport.submit(notification, receiver, key: key)
+            case .submitted = self.transport.submit(notification, receiver, key: key)
         else { return false }
         return true
     }
@@ -313,7 +313,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 local.map { self.transport.settleLocally($0, receiver, key: key) }
                 ?? self.transport.submit(notification, receiver, key: key)
             switch receipt {
-            case .taken: return
+            case .submitted: return
             case .ended(let reason):
                 self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
                 throw ProviderError(sequenceEndedBy: reason)
@@ -354,12 +354,12 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 for index in indices { state.identifiers[index] = nil }
             }
         }
-        if !startTimes.isEmpty { self.took(report.outcome, since: startTimes) }
+        if !startTimes.isEmpty { self.recordLatency(report.outcome, since: startTimes) }
     }
 
     @usableFromInline
-    func took(_ outcome: DeliveryOutcome, since startTimes: [NIODeadline]) {
-        for start in startTimes { self.transport.observer.took(outcome, since: start) }
+    func recordLatency(_ outcome: DeliveryOutcome, since startTimes: [NIODeadline]) {
+        for start in startTimes { self.transport.observer.recordLatency(outcome, since: start) }
     }
 
     // MARK: Reading records

@@ -88,7 +88,7 @@ public final class PushClient: Sendable {
     public func report(of notification: PushNotification) async -> DeliveryReport {
         let start = self.transport.observer.startTime
         let report = await self.outcome(of: notification)
-        self.transport.observer.took(report.outcome, since: start)
+        self.transport.observer.recordLatency(report.outcome, since: start)
         return report
     }
 
@@ -101,7 +101,7 @@ public final class PushClient: Sendable {
                     local.map { self.transport.settleLocally($0, receiver, key: 0) }
                     ?? self.transport.submit(notification, receiver, key: 0)
                 switch receipt {
-                case .taken: break
+                case .submitted: break
                 case .full: continuation.resume(returning: nil)
                 case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
                 }

@@ -11,7 +11,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// An empty block for reuse.
     private var spare: FrameBlock?
     /// The number of blocks that were taken and may be returned.
-    private var takenCount = 0
+    private var dequeuedCount = 0
 
     /// The receivers of the outcomes of unsettled notifications.
     var submissions = OpenSubmissions()
@@ -43,7 +43,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
     /// Whether anything waits, including in a block that may be returned.
-    var hasWaiting: Bool { self.takenCount > 0 || !self.isEmpty }
+    var hasWaiting: Bool { self.dequeuedCount > 0 || !self.isEmpty }
 
     /// Returns whether it fit.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
@@ -54,19 +54,19 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     }
 
     /// Removes and returns the next block to write, if there is one.
-    mutating func take() -> FrameBlock? {
+    mutating func dequeue() -> FrameBlock? {
         if let block = self.sealed.popFirst() {
-            self.takenCount += 1
+            self.dequeuedCount += 1
             return block
         }
         guard !self.open.isEmpty else { return nil }
-        self.takenCount += 1
+        self.dequeuedCount += 1
         return self.replaceOpen()
     }
 
     /// Returns a block: for reuse, or to be written next.
-    mutating func giveBack(_ block: consuming FrameBlock) {
-        self.takenCount -= 1
+    mutating func recycle(_ block: consuming FrameBlock) {
+        self.dequeuedCount -= 1
         if block.isEmpty { self.spare = consume block } else { self.sealed.prepend(block) }
     }
 
@@ -75,13 +75,13 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// Returns the numbers, as ranges.
     mutating func removeAll(before end: UInt64 = .max) -> [Range<UInt64>] {
         var ranges: [Range<UInt64>] = []
-        while var block = self.take() {
+        while var block = self.dequeue() {
             ranges += block.removeAll(before: end)
             guard block.isEmpty else {
-                self.giveBack(block)
+                self.recycle(block)
                 break
             }
-            self.giveBack(block)
+            self.recycle(block)
         }
         return ranges
     }

@@ -56,12 +56,12 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     }
 
     /// Adds a notification, if there is room.
-    package func put(_ append: (inout Storage, _ number: UInt64) -> Bool) -> SubmissionReceipt {
+    package func enqueue(_ append: (inout Storage, _ number: UInt64) -> Bool) -> SubmissionReceipt {
         let (receipt, wake) = self.withState { state -> (SubmissionReceipt, QueueStateMachine.Callback?) in
-            guard state.machine.mayPut else { return (state.machine.refusal, nil) }
+            guard state.machine.mayEnqueue else { return (state.machine.refusal, nil) }
             guard append(&state.storage, state.machine.nextNumber) else { return (.full, nil) }
-            let (number, wake) = state.machine.put()
-            return (.taken(number), wake)
+            let (number, wake) = state.machine.enqueue()
+            return (.submitted(number), wake)
         }
         wake?()
         return receipt

@@ -59,7 +59,7 @@ package struct QueueStateMachine: Sendable {
     // MARK: Submitting
 
     /// Whether a notification is accepted.
-    package var mayPut: Bool { !self.hasEnded && self.openCount < self.countMax }
+    package var mayEnqueue: Bool { !self.hasEnded && self.openCount < self.countMax }
 
     /// The result for a notification that is not accepted.
     package var refusal: SubmissionReceipt { self.hasEnded ? .ended(self.reason ?? .stopped) : .full }
@@ -67,7 +67,7 @@ package struct QueueStateMachine: Sendable {
     /// Adds a notification.
     ///
     /// Returns its number, and a callback that wakes a worker for it.
-    package mutating func put() -> (number: UInt64, wake: Callback?) {
+    package mutating func enqueue() -> (number: UInt64, wake: Callback?) {
         defer { self.nextNumber += 1 }
         self.openCount += 1
         return (self.nextNumber, self.waker())

@@ -47,7 +47,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     /// Submits a notification, if there is room.
-    func put(
+    func enqueue(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
@@ -59,7 +59,7 @@ final class SubmissionQueue: NotificationSource {
         var isSuppressed = false
         var startsClock = false
         var endsRest = false
-        let receipt = self.queue.put { blocks, number in
+        let receipt = self.queue.enqueue { blocks, number in
             if blocks.rejected.isSuppressed(notification.token) {
                 isSuppressed = true
                 return false
@@ -73,8 +73,8 @@ final class SubmissionQueue: NotificationSource {
             endsRest = blocks.isResting && blocks.hasFullBlock
             return true
         }
-        if case .taken = receipt { self.observer.queued(1) }
-        if startsClock { self.lookAtClockLater() }
+        if case .submitted = receipt { self.observer.queued(1) }
+        if startsClock { self.scheduleExpiry() }
         if endsRest { self.endRest() }
         return isSuppressed ? self.settleLocally(.suppressed, receiver, key) : receipt
     }
@@ -86,9 +86,9 @@ final class SubmissionQueue: NotificationSource {
         _ key: UInt64
     ) -> SubmissionReceipt {
         let receipt = self.queue.withState { state -> SubmissionReceipt in
-            state.machine.hasEnded ? state.machine.refusal : .taken(state.machine.assignNumber())
+            state.machine.hasEnded ? state.machine.refusal : .submitted(state.machine.assignNumber())
         }
-        guard case .taken = receipt else { return receipt }
+        guard case .submitted = receipt else { return receipt }
         self.observer.settled(outcome)
         receiver.settle(key..<(key + 1), DeliveryReport(outcome))
         return receipt
@@ -108,7 +108,7 @@ final class SubmissionQueue: NotificationSource {
 
     // MARK: Deadlines
 
-    private func lookAtClockLater() {
+    private func scheduleExpiry() {
         guard let limit = self.configuration.queueDurationMax else { return }
         self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.checkDeadlines() }
     }
@@ -133,20 +133,20 @@ final class SubmissionQueue: NotificationSource {
             return state.storage.isLow && !overdue.isEmpty ? state.machine.takeRoomCallbacks() : []
         }
         for numbers in overdue { self.unsent(numbers, reason) }
-        if looksAgain { self.lookAtClockLater() }
+        if looksAgain { self.scheduleExpiry() }
     }
 
     private func unsent(_ numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason?) {
         self.observer.queued(-numbers.count)
         let report = DeliveryReport(.unsent(reason))
         self.observer.settled(Settlement(numbers: numbers, report: report))
-        self.tell(numbers, report)
+        self.notify(numbers, report)
         self.queue.settled(numbers.count)
     }
 
-    private func tell(_ numbers: Range<UInt64>, _ report: DeliveryReport) {
-        let told = self.queue.withState { $0.storage.submissions.settle(numbers) }
-        for (receiver, keys) in told { receiver.settle(keys, report) }
+    private func notify(_ numbers: Range<UInt64>, _ report: DeliveryReport) {
+        let receivers = self.queue.withState { $0.storage.submissions.settle(numbers) }
+        for (receiver, keys) in receivers { receiver.settle(keys, report) }
     }
 
     // MARK: NotificationSource
@@ -163,9 +163,9 @@ final class SubmissionQueue: NotificationSource {
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         let countBefore = batch.count
         // Blocks are copied without the lock, so that submissions do not wait for it.
-        while batch.countFree > 0, var block = self.queue.withState({ $0.storage.take() }) {
+        while batch.countFree > 0, var block = self.queue.withState({ $0.storage.dequeue() }) {
             let isEmptied = block.drain(into: &batch)
-            self.queue.giveBack(block)
+            self.queue.recycle(block)
             if !isEmptied { break }
         }
         self.observer.queued(countBefore - batch.count)
@@ -203,7 +203,7 @@ final class SubmissionQueue: NotificationSource {
             }
         }
         let report = settled.report
-        settled.forEachTagRange { self.tell($0, report) }
+        settled.forEachTagRange { self.notify($0, report) }
         self.queue.settled(settled.count)
     }
 
@@ -225,9 +225,9 @@ final class SubmissionQueue: NotificationSource {
 
 extension NotificationQueue where Storage == FrameBlocks {
     /// Returns a block: for reuse, or to be written next.
-    fileprivate func giveBack(_ block: consuming FrameBlock) {
+    fileprivate func recycle(_ block: consuming FrameBlock) {
         self.lock.lock()
         defer { self.lock.unlock() }
-        self.state.storage.giveBack(block)
+        self.state.storage.recycle(block)
     }
 }

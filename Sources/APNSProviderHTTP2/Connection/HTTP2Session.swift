@@ -109,12 +109,12 @@ import NIOCore
         guard let session = unsafe session else { preconditionFailure("Out of memory.") }
         unsafe self.session = session
         unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
-        self.greet()
+        self.submitSettings()
     }
 
     deinit { unsafe nghttp2_session_del(self.session) }
 
-    private func greet() {
+    private func submitSettings() {
         let settings = [
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
             nghttp2_settings_entry(
@@ -177,7 +177,7 @@ import NIOCore
         self.inputByteCount = 0
     }
 
-    private func note(_ event: Event) {
+    private func record(_ event: Event) {
         guard self.events.count < self.eventCountMax else {
             self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
             return
@@ -206,7 +206,7 @@ import NIOCore
     /// Returns the number of its stream; `nil` if the numbers are used up.
     func submit(_ headers: HTTP2HeaderFields, body: ByteBuffer) -> UInt32? {
         guard self.failure == nil, !self.hasSentGoAway else { return nil }
-        let slot = self.takeSlot()
+        let slot = self.allocateSlot()
         var provider = unsafe nghttp2_data_provider()
         unsafe provider.source.fd = Int32(truncatingIfNeeded: slot)
         unsafe provider.read_callback = Self.readBody
@@ -265,7 +265,7 @@ import NIOCore
         return self.unsentByteCount + body.readableBytes <= Int(window)
     }
 
-    private func takeSlot() -> Int {
+    private func allocateSlot() -> Int {
         if let slot = self.freeSlots.popLast() { return slot }
         self.bodies.append(Body())
         return self.bodies.count - 1
@@ -397,7 +397,7 @@ extension HTTP2Session {
             count,
             user in
             let bytes = unsafe UnsafeRawBufferPointer(start: bytes, count: count)
-            unsafe HTTP2Session.of(user).note(.body(stream: UInt32(bitPattern: stream), ByteBuffer(bytes: bytes)))
+            unsafe HTTP2Session.of(user).record(.body(stream: UInt32(bitPattern: stream), ByteBuffer(bytes: bytes)))
             return 0
         }
         unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
@@ -450,10 +450,10 @@ extension HTTP2Session {
         let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
         switch UInt32(header.type) {
         case NGHTTP2_HEADERS.rawValue:
-            self.note(.headers(stream: stream, status: self.status, isEnd: isEnd))
+            self.record(.headers(stream: stream, status: self.status, isEnd: isEnd))
             if isEnd { self.ended(stream) }
         case NGHTTP2_DATA.rawValue:
-            self.note(.data(stream: stream, byteCount: header.length, isEnd: isEnd))
+            self.record(.data(stream: stream, byteCount: header.length, isEnd: isEnd))
             if isEnd { self.ended(stream) }
         case NGHTTP2_SETTINGS.rawValue where header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0:
             let settings = unsafe frame.pointee.settings
@@ -461,13 +461,13 @@ extension HTTP2Session {
             let streamCountMax = unsafe entries.last {
                 $0.settings_id == Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
             }
-            self.note(.settings(streamCountMax: streamCountMax?.value))
+            self.record(.settings(streamCountMax: streamCountMax?.value))
         case NGHTTP2_GOAWAY.rawValue:
             let goAway = unsafe frame.pointee.goaway
             let last = UInt32(bitPattern: unsafe goAway.last_stream_id)
             let bytes = unsafe UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
             self.goAwayLast = last
-            self.note(.goAway(last: last, unsafe ByteBuffer(bytes: bytes)))
+            self.record(.goAway(last: last, unsafe ByteBuffer(bytes: bytes)))
         default: break
         }
     }
@@ -481,7 +481,7 @@ extension HTTP2Session {
         self.forgetBody(stream)
         // The previous event already contained the end of this stream.
         if stream == self.endedStream && code == 0 { return }
-        self.note(.closed(stream: stream, code: code))
+        self.record(.closed(stream: stream, code: code))
     }
 
     private func sendsGoAway(_ frame: UnsafeRawBufferPointer) {

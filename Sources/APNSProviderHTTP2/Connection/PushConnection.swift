@@ -224,7 +224,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        self.keepAlive.heard(at: .now())
+        self.keepAlive.received(at: .now())
         // If the service has enlarged the window for waiting bodies, there is also room for requests.
         if self.machine.isExhausted { self.flush() }
         self.worker?.readComplete(self)
@@ -333,19 +333,19 @@ struct PushKeepAlive: Equatable {
     let idleDelay: Duration
     let waitingDelay: Duration
     let durationMax: Duration
-    private var heardAt: NIODeadline
+    private var receivedAt: NIODeadline
     private var askedAt: NIODeadline?
 
     init(idleDelay: Duration, waitingDelay: Duration, durationMax: Duration, now: NIODeadline) {
         self.idleDelay = idleDelay
         self.waitingDelay = waitingDelay
         self.durationMax = durationMax
-        self.heardAt = now
+        self.receivedAt = now
     }
 
     /// Records any input.
-    mutating func heard(at now: NIODeadline) {
-        self.heardAt = now
+    mutating func received(at now: NIODeadline) {
+        self.receivedAt = now
         self.askedAt = nil
     }
 
@@ -354,7 +354,7 @@ struct PushKeepAlive: Equatable {
     /// Returns what to do.
     mutating func step(at now: NIODeadline, isWaiting: Bool) -> Step {
         if let askedAt = self.askedAt { return now - askedAt >= TimeAmount(self.durationMax) ? .giveUp : .rest }
-        guard now - self.heardAt >= TimeAmount(isWaiting ? self.waitingDelay : self.idleDelay) else { return .rest }
+        guard now - self.receivedAt >= TimeAmount(isWaiting ? self.waitingDelay : self.idleDelay) else { return .rest }
         self.askedAt = now
         return .ping
     }

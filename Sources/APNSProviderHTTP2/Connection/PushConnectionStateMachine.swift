@@ -104,7 +104,7 @@ struct PushConnectionStateMachine<Element> {
         for number in numbers {
             self.session.reset(number, code: HTTP2Failure.cancel)
             self.answers[number] = nil
-            overdue.add(self.streams.giveUp(number, hasLeft: !unfinished.contains(number)))
+            overdue.add(self.streams.giveUp(number, isSent: !unfinished.contains(number)))
         }
         return overdue
     }
@@ -199,18 +199,18 @@ struct PushConnectionStateMachine<Element> {
     private mutating func refuse(_ number: UInt32, code: UInt32 = HTTP2Failure.protocolError) -> Action? {
         self.session.reset(number, code: code)
         self.answers[number] = nil
-        return self.action(self.streams.giveUp(number, hasLeft: true), code)
+        return self.action(self.streams.giveUp(number, isSent: true), code)
     }
 
     private mutating func closed(_ number: UInt32, _ code: UInt32) -> Action? {
         self.answers[number] = nil
-        guard let fate = self.streams.closed(number, code: code) else { return nil }
+        guard let requestState = self.streams.closed(number, code: code) else { return nil }
         self.answerCount &+= 1
-        return self.action(fate, code)
+        return self.action(requestState, code)
     }
 
-    private func action(_ fate: StreamTable<Element>.Fate?, _ code: UInt32) -> Action? {
-        switch fate {
+    private func action(_ requestState: StreamTable<Element>.RequestState?, _ code: UInt32) -> Action? {
+        switch requestState {
         case .unprocessed(let element): .unprocessed(element)
         case .unknown(let element): .unknown(element, .streamReset(code: Int(code)))
         case .accepting(let element): .unknown(element, .acceptanceIncomplete)

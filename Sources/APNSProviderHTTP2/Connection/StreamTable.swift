@@ -16,7 +16,7 @@
 /// - SeeAlso: RFC 9113, 5.1.2, 6.8 and 8.7.
 struct StreamTable<Element> {
     /// What is known about the request of a stream without an answer.
-    enum Fate {
+    enum RequestState {
         /// The service did not process it.
         case unprocessed(Element)
         /// The service may have processed it.
@@ -34,8 +34,8 @@ struct StreamTable<Element> {
         /// The service has begun to answer these with success.
         var accepting: [Element] = []
 
-        mutating func add(_ fate: Fate?) {
-            switch fate {
+        mutating func add(_ requestState: RequestState?) {
+            switch requestState {
             case .unprocessed(let element): self.unprocessed.append(element)
             case .unknown(let element): self.unknown.append(element)
             case .accepting(let element): self.accepting.append(element)
@@ -116,14 +116,14 @@ struct StreamTable<Element> {
     /// Records the end of a stream without a complete answer, by the service or the library.
     ///
     /// Returns what is known about its request; `nil` if no request waits on that stream.
-    mutating func closed(_ number: UInt32, code: UInt32) -> Fate? {
+    mutating func closed(_ number: UInt32, code: UInt32) -> RequestState? {
         self.end(number, isUnprocessed: code == HTTP2Failure.refusedStream)
     }
 
     /// Gives up a stream.
     ///
     /// Returns what is known about its request; `nil` if no request waits on that stream.
-    mutating func giveUp(_ number: UInt32, hasLeft: Bool) -> Fate? { self.end(number, isUnprocessed: !hasLeft) }
+    mutating func giveUp(_ number: UInt32, isSent: Bool) -> RequestState? { self.end(number, isUnprocessed: !isSent) }
 
     /// Processes a GOAWAY frame: no more streams are opened, and those above the last were not processed.
     ///
@@ -153,7 +153,7 @@ struct StreamTable<Element> {
         return unanswered
     }
 
-    private mutating func end(_ number: UInt32, isUnprocessed: Bool) -> Fate? {
+    private mutating func end(_ number: UInt32, isUnprocessed: Bool) -> RequestState? {
         let isSuccess = self.begun.removeValue(forKey: number)
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
         switch isSuccess {
@@ -169,5 +169,5 @@ struct StreamTable<Element> {
     }
 }
 
-extension StreamTable.Fate: Equatable where Element: Equatable {}
+extension StreamTable.RequestState: Equatable where Element: Equatable {}
 extension StreamTable.Unanswered: Equatable where Element: Equatable {}

@@ -52,23 +52,23 @@ struct PendingPush: Sendable {
     /// Returns what to do.
     mutating func receive(
         _ rejection: Rejection,
-        _ meaning: ResponseMeaning,
+        _ responseClass: ResponseClass,
         _ rules: RetryRules,
         _ classifier: ResponseClassifier?,
-        renews: (ResponseMeaning.TransientCause) -> Bool = { _ in false }
+        renews: (ResponseClass.TransientReason) -> Bool = { _ in false }
     ) -> Decision {
         let answeredCount = classifier?.rejectionArrived() ?? 0
         let answeredCountThen = self.answeredCountThen ?? answeredCount
-        switch self.retries.receive(meaning, rules, jitter: .random(in: 0...1), renews: renews) {
+        switch self.retries.receive(responseClass, rules, jitter: .random(in: 0...1), renews: renews) {
         case .sendAgain(.zero, _): return .sendAgain(after: .zero)
         case .sendAgain(let pause, _):
             self.retries.postpone()
             self.answeredCountThen = answeredCountThen
             return .sendAgain(after: pause)
-        case .end(let meaning):
+        case .end(let responseClass):
             guard let classifier, case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
             let isOnlyTrouble = answeredCount == answeredCountThen
-            let isAtFault = classifier.rejected(answer, meaning, isOnlyTrouble: isOnlyTrouble)
+            let isAtFault = classifier.rejected(answer, responseClass, isOnlyTrouble: isOnlyTrouble)
             return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceAnswer(answer)))
         }
     }

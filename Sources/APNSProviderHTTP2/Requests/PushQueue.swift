@@ -41,12 +41,12 @@ struct PushQueue: Sendable {
 
     var hasRoom: Bool { self.queue.hasRoom }
 
-    func put(_ submission: Submission) -> SubmissionReceipt {
-        let receipt = self.queue.put { pushes, _ in
+    func enqueue(_ submission: Submission) -> SubmissionReceipt {
+        let receipt = self.queue.enqueue { pushes, _ in
             pushes.append(PendingPush(submission))
             return true
         }
-        if case .taken = receipt { self.observer.queued(1) }
+        if case .submitted = receipt { self.observer.queued(1) }
         return receipt
     }
 
@@ -66,9 +66,9 @@ struct PushQueue: Sendable {
 
     /// Settles all waiting requests as unsent; later ones are accepted.
     func reject(_ reason: DeliveryOutcome.Reason) {
-        let waiting = self.queue.withState { $0.storage.takeAllWaiting() }
+        let waiting = self.queue.withState { $0.storage.dequeueAllWaiting() }
         self.observer.queued(-waiting.count)
-        self.give(up: waiting, reason)
+        self.abandon(waiting, reason)
     }
 
     /// Stops sending; all waiting requests are unsent.
@@ -76,14 +76,14 @@ struct PushQueue: Sendable {
         var waiting: [PendingPush] = []
         var postponed: [PendingPush] = []
         self.queue.callOut { state in
-            waiting = state.storage.takeAllWaiting()
+            waiting = state.storage.dequeueAllWaiting()
             postponed = state.storage.takeAllPostponed()
             state.machine.endPostponement(postponed.count)
             return state.machine.stop(reason, isAtOnce: isAtOnce)
         }
         self.observer.queued(-waiting.count - postponed.count)
-        self.give(up: waiting, reason)
-        self.give(up: postponed, nil)
+        self.abandon(waiting, reason)
+        self.abandon(postponed, nil)
     }
 
     /// Ends immediately, since sending cannot succeed.
@@ -120,18 +120,18 @@ struct PushQueue: Sendable {
     var isOver: Bool { self.queue.withState { $0.machine.isOver } }
 
     /// Takes requests for a worker; if there are fewer than it has room for, its status is ready afterwards.
-    func take(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
-        var taken: [PendingPush] = []
+    func dequeue(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
+        var dequeued: [PendingPush] = []
         let answer = self.askSource(at: now) { state in
-            taken += state.storage.takeWaiting(countMax - taken.count)
-            return countMax - taken.count
+            dequeued += state.storage.dequeueWaiting(countMax - dequeued.count)
+            return countMax - dequeued.count
         }
-        self.observer.queued(-taken.count)
+        self.observer.queued(-dequeued.count)
         self.queue.callOut { state in
-            state.machine.set(worker, taken.count < countMax ? .ready : .busy)
+            state.machine.set(worker, dequeued.count < countMax ? .ready : .busy)
             return Self.wakers(&state, after: answer)
         }
-        return taken
+        return dequeued
     }
 
     /// Whether a worker without a connection should open one; if not, it rests.
@@ -148,7 +148,7 @@ struct PushQueue: Sendable {
     /// Asks the source whether it has ended, for a worker that cannot send now.
     ///
     /// Returns whether to ask again, since all its notifications were invalid.
-    func lookForEnd(at now: NIODeadline) -> Bool {
+    func checkForEnd(at now: NIODeadline) -> Bool {
         let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         self.queue.callOut { Self.wakers(&$0, after: answer) }
         return answer == .onlyInvalid
@@ -188,20 +188,20 @@ struct PushQueue: Sendable {
             let portion = self.queue.withState { state in
                 state.machine.endPostponement(state.storage.returnDue(at: now))
                 let count = wantedCount(&state)
-                guard count > 0, self.source != nil, state.storage.mayTakeMore else { return 0 }
+                guard count > 0, self.source != nil, state.storage.mayFetchMore else { return 0 }
                 return state.machine.reserve(min(max(count, Self.portionCountMin), Self.portionCountMax))
             }
             guard portion > 0 else { return answer }
-            answer = self.takeFromSource(portion)
+            answer = self.fetchFromSource(portion)
             guard case .sendable = answer else { return answer }
         }
     }
 
     /// Adds notifications of the source, for which room was reserved.
-    private func takeFromSource(_ countMax: Int) -> SourceAnswer {
+    private func fetchFromSource(_ countMax: Int) -> SourceAnswer {
         guard let source = self.source else { return .notAsked }
         // Without the lock, since the source is foreign code.
-        let (count, pushes, supply) = source.take(countMax, self.observer)
+        let (count, pushes, supply) = source.fetch(countMax, self.observer)
         var reason: DeliveryOutcome.Reason?
         self.queue.callOut { state in
             reason = state.machine.reason
@@ -209,7 +209,7 @@ struct PushQueue: Sendable {
             return state.machine.supplied(supply, unusedCount: countMax - pushes.count)
         }
         if let reason {
-            self.give(up: pushes, reason)
+            self.abandon(pushes, reason)
             return .nothing
         }
         self.observer.queued(pushes.count)
@@ -227,25 +227,25 @@ struct PushQueue: Sendable {
             state.storage.postpone(push, until: due)
             return true
         }
-        if isKept { self.observer.queued(1) } else { self.give(up: [push], nil) }
+        if isKept { self.observer.queued(1) } else { self.abandon([push], nil) }
         return isKept
     }
 
     /// Puts requests back at the front, in order.
-    func putBack(_ pushes: [PendingPush]) {
+    func requeue(_ pushes: [PendingPush]) {
         guard !pushes.isEmpty else { return }
         var reason: DeliveryOutcome.Reason?
         self.queue.callOut { state in
             reason = state.machine.reason
             guard reason == nil else { return [] }
-            state.storage.putBack(pushes)
+            state.storage.requeue(pushes)
             return state.machine.wakers(waitingCount: 1)
         }
-        if let reason { self.give(up: pushes, reason) } else { self.observer.queued(pushes.count) }
+        if let reason { self.abandon(pushes, reason) } else { self.observer.queued(pushes.count) }
     }
 
     /// Settles requests that are not sent.
-    func give(up pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
+    func abandon(_ pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
         for push in pushes {
             let outcome = push.unprocessed(reason)
             self.observer.settled(outcome)
@@ -310,11 +310,11 @@ struct RequestSource: Sendable {
     /// Takes notifications from the source.
     ///
     /// Returns their number, those of them that can be sent, and whether there may be more.
-    func take(
+    func fetch(
         _ countMax: Int,
         _ observer: DeliveryObserver
     ) -> (count: Int, pushes: [PendingPush], supply: ProviderSupply) {
-        let (notifications, chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
+        let (notifications, chunk, supply) = NotificationChunk.fetch(from: self.notifications, countMax: countMax)
         var pushes: [PendingPush] = []
         pushes.reserveCapacity(notifications.count)
         let now = UInt32(clamping: time(nil))
@@ -355,26 +355,26 @@ struct PendingPushes: QueueStorage {
     var waitingCount: Int { self.waiting.count }
 
     /// Whether more may be taken from the source.
-    var mayTakeMore: Bool { self.postponed.count < Self.postponedCountMax }
+    var mayFetchMore: Bool { self.postponed.count < Self.postponedCountMax }
 
     mutating func append(_ push: PendingPush) { self.waiting.append(push) }
 
     mutating func append(_ pushes: [PendingPush]) { self.waiting.append(contentsOf: pushes) }
 
-    mutating func putBack(_ pushes: [PendingPush]) { self.waiting.insert(contentsOf: pushes, at: 0) }
+    mutating func requeue(_ pushes: [PendingPush]) { self.waiting.insert(contentsOf: pushes, at: 0) }
 
-    mutating func takeWaiting(_ countMax: Int) -> [PendingPush] {
-        let taken = Array(self.waiting.prefix(countMax))
-        self.waiting.removeFirst(taken.count)
-        return taken
+    mutating func dequeueWaiting(_ countMax: Int) -> [PendingPush] {
+        let dequeued = Array(self.waiting.prefix(countMax))
+        self.waiting.removeFirst(dequeued.count)
+        return dequeued
     }
 
-    mutating func takeAllWaiting() -> [PendingPush] { self.takeWaiting(.max) }
+    mutating func dequeueAllWaiting() -> [PendingPush] { self.dequeueWaiting(.max) }
 
     /// Removes and returns the requests that have waited too long.
     mutating func takeOverdue(at now: NIODeadline) -> [PendingPush] {
         // They are in the order of their deadlines, except for those that were put back at the front.
-        self.takeWaiting(self.waiting.prefix { $0.submission.deadline <= now }.count)
+        self.dequeueWaiting(self.waiting.prefix { $0.submission.deadline <= now }.count)
     }
 
     /// Postpones a request to a time.

@@ -50,11 +50,11 @@ final class ResponseClassifier: Sendable {
     /// Records the last answer to a notification.
     ///
     /// Returns whether the notification is at fault.
-    func rejected(_ answer: PushRejection, _ meaning: ResponseMeaning, isOnlyTrouble: Bool) -> Bool {
-        switch meaning {
+    func rejected(_ answer: PushRejection, _ responseClass: ResponseClass, isOnlyTrouble: Bool) -> Bool {
+        switch responseClass {
         case .misconfigured, .credentialFault: self.fail(.senderRefused(answer))
-        case .transient(let cause):
-            if cause != .throttled, isOnlyTrouble { self.fail(.serviceTrouble(answer)) }
+        case .transient(let reason):
+            if reason != .throttled, isOnlyTrouble { self.fail(.serviceTrouble(answer)) }
         case .accepted, .dead, .rejected, .requestFault, .unconfirmed:
             self.countRejection(Rejection.http2(answer).tokenFault(now: .max))
             return true

@@ -11,9 +11,9 @@ package struct RetryState: Hashable, Sendable {
     /// How to handle an answer.
     package enum OnAnswer: Hashable, Sendable {
         /// No other attempt: this is the final meaning. If it is transient, there were too many attempts.
-        case end(ResponseMeaning)
+        case end(ResponseClass)
         /// Send it again after this delay, with the same `apns-id`, and from now on without this header.
-        case sendAgain(after: Duration, without: ResponseMeaning.Header? = nil)
+        case sendAgain(after: Duration, without: ResponseClass.Header? = nil)
     }
 
     /// The number of streams on which it was written since it was submitted or postponed.
@@ -55,20 +55,20 @@ package struct RetryState: Hashable, Sendable {
     ///
     /// Returns what to do.
     package mutating func receive(
-        _ meaning: ResponseMeaning,
+        _ responseClass: ResponseClass,
         _ rules: RetryRules,
         isKept: Bool = true,
         elapsed: Duration = .zero,
         jitter: @autoclosure () -> Double,
-        renews: (ResponseMeaning.TransientCause) -> Bool = { _ in false }
+        renews: (ResponseClass.TransientReason) -> Bool = { _ in false }
     ) -> OnAnswer {
-        guard case .transient(let cause) = meaning else { return .end(meaning) }
-        if !self.isTokenRenewed, renews(cause) {
+        guard case .transient(let reason) = responseClass else { return .end(responseClass) }
+        if !self.isTokenRenewed, renews(reason) {
             self.isTokenRenewed = true
             return .sendAgain(after: .zero)
         }
         var isAtOnce = false
-        switch cause {
+        switch reason {
         case .header(let header):
             let bit: UInt8 = header == .priority ? 1 : 2
             guard rules.omitsHeaders, self.omitted & bit == 0 else { return .end(.requestFault) }
@@ -83,13 +83,13 @@ package struct RetryState: Hashable, Sendable {
         case .connection, .unprocessed: isAtOnce = rules.resendsAtOnce && self.failureCount == 0
         case .unknown:
             self.isUnknown = true
-            guard isKept || !rules.givesUpUnknownUnkept else { return .end(meaning) }
+            guard isKept || !rules.givesUpUnknownUnkept else { return .end(responseClass) }
         case .throttled, .trouble, .providerTokenRate: break
         }
         self.failureCount += 1
-        guard self.failureCount < rules.failureCountMax else { return .end(meaning) }
+        guard self.failureCount < rules.failureCountMax else { return .end(responseClass) }
         let pause = isAtOnce ? .zero : rules.backoff.delay(failures: Int(self.failureCount), jitter: jitter())
-        guard elapsed + pause <= rules.budget else { return .end(meaning) }
+        guard elapsed + pause <= rules.budget else { return .end(responseClass) }
         return .sendAgain(after: pause)
     }
 }

@@ -81,7 +81,7 @@ extension BinaryConnectionHandler {
             LogKey.remoteAddress: "\(self.remoteAddress)",
             LogKey.closeReason: "\(self.closeReason ?? "closed by the gateway")",
             LogKey.connectionDuration: "\(duration)",
-            LogKey.received: "\(counts.taken + faultCount + UInt64(discardedCount))",
+            LogKey.received: "\(counts.processed + faultCount + UInt64(discardedCount))",
             LogKey.delivered: "\(counts.delivered)", LogKey.rejected: "\(counts.rejected + faultCount)",
             LogKey.listed: "\(counts.listed)", LogKey.dropped: "\(discardedCount)",
         ]
@@ -98,7 +98,7 @@ extension BinaryConnectionHandler {
         return metadata
     }
 
-    static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
+    static func reason(of ending: GatewayEnding, response: ErrorResponse?) -> String {
         switch (response?.status ?? ending.status, response) {
         case (let status?, _?) where ending.status == nil:
             "an error response asked the provider to resend them (status \(status.rawValue))"

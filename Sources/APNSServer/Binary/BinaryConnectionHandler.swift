@@ -24,7 +24,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     private enum Phase {
         case handshaking
-        case taking(any DeliveryConnection)
+        case receiving(any DeliveryConnection)
         /// The end is decided, and waits for outcomes or the backend.
         case ending(any DeliveryConnection)
         /// The error response is sent; further bytes count against the limits.
@@ -66,13 +66,13 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var endTimer: Scheduled<Void>?
     private var outcomeTimer: Scheduled<Void>?
     /// How many more bytes are read after a request to stop; `nil` before one.
-    private var stopByteCountLeft: Int?
+    private var remainingStopByteCount: Int?
     private var stopTimer: Scheduled<Void>?
     private var quietTimer: Scheduled<Void>?
     /// What ends the connection as soon as everything that has arrived is read and discarded.
     private var pendingEnds: [(BinaryConnectionHandler, ChannelHandlerContext) -> Void] = []
     /// How many more bytes are read to count them before the connection is reset; `nil` while it is not.
-    private var restByteCountLeft: Int?
+    private var remainingRestByteCount: Int?
     /// The message known to have waited longest for its outcome, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
     /// Whether the error response names the message at fault; for command 0, only the log does.
@@ -140,7 +140,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
         self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
-        self.note("connection failed: \(error)")
+        self.recordCloseReason("connection failed: \(error)")
         // TLSHandler closes the connection after its own errors only.
         if !(error is TLSError) { context.close(promise: nil) }
     }
@@ -148,7 +148,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     var delivery: (any DeliveryConnection)? {
         switch self.phase {
         case .handshaking, .closed: nil
-        case .taking(let delivery), .ending(let delivery), .draining(let delivery): delivery
+        case .receiving(let delivery), .ending(let delivery), .draining(let delivery): delivery
         }
     }
 }
@@ -176,7 +176,7 @@ extension BinaryConnectionHandler {
         ]
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
-            self.phase = .taking(delivery)
+            self.phase = .receiving(delivery)
             self.admittedAt = context.eventLoop.now
             self.dispatcher.session.rejectionPolicy = delivery.rejectionPolicy
             if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
@@ -202,15 +202,15 @@ extension BinaryConnectionHandler {
         let byteCount = bytes.readableBytes
         self.lastReadAt = context.eventLoop.now
         switch self.phase {
-        case .taking(let delivery) where !self.pendingEnds.isEmpty:
+        case .receiving(let delivery) where !self.pendingEnds.isEmpty:
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
-            if let left = self.restByteCountLeft { self.restByteCountLeft = left - byteCount }
+            if let left = self.remainingRestByteCount { self.remainingRestByteCount = left - byteCount }
             self.endAfterRest(context)
-        case .taking(let delivery):
+        case .receiving(let delivery):
             self.dispatcher.append(bytes)
-            if let left = self.stopByteCountLeft { self.stopByteCountLeft = left - byteCount }
-            if !self.isReadingStopped { self.take(for: delivery, context: context) }
+            if let left = self.remainingStopByteCount { self.remainingStopByteCount = left - byteCount }
+            if !self.isReadingStopped { self.dispatch(for: delivery, context: context) }
             self.reportAccepted(byteCount: byteCount)
             self.continueStop(context)
         case .ending(let delivery):
@@ -219,8 +219,8 @@ extension BinaryConnectionHandler {
         case .draining(let delivery):
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
-            if let left = self.restByteCountLeft {
-                self.restByteCountLeft = left - byteCount
+            if let left = self.remainingRestByteCount {
+                self.remainingRestByteCount = left - byteCount
                 return self.resetAfterRest(context)
             }
             self.watchDrain()
@@ -244,7 +244,7 @@ extension BinaryConnectionHandler {
         // At least one timer tick, since the remaining delay may be shorter.
         let pause = TimeAmount(delay) + .milliseconds(1)
         self.delayTimer = self.after(pause) { handler, context in
-            guard case .taking(let delivery) = handler.phase else { return }
+            guard case .receiving(let delivery) = handler.phase else { return }
             handler.delayTimer = nil
             handler.isReadingStopped = false
             handler.delayReading(for: delivery)
@@ -252,11 +252,11 @@ extension BinaryConnectionHandler {
         }
     }
 
-    private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+    private func dispatch(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         defer { self.logSkipped(delivery, context) }
-        let outcome = self.dispatcher.take(for: delivery, outcomes: self.outcomes)
+        let stopReason = self.dispatcher.dispatch(for: delivery, outcomes: self.outcomes)
         delivery.deliverComplete()
-        switch outcome {
+        switch stopReason {
         case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
         case .stopped: self.isReadingStopped = true
         case .awaitsEarlier:
@@ -277,17 +277,19 @@ extension BinaryConnectionHandler {
     }
 
     /// Records why the connection ends, unless a reason is known.
-    private func note(_ reason: String) { self.closeReason = self.closeReason ?? reason }
+    private func recordCloseReason(_ reason: String) { self.closeReason = self.closeReason ?? reason }
 
     /// Handles the end of input.
     ///
     /// Bytes already received are still processed, since their sender may be gone.
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
-        self.note(self.tls.isTruncated ? "closed by the provider without close_notify" : "closed by the provider")
+        self.recordCloseReason(
+            self.tls.isTruncated ? "closed by the provider without close_notify" : "closed by the provider"
+        )
         switch self.phase {
         case .handshaking: context.close(promise: nil)
-        case .taking(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
+        case .receiving(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
         case .ending, .draining:
             // The backend is still completing the end, which closes the connection.
             let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
@@ -348,7 +350,7 @@ extension BinaryConnectionHandler {
         _ context: ChannelHandlerContext,
         then end: @escaping (BinaryConnectionHandler, ChannelHandlerContext) -> Void
     ) {
-        guard case .taking(let delivery) = self.phase, self.dispatcher.session.rejectionPolicy == .report else {
+        guard case .receiving(let delivery) = self.phase, self.dispatcher.session.rejectionPolicy == .report else {
             return end(self, context)
         }
         self.pendingEnds.append(end)
@@ -356,10 +358,10 @@ extension BinaryConnectionHandler {
         self.delayTimer?.cancel()
         self.delayTimer = nil
         self.discard(for: delivery)
-        self.restByteCountLeft = self.isInputClosed ? 0 : Self.restByteCountMax
+        self.remainingRestByteCount = self.isInputClosed ? 0 : Self.restByteCountMax
         self.stopTimer?.cancel()
         self.stopTimer = self.after(Self.restDuration) { handler, context in
-            handler.restByteCountLeft = 0
+            handler.remainingRestByteCount = 0
             handler.endAfterRest(context)
         }
         self.isReadingStopped = false
@@ -368,16 +370,17 @@ extension BinaryConnectionHandler {
     }
 
     private func endAfterRest(_ context: ChannelHandlerContext) {
-        guard let left = self.restByteCountLeft, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0 else {
+        guard let left = self.remainingRestByteCount, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0
+        else {
             return
         }
         self.stopTimer?.cancel()
-        self.restByteCountLeft = nil
+        self.remainingRestByteCount = nil
         let ends = self.pendingEnds
         self.pendingEnds = []
         for end in ends { end(self, context) }
         // The rest was discarded, so nothing more can be taken.
-        if !ends.isEmpty, case .taking = self.phase { context.close(promise: nil) }
+        if !ends.isEmpty, case .receiving = self.phase { context.close(promise: nil) }
     }
 
     /// Periodically checks whether the oldest message has waited too long for its outcome.
@@ -385,12 +388,12 @@ extension BinaryConnectionHandler {
         guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
         let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
         self.outcomeTimer = self.after(interval) { handler, _ in
-            handler.lookAtOldest(timeout)
+            handler.checkOldest(timeout)
             handler.watchForOutcomes()
         }
     }
 
-    private func lookAtOldest(_ timeout: TimeAmount) {
+    private func checkOldest(_ timeout: TimeAmount) {
         guard self.dispatcher.session.inFlightCount > 0 else {
             self.oldest = nil
             return
@@ -417,7 +420,7 @@ extension BinaryConnectionHandler {
 
     private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.isReadingStopped = false
-        self.take(for: delivery, context: context)
+        self.dispatch(for: delivery, context: context)
         self.releaseRead(context)
     }
 
@@ -443,14 +446,14 @@ extension BinaryConnectionHandler {
     private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
-        case .taking(let delivery):
-            self.note(isAnnounced ? "listener shutting down" : "idle timeout")
+        case .receiving(let delivery):
+            self.recordCloseReason(isAnnounced ? "listener shutting down" : "idle timeout")
             if isAnnounced { self.giveUpInTime() }
             // A provider that has closed its side cannot resend the rest, so it is processed while there is time.
             guard self.isInputClosed else {
                 let isDelayed = self.delayTimer != nil && self.dispatcher.session.rejectionPolicy == .report
                 guard isAnnounced, !isDelayed else {
-                    return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context)
+                    return self.stopReceiving(for: delivery, isAnnounced: isAnnounced, context)
                 }
                 return self.beginStop(context)
             }
@@ -471,10 +474,10 @@ extension BinaryConnectionHandler {
     /// Reads what has arrived, so that as little as possible has to be sent again, and nothing of a provider that never
     /// reads is lost.
     private func beginStop(_ context: ChannelHandlerContext) {
-        guard self.stopByteCountLeft == nil, self.pendingEnds.isEmpty else { return }
-        self.stopByteCountLeft = Self.stopByteCountMax
+        guard self.remainingStopByteCount == nil, self.pendingEnds.isEmpty else { return }
+        self.remainingStopByteCount = Self.stopByteCountMax
         self.watchStop()
-        if let delayTimer = self.delayTimer, case .taking(let delivery) = self.phase {
+        if let delayTimer = self.delayTimer, case .receiving(let delivery) = self.phase {
             delayTimer.cancel()
             self.delayTimer = nil
             self.resume(for: delivery, context: context)
@@ -485,9 +488,9 @@ extension BinaryConnectionHandler {
     /// Limits the reading after a request to stop, unless what arrived from a provider that never reads still waits.
     private func watchStop() {
         self.stopTimer = self.after(Self.stopDuration) { handler, context in
-            guard case .taking(let delivery) = handler.phase, handler.pendingEnds.isEmpty else { return }
+            guard case .receiving(let delivery) = handler.phase, handler.pendingEnds.isEmpty else { return }
             if handler.dispatcher.session.rejectionPolicy == .report || !handler.isReadingStopped {
-                handler.takeNoMore(for: delivery, isAnnounced: true, context)
+                handler.stopReceiving(for: delivery, isAnnounced: true, context)
             } else {
                 handler.watchStop()
             }
@@ -495,10 +498,10 @@ extension BinaryConnectionHandler {
     }
 
     private func continueStop(_ context: ChannelHandlerContext) {
-        guard case .taking(let delivery) = self.phase, let byteCountLeft = self.stopByteCountLeft,
+        guard case .receiving(let delivery) = self.phase, let remainingByteCount = self.remainingStopByteCount,
             self.pendingEnds.isEmpty
         else { return }
-        if byteCountLeft > 0 {
+        if remainingByteCount > 0 {
             guard !self.dispatcher.hasUnparsed, SocketBytes.unreadCount(of: context.channel) == 0 else { return }
             // The next write of a provider that never reads fails after the reset, whatever is in flight.
             if self.dispatcher.session.rejectionPolicy == .report {
@@ -506,7 +509,7 @@ extension BinaryConnectionHandler {
                 guard self.isQuiet else { return self.continueStopWhenQuiet() }
             }
         }
-        self.takeNoMore(for: delivery, isAnnounced: true, context)
+        self.stopReceiving(for: delivery, isAnnounced: true, context)
     }
 
     private var isQuiet: Bool { self.lastReadAt + Self.quietDuration <= self.connection.eventLoop.now }
@@ -518,14 +521,18 @@ extension BinaryConnectionHandler {
     }
 
     private func readmit(_ context: ChannelHandlerContext) {
-        guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
+        guard case .receiving(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
         else { return }
-        self.note("provider no longer admitted")
+        self.recordCloseReason("provider no longer admitted")
         self.giveUpInTime()
-        self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
+        self.stopReceiving(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
     }
 
-    private func takeNoMore(for delivery: any DeliveryConnection, isAnnounced: Bool, _ context: ChannelHandlerContext) {
+    private func stopReceiving(
+        for delivery: any DeliveryConnection,
+        isAnnounced: Bool,
+        _ context: ChannelHandlerContext
+    ) {
         self.readRest(context) { handler, context in
             switch handler.dispatcher.session.shutDown(isAnnounced: isAnnounced) {
             case .awaitEarlier: handler.awaitEarlier(for: delivery, context: context)
@@ -579,7 +586,7 @@ extension BinaryConnectionHandler {
                 metadata: [LogKey.refusalReason: "its end took longer than the time limit of an outcome"]
             )
             handler.phase = .draining(delivery)
-            handler.note("its end took longer than the time limit of an outcome")
+            handler.recordCloseReason("its end took longer than the time limit of an outcome")
             context.close(promise: nil)
         }
     }
@@ -587,9 +594,9 @@ extension BinaryConnectionHandler {
     private func end(_ response: ErrorResponse?, _ ending: GatewayEnding) {
         self.endTimer?.cancel()
         guard let context = self.context, case .ending = self.phase else { return }
-        self.discardReason = Self.reason(of: ending, told: response)
+        self.discardReason = Self.reason(of: ending, response: response)
         if let status = response?.status ?? ending.status {
-            self.note("status \(status)\(response == nil ? ", not sent" : "")")
+            self.recordCloseReason("status \(status)\(response == nil ? ", not sent" : "")")
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
         self.carryOut(response, ending.closing, context: context)
@@ -610,7 +617,7 @@ extension BinaryConnectionHandler {
                 channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
             }
         case .reset:
-            self.note("reset by the gateway")
+            self.recordCloseReason("reset by the gateway")
             context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
         case .hold:
             self.endTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
@@ -627,9 +634,9 @@ extension BinaryConnectionHandler {
 
     /// Reads what the provider wrote before it could notice the response, for the log, and resets the connection.
     private func readRest(_ context: ChannelHandlerContext) {
-        self.restByteCountLeft = Self.restByteCountMax
+        self.remainingRestByteCount = Self.restByteCountMax
         self.endTimer = self.after(Self.restDuration) { handler, context in
-            handler.restByteCountLeft = 0
+            handler.remainingRestByteCount = 0
             handler.resetAfterRest(context)
         }
         self.isReadingStopped = false
@@ -638,7 +645,8 @@ extension BinaryConnectionHandler {
     }
 
     private func resetAfterRest(_ context: ChannelHandlerContext) {
-        guard let left = self.restByteCountLeft, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0 else {
+        guard let left = self.remainingRestByteCount, left <= 0 || SocketBytes.unreadCount(of: context.channel) == 0
+        else {
             return
         }
         self.run(self.dispatcher.session.drainDeadlinePassed(), "it did not close the connection", context)
@@ -682,7 +690,7 @@ extension BinaryConnectionHandler {
         guard let timeout = self.configuration.idleTimeout.map(TimeAmount.init) else { return }
         let delay = self.lastReadAt + timeout - self.connection.eventLoop.now
         self.idleTimer = self.after(delay) { handler, context in
-            guard case .taking = handler.phase else { return }
+            guard case .receiving = handler.phase else { return }
             let now = context.eventLoop.now
             if handler.lastReadAt + timeout <= now, handler.dispatcher.session.inFlightCount == 0 {
                 handler.logger.debug("connection idle")

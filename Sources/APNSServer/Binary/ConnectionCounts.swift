@@ -6,7 +6,7 @@ import APNSWire
 /// Counts the outcomes of a connection's messages for its final log line.
 struct ConnectionCounts: Hashable, Sendable {
     /// Messages passed to the backend.
-    private(set) var handedOn: UInt64 = 0
+    private(set) var forwarded: UInt64 = 0
     /// Messages accepted by the service.
     private(set) var delivered: UInt64 = 0
     /// Resends of messages that were delivered on an earlier connection.
@@ -19,16 +19,16 @@ struct ConnectionCounts: Hashable, Sendable {
     private var refused: UInt64 = 0
 
     /// All received messages except the one at fault and those discarded after it.
-    var taken: UInt64 { self.handedOn + self.refused }
+    var processed: UInt64 { self.forwarded + self.refused }
 
     /// Messages that were not accepted, are in doubt, or had no outcome when the connection closed.
     var unsettled: UInt64 {
         let settled = self.delivered + self.resent + self.rejected - self.refused + self.listed
-        return self.handedOn > settled ? self.handedOn - settled : 0
+        return self.forwarded > settled ? self.forwarded - settled : 0
     }
 
     /// Records that a message was passed to the backend.
-    mutating func handOn() { self.handedOn += 1 }
+    mutating func forward() { self.forwarded += 1 }
 
     /// Records the outcome of a message.
     mutating func settle(_ outcome: DeliveryOutcome) {

@@ -21,6 +21,6 @@ public struct DeliveryTicket: Sendable {
     ///   - outcome: the outcome; see `GatewaySession` for what the provider receives.
     ///   - isLast: whether nothing after it is accepted, so that the provider receives status 10; by default `false`.
     public func settle(_ outcome: DeliveryOutcome, isLast: Bool = false) {
-        self.outcomes.put(self.number, outcome, isLast: isLast)
+        self.outcomes.enqueue(self.number, outcome, isLast: isLast)
     }
 }

@@ -32,7 +32,7 @@ struct FrameBytes {
     }
 
     /// Marks bytes of ``next`` as processed.
-    mutating func take(byteCount: Int) {
+    mutating func consume(byteCount: Int) {
         guard self.begin.readableBytes > 0 else {
             self.newest.moveReaderIndex(forwardBy: byteCount)
             return
@@ -44,7 +44,7 @@ struct FrameBytes {
     }
 
     /// Removes and returns all bytes in order of arrival.
-    mutating func takeAll(_ body: (ByteBuffer) -> Void) {
+    mutating func drain(_ body: (ByteBuffer) -> Void) {
         if self.begin.readableBytes > 0 {
             body(self.begin)
             self.newest.moveReaderIndex(forwardBy: self.sharedCount)

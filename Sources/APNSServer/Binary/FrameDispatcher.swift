@@ -10,7 +10,7 @@ import NIOCore
 /// It is a value type, so the loop touches no class instance except the backend's.
 struct FrameDispatcher: ~Copyable {
     /// Why the loop stopped.
-    enum Outcome {
+    enum StopReason {
         /// More bytes are needed.
         case drained
         /// Too many messages wait for their outcomes.
@@ -59,15 +59,21 @@ struct FrameDispatcher: ~Copyable {
     }
 
     /// Passes on all complete messages.
-    mutating func take(for delivery: any DeliveryConnection, outcomes: OutcomeQueue) -> Outcome {
+    mutating func dispatch(for delivery: any DeliveryConnection, outcomes: OutcomeQueue) -> StopReason {
         while true {
             guard self.skipRest() else { return .drained }
             let (bytes, messageCountMax) = self.bytes.next
-            var taken = 0
-            let outcome = self.walk(bytes, messageCountMax: messageCountMax, taken: &taken, delivery, outcomes)
-            self.bytes.take(byteCount: taken)
-            if let outcome { return outcome }
-            guard taken > 0 || self.bytes.extend() else { return .drained }
+            var consumed = 0
+            let stopReason = self.dispatchMessages(
+                bytes,
+                messageCountMax: messageCountMax,
+                consumed: &consumed,
+                delivery,
+                outcomes
+            )
+            self.bytes.consume(byteCount: consumed)
+            if let stopReason { return stopReason }
+            guard consumed > 0 || self.bytes.extend() else { return .drained }
         }
     }
 
@@ -79,7 +85,7 @@ struct FrameDispatcher: ~Copyable {
             let (bytes, _) = self.bytes.next
             guard bytes.readableBytes > 0 else { return false }
             let count = unsafe bytes.withUnsafeReadableBytes { unsafe self.skipper.skip($0) }
-            self.bytes.take(byteCount: count)
+            self.bytes.consume(byteCount: count)
         }
         return true
     }
@@ -93,34 +99,34 @@ struct FrameDispatcher: ~Copyable {
     /// Passes on the complete messages in a buffer.
     ///
     /// Returns why it stopped; `nil` if the bytes or the message quota ran out.
-    private mutating func walk(
+    private mutating func dispatchMessages(
         _ bytes: ByteBuffer,
         messageCountMax: Int,
-        taken: inout Int,
+        consumed: inout Int,
         _ delivery: any DeliveryConnection,
         _ outcomes: OutcomeQueue
-    ) -> Outcome? {
+    ) -> StopReason? {
         // One value serves all messages of a read, which saves reference counting per message.
         var message = InboundNotification(bytes: bytes, outcomes: outcomes, receivedAt: .now())
         // The messages of a batch often share one payload, and comparing is faster than checking.
         var passed = 0..<0
-        return unsafe bytes.withUnsafeReadableBytes { raw -> Outcome? in
+        return unsafe bytes.withUnsafeReadableBytes { raw -> StopReason? in
             for _ in 0..<messageCountMax {
-                let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[taken...])
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[consumed...])
                 let action: GatewaySession.OnMessage
                 do throws(WireError) {
-                    guard unsafe try message.move(to: taken, rest, limits: self.limits) else { return nil }
-                    let payload = message.layout.payloadRange(from: taken)
+                    guard unsafe try message.move(to: consumed, rest, limits: self.limits) else { return nil }
+                    let payload = message.layout.payloadRange(from: consumed)
                     let isObject =
                         unsafe Self.isSame(passed, payload, in: raw) || self.payloadCheck.passes(rest, message.layout)
                     if isObject { passed = payload }
                     action = self.session.receive(message.layout, isPayloadObject: isObject)
-                    if case .handOn(let number) = action {
+                    if case .forward(let number) = action {
                         message.number(number)
-                        self.counts.handOn()
+                        self.counts.forward()
                         let became = delivery.deliver(message)
-                        taken += message.layout.byteCount
-                        if let outcome = self.settle(number, became, delivery) { return outcome }
+                        consumed += message.layout.byteCount
+                        if let stopReason = self.settle(number, became, delivery) { return stopReason }
                         continue
                     }
                     self.faultReason = self.rules.reason(of: message.layout, isPayloadObject: isObject) ?? ""
@@ -133,23 +139,23 @@ struct FrameDispatcher: ~Copyable {
                     if delivery.observesRefusals { unsafe self.report(rest, message, error, to: delivery) }
                     action = unsafe self.session.receive(
                         error,
-                        command: raw.isEmpty ? nil : Command(rawValue: raw[taken])
+                        command: raw.isEmpty ? nil : Command(rawValue: raw[consumed])
                     )
                 }
                 switch action {
-                case .handOn: continue
+                case .forward: continue
                 case .skip(let status):
                     self.counts.refuse()
                     self.skipped = ((self.skipped?.count ?? 0) + 1, status)
                     self.fault = nil
-                    taken += unsafe self.skipper.skip(rest)
+                    consumed += unsafe self.skipper.skip(rest)
                     if !self.skipper.isAtFrameStart { return nil }
                     continue
                 case .awaitEarlier, .discard:
-                    self.noteFault(message.layout)
+                    self.recordFault(message.layout)
                     return .awaitsEarlier
                 case .finish(let ending):
-                    self.noteFault(message.layout)
+                    self.recordFault(message.layout)
                     return .finished(ending)
                 }
             }
@@ -210,7 +216,7 @@ struct FrameDispatcher: ~Copyable {
         _ number: UInt64,
         _ became: DeliveryOutcome?,
         _ delivery: any DeliveryConnection
-    ) -> Outcome? {
+    ) -> StopReason? {
         guard let became else {
             return self.session.wait(for: number, isFull: delivery.isFull) == .stopReading ? .stopped : nil
         }
@@ -230,12 +236,12 @@ struct FrameDispatcher: ~Copyable {
         let before = self.discardedCount
         var unparsed = FrameBytes()
         swap(&unparsed, &self.bytes)
-        unparsed.takeAll { bytes in
+        unparsed.drain { bytes in
             unsafe bytes.withUnsafeReadableBytes { bytes in
                 // The rest of a skipped message was counted with its beginning.
                 let skipped = self.skipper.isAtFrameStart ? 0 : unsafe self.skipper.skip(bytes)
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[skipped...])
-                unsafe self.noteIdentifiers(in: rest)
+                unsafe self.recordIdentifiers(in: rest)
                 unsafe self.discarded.count(rest)
             }
         }
@@ -243,7 +249,7 @@ struct FrameDispatcher: ~Copyable {
     }
 
     /// Reports the complete messages in discarded bytes to the session.
-    private mutating func noteIdentifiers(in bytes: UnsafeRawBufferPointer) {
+    private mutating func recordIdentifiers(in bytes: UnsafeRawBufferPointer) {
         var layout = FrameLayout(command: .simple)
         // The end of a message that began in earlier bytes.
         var offset = unsafe self.discarded.byteCountToFrameEnd(in: bytes)
@@ -263,7 +269,7 @@ struct FrameDispatcher: ~Copyable {
         self.discarded.frameCount > 0 || self.discarded.unparsedByteCount > 0 || !self.discarded.isAtFrameStart
     }
 
-    private mutating func noteFault(_ layout: FrameLayout) {
+    private mutating func recordFault(_ layout: FrameLayout) {
         self.faultNumber = self.nextNumber
         // Bytes that are not a message leave the layout of the previous message.
         self.isFaultProbe = self.fault == nil && layout.tokenByteCount + layout.payloadByteCount == 0

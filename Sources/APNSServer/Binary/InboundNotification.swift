@@ -82,7 +82,7 @@ public struct InboundNotification: Sendable {
     package var byteCount: Int { self.layout.byteCount }
 
     /// The number of bytes in the read from the start of the message.
-    package var byteCountLeft: Int { self.bytes.readableBytes - self.start }
+    package var remainingByteCount: Int { self.bytes.readableBytes - self.start }
 
     /// Appends a copy of the whole message as received.
     package func appendFrame(to copy: inout [UInt8]) {

@@ -37,7 +37,7 @@ package final class OutcomeQueue: Sendable {
     }
 
     /// Adds an outcome, from any thread; one for a closed connection is ignored.
-    package func put(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
+    package func enqueue(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
         let isFirst = self.waiting.withLockedValue { waiting in
             guard !waiting.isClosed else { return false }
             waiting.outcomes.append(Entry(number: number, outcome: outcome, isLast: isLast))

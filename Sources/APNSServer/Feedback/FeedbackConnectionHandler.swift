@@ -124,7 +124,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     func channelInactive(context: ChannelHandlerContext) {
         self.phase = .closed
         for timer in [self.timer, self.pauseTimer, self.progressTimer] { timer?.cancel() }
-        if let fingerprint = self.shareFingerprint { self.counter.giveBack(fingerprint) }
+        if let fingerprint = self.shareFingerprint { self.counter.release(fingerprint) }
         self.shareFingerprint = nil
         self.logClosed(context)
         context.fireChannelInactive()
@@ -161,8 +161,8 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             self.refuse(context)
             return
         }
-        guard self.counter.take(identity.fingerprint) else {
-            self.admission.shareIsTaken(context.channel, countMax: self.counter.countMax)
+        guard self.counter.acquire(identity.fingerprint) else {
+            self.admission.providerIsFull(context.channel, countMax: self.counter.countMax)
             self.refuse(context)
             return
         }
@@ -205,12 +205,12 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.expectProgress()
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.writeAndFlush(self.wrapOutboundOut(bytes)).whenSuccess {
-            bound.eventLoop.execute { bound.value.portionLeft() }
+            bound.eventLoop.execute { bound.value.portionSent() }
         }
     }
 
     /// Called when the kernel has accepted the written bytes.
-    private func portionLeft() {
+    private func portionSent() {
         self.progressTimer?.cancel()
         if let context = self.context { self.deliver(context) }
     }

@@ -21,7 +21,7 @@ extension Listener {
     /// 3. device token and payload: both are present; the device token has 1 to 100 bytes in hexadecimal digits; the
     /// payload
     ///    is not too long, and is a JSON object if ``PushServerConfiguration/payloadCheck`` is set;
-    /// 4. the checks of ``PushService/take(_:)``, such as the device.
+    /// 4. the checks of ``PushService/handle(_:)``, such as the device.
     ///
     /// On graceful shutdown it sends GOAWAY, and responds to open requests.
     ///

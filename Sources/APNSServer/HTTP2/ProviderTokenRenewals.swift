@@ -15,7 +15,7 @@ package final class ProviderTokenRenewals: Sendable {
     /// Records the token of a key; the previous token stays valid.
     ///
     /// Returns how long ago the newest token was issued if that is too recent for this one; otherwise `nil`.
-    func take(_ key: String, issuedAt: Int64, interval: Int64?, now: Int64) -> Int64? {
+    func record(_ key: String, issuedAt: Int64, interval: Int64?, now: Int64) -> Int64? {
         guard let interval else { return nil }
         return self.newest.withLockedValue { newest in
             if let last = newest[key] {

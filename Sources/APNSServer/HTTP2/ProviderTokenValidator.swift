@@ -28,7 +28,7 @@ final class ProviderTokenValidator: Sendable {
     }
 
     /// The result of a validation.
-    struct Verdict {
+    struct Result {
         /// Why the token is refused; `nil` if it is valid.
         var refusal: PushRefusal?
         /// The format of the signature; `nil` if it was not verified.
@@ -50,7 +50,7 @@ final class ProviderTokenValidator: Sendable {
     private static let ageMax: Int64 = 60 * 60
 
     private let keys: [String: PushServerConfiguration.TokenKey]
-    private let environment: Environment?
+    private let environment: PushEnvironment?
     private let requiresRawSignature: Bool
     private let renewalIntervalMin: Int64?
     private let renewals: ProviderTokenRenewals
@@ -64,25 +64,25 @@ final class ProviderTokenValidator: Sendable {
     }
 
     /// Validates the value of an authorization header.
-    func validate(_ authorization: String?, _ memory: inout Memory, now: Int64) -> Verdict {
+    func validate(_ authorization: String?, _ memory: inout Memory, now: Int64) -> Result {
         if let authorization, memory.passed == authorization {
-            return Verdict(refusal: Self.refusal(of: memory.times, now), signature: memory.signature)
+            return Result(refusal: Self.refusal(of: memory.times, now), signature: memory.signature)
         }
-        var verdict = Verdict()
+        var result = Result()
         do throws(PushRefusal) {
-            let claims = try self.verified(try Self.token(authorization), &verdict.signature)
+            let claims = try self.verified(try Self.token(authorization), &result.signature)
             try self.check(claims, memory, now: now)
             memory = Memory(
                 keyIdentifier: claims.keyIdentifier,
                 teamIdentifier: claims.teamIdentifier,
                 passed: authorization,
                 times: claims.times,
-                signature: verdict.signature
+                signature: result.signature
             )
         } catch {
-            verdict.refusal = error
+            result.refusal = error
         }
-        return verdict
+        return result
     }
 
     /// Returns the token in a header.
@@ -111,7 +111,7 @@ final class ProviderTokenValidator: Sendable {
             throw PushRefusal(.badEnvironmentKeyIdInToken, "kid: the key is for the other environment")
         }
         if let refusal = Self.refusal(of: claims.times, now) { throw refusal }
-        let age = self.renewals.take(
+        let age = self.renewals.record(
             claims.keyIdentifier,
             issuedAt: claims.times.issuedAt,
             interval: self.renewalIntervalMin,

@@ -17,7 +17,7 @@ public import OpenSSLTLS
     /// both.
     ///
     /// The extensions of a certificate specify its environment; one that names neither is for both.
-    public var environment: Environment?
+    public var environment: PushEnvironment?
 
     /// Returns whether a certificate is revoked, given its intermediates; by default none is.
     ///
@@ -83,7 +83,7 @@ public import OpenSSLTLS
         /// `nil`, the default, for any.
         public var topics: Set<String>?
         /// The only environment of the key; `nil`, the default, for both.
-        public var environment: Environment?
+        public var environment: PushEnvironment?
 
         /// Creates a key.
         ///
@@ -96,7 +96,7 @@ public import OpenSSLTLS
             key: ES256PublicKey,
             teamIdentifier: String,
             topics: Set<String>? = nil,
-            environment: Environment? = nil
+            environment: PushEnvironment? = nil
         ) {
             self.key = key
             self.teamIdentifier = teamIdentifier
@@ -136,7 +136,7 @@ public import OpenSSLTLS
 
     /// Whether the service of an environment has a topic: passes, whose topics begin with `pass.`, exist only in
     /// production.
-    package static func has(_ topic: String, _ environment: Environment?) -> Bool {
+    package static func has(_ topic: String, _ environment: PushEnvironment?) -> Bool {
         environment != .sandbox || !topic.hasPrefix("pass.")
     }
 

@@ -51,7 +51,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private var limit: Int
     private var isGoingAway = false
     /// Whether requests are processed; `false` when the connection ends and no response could be sent.
-    private var takesRequests = true
+    private var acceptsRequests = true
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
     private var lastReadAt: NIODeadline
@@ -158,7 +158,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     /// Called when a request is complete.
     private func ended(_ number: UInt32) {
-        guard self.takesRequests else { return }
+        guard self.acceptsRequests else { return }
         self.requestCount += 1
         self.streams[number]?.requestNumber = self.requestCount
         self.streams[number]?.receivedAt = .now()
@@ -216,7 +216,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 receiver: NIOLoopBound(self, eventLoop: context.eventLoop)
             )
         )
-        return self.service.take(request)
+        return self.service.handle(request)
     }
 
     /// Checks device token and payload, in the order of the binary protocol.
@@ -263,9 +263,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
         }
         let now = self.configuration.clock()
-        let verdict = self.validator.validate(head.authorization, &self.memory, now: now)
-        self.streams[number]?.tokenSignature = verdict.signature
-        if let refusal = verdict.refusal { return refusal }
+        let result = self.validator.validate(head.authorization, &self.memory, now: now)
+        self.streams[number]?.tokenSignature = result.signature
+        if let refusal = result.refusal { return refusal }
         let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
         guard key?.allows(topic) == true else { return PushRefusal(.topicDisallowed, "the key is not for this topic") }
         guard PushServerConfiguration.has(topic, self.configuration.environment) else {
@@ -288,7 +288,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     func isAwaiting(_ number: UInt32) -> Bool { self.context != nil && self.streams[number] != nil }
 
-    func stopTaking() { self.takesRequests = false }
+    func stopAccepting() { self.acceptsRequests = false }
 
     /// Processes a response that comes later.
     func settle(_ number: UInt32, _ reply: PushReply) {
@@ -412,7 +412,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func drain() {
         guard self.drainTimer == nil else { return }
         self.drainTimer = self.after(Self.drainDuration) { handler, context in
-            handler.stopTaking()
+            handler.stopAccepting()
             context.close(promise: nil)
         }
     }
@@ -430,14 +430,14 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
-        case TLSUserEvent.handshakeCompleted(let name): self.shaken(name, context)
+        case TLSUserEvent.handshakeCompleted(let name): self.handshakeCompleted(name, context)
         case let closed as StreamClosedEvent: self.streams[UInt32(Int(closed.streamID))] = nil
         default: break
         }
         context.fireUserInboundEventTriggered(event)
     }
 
-    private func shaken(_ name: String?, _ context: ChannelHandlerContext) {
+    private func handshakeCompleted(_ name: String?, _ context: ChannelHandlerContext) {
         guard name != nil || !self.configuration.requiresApplicationProtocol else {
             context.close(promise: nil)
             return
@@ -480,7 +480,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         // NIOHTTP2 ignores the headers of streams after the last one, but treats their bodies as an error.
         guard !self.isGoingAway else { return self.drain() }
         // Further requests would be processed, and their responses would be lost.
-        self.stopTaking()
+        self.stopAccepting()
         self.goAway(behind: self.newest, code: .protocolError)
         context.flush()
         self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])

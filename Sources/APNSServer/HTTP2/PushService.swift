@@ -12,7 +12,7 @@ public protocol PushService: Sendable {
     ///
     /// - Parameter request: the request.
     /// - Returns: the response if it is known immediately; `nil` if the request's ticket will be used later.
-    func take(_ request: borrowing InboundPush) -> PushReply?
+    func handle(_ request: borrowing InboundPush) -> PushReply?
 
     /// Whether ``refused(_:)`` is called; by default `false`.
     var observesRefusals: Bool { get }
@@ -109,7 +109,7 @@ public struct PushTicket: Sendable {
     /// Stops processing of new requests on the connection, which is about to end.
     ///
     /// - Precondition: called on the connection's event loop.
-    package func stopTaking() { self.receiver.value.stopTaking() }
+    package func stopAccepting() { self.receiver.value.stopAccepting() }
 
     /// Sends the response.
     ///

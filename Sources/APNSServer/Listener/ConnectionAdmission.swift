@@ -48,7 +48,7 @@ final class ConnectionAdmission: Sendable {
     /// - Throws: if there is no room for it, and it has to be closed.
     func enter(_ channel: any Channel) throws -> UInt64 {
         switch self.registry.add(channel) {
-        case .taken(let number): return number
+        case .added(let number): return number
         case .full:
             self.refuse(channel, .full, "connection limit reached, \(self.registry.countMax)")
         case .addressFull:
@@ -74,7 +74,7 @@ final class ConnectionAdmission: Sendable {
     }
 
     /// Records that a provider has the maximum number of connections.
-    func shareIsTaken(_ channel: any Channel, countMax: Int) {
+    func providerIsFull(_ channel: any Channel, countMax: Int) {
         self.refuse(channel, .share, "connection limit of its provider reached, \(countMax)")
     }
 

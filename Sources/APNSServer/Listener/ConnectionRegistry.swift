@@ -11,7 +11,7 @@ final class ConnectionRegistry: Sendable {
     /// The result of adding a connection.
     enum Entry: Hashable, Sendable {
         /// The connection was added with this number, from 1.
-        case taken(UInt64)
+        case added(UInt64)
         /// The maximum number of connections is reached.
         case full
         /// The maximum number of unauthenticated connections of its address is reached.
@@ -64,9 +64,9 @@ final class ConnectionRegistry: Sendable {
             connections.lastNumber += 1
             connections.open[connections.lastNumber] = Open(channel: channel, unauthenticated: address)
             connections.unauthenticatedCounts[address, default: 0] += 1
-            return .taken(connections.lastNumber)
+            return .added(connections.lastNumber)
         }
-        guard case .taken(let number) = entry else { return entry }
+        guard case .added(let number) = entry else { return entry }
         channel.closeFuture.whenComplete { _ in self.remove(number) }
         return entry
     }

@@ -10,7 +10,7 @@ package struct LogRateLimiter: Sendable {
     private let perSecond: Int
     private var rest: Int
     private var time = NIODeadline.uptimeNanoseconds(0)
-    private var leftOutCount = 0
+    private var omittedCount = 0
 
     /// Creates a limiter.
     package init(burst: Int, perSecond: Int) {
@@ -33,7 +33,7 @@ package struct LogRateLimiter: Sendable {
             self.time = isFull ? now : self.time + .microseconds(Int64(addedAmount * 1_000_000 / self.perSecond))
         }
         guard amount <= self.rest else {
-            self.leftOutCount += 1
+            self.omittedCount += 1
             return false
         }
         self.rest -= amount
@@ -42,7 +42,7 @@ package struct LogRateLimiter: Sendable {
 
     /// The number of lines omitted since the last call.
     package mutating func takeOmittedCount() -> Int {
-        defer { self.leftOutCount = 0 }
-        return self.leftOutCount
+        defer { self.omittedCount = 0 }
+        return self.omittedCount
     }
 }

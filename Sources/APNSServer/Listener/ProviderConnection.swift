@@ -46,7 +46,7 @@ public struct ProviderConnection: Hashable, Sendable {
 
 extension ProviderIdentity {
     /// Whether the certificate is for an environment; one that names neither is for both.
-    package func allows(_ environment: Environment) -> Bool {
+    package func allows(_ environment: PushEnvironment) -> Bool {
         guard self.isForSandbox || self.isForProduction else { return true }
         return environment == .sandbox ? self.isForSandbox : self.isForProduction
     }

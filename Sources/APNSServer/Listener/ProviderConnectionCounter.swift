@@ -13,8 +13,8 @@ final class ProviderConnectionCounter: Sendable {
 
     /// Counts a connection of a provider, by the fingerprint of its certificate, if the limit permits.
     ///
-    /// Returns whether it was counted. If so, the caller calls ``giveBack(_:)`` later.
-    func take(_ fingerprint: String) -> Bool {
+    /// Returns whether it was counted. If so, the caller calls ``release(_:)`` later.
+    func acquire(_ fingerprint: String) -> Bool {
         self.counts.withLockedValue { counts in
             guard counts[fingerprint, default: 0] < self.countMax else { return false }
             counts[fingerprint, default: 0] += 1
@@ -23,7 +23,7 @@ final class ProviderConnectionCounter: Sendable {
     }
 
     /// Removes a closed connection.
-    func giveBack(_ fingerprint: String) {
+    func release(_ fingerprint: String) {
         self.counts.withLockedValue { counts in
             guard let count = counts[fingerprint] else { return }
             counts[fingerprint] = count > 1 ? count - 1 : nil

@@ -30,12 +30,12 @@ package final class RefusalLog: Sendable {
         _ metadata: @autoclosure () -> Logger.Metadata
     ) {
         guard level >= self.logger.logLevel else { return }
-        let leftOutCount = self.limiter.withLockedValue { limiter in
+        let omittedCount = self.limiter.withLockedValue { limiter in
             limiter.allows(1, now: now) ? limiter.takeOmittedCount() : nil
         }
-        guard let leftOutCount else { return }
+        guard let omittedCount else { return }
         var metadata = metadata()
-        if leftOutCount > 0 { metadata[LogKey.refusalsLeftOut] = "\(leftOutCount)" }
+        if omittedCount > 0 { metadata[LogKey.refusalsLeftOut] = "\(omittedCount)" }
         self.logger.log(level: level, message, metadata: metadata)
     }
 }

@@ -6,7 +6,7 @@ public struct FeedbackEnding: Hashable, Sendable {
     ///
     /// Later versions may add cases.
     @nonexhaustive
-    public enum Cause: Hashable, Sendable {
+    public enum Reason: Hashable, Sendable {
         /// The service closed the connection: with close_notify, or without it if that is permitted.
         case closed
         /// The service kept the connection open and sent nothing for the permitted time.
@@ -27,7 +27,7 @@ public struct FeedbackEnding: Hashable, Sendable {
     }
 
     /// Why reading ended.
-    public var cause: Cause
+    public var reason: Reason
 
     /// The number of complete tuples read.
     public var tupleCount: UInt64
@@ -41,19 +41,19 @@ public struct FeedbackEnding: Hashable, Sendable {
     /// Creates an ending.
     ///
     /// - Parameters:
-    ///   - cause: why reading ended.
+    ///   - reason: why reading ended.
     ///   - tupleCount: the number of complete tuples read.
     ///   - byteCount: the number of bytes read.
     ///   - partialByteCount: the bytes of an incomplete tuple at the end.
-    public init(cause: Cause, tupleCount: UInt64, byteCount: UInt64, partialByteCount: Int) {
-        self.cause = cause
+    public init(reason: Reason, tupleCount: UInt64, byteCount: UInt64, partialByteCount: Int) {
+        self.reason = reason
         self.tupleCount = tupleCount
         self.byteCount = byteCount
         self.partialByteCount = partialByteCount
     }
 }
 
-extension FeedbackEnding.Cause {
+extension FeedbackEnding.Reason {
     /// Whether the service ended the connection, orderly or not.
     ///
     /// Otherwise the client stopped reading although there may have been more.
@@ -65,7 +65,7 @@ extension FeedbackEnding.Cause {
     }
 }
 
-extension FeedbackEnding.Cause: CustomStringConvertible {
+extension FeedbackEnding.Reason: CustomStringConvertible {
     /// Why reading ended, in a few words.
     public var description: String {
         switch self {

@@ -23,7 +23,7 @@ public struct FeedbackReader: Sendable {
     private enum State: Hashable, Sendable {
         case reading(silentSince: Duration)
         /// The end is decided, but more bytes may arrive.
-        case closing(FeedbackEnding.Cause)
+        case closing(FeedbackEnding.Reason)
         case finished
     }
 
@@ -160,16 +160,16 @@ public struct FeedbackReader: Sendable {
     ///
     /// - Returns: the ending.
     public mutating func connectionClosed() -> FeedbackStep {
-        let cause: FeedbackEnding.Cause
+        let reason: FeedbackEnding.Reason
         switch self.state {
         case .finished: return .ignore
-        case .reading: cause = .failed
-        case .closing(let decided): cause = decided
+        case .reading: reason = .failed
+        case .closing(let decided): reason = decided
         }
         self.state = .finished
         return .finish(
             FeedbackEnding(
-                cause: cause,
+                reason: reason,
                 tupleCount: self.scanner.tupleCount,
                 byteCount: self.scanner.byteCount,
                 partialByteCount: self.scanner.partialByteCount
@@ -177,11 +177,11 @@ public struct FeedbackReader: Sendable {
         )
     }
 
-    private mutating func end(_ cause: FeedbackEnding.Cause) -> FeedbackStep {
+    private mutating func end(_ reason: FeedbackEnding.Reason) -> FeedbackStep {
         guard case .reading = self.state else { return .ignore }
-        self.state = .closing(cause)
+        self.state = .closing(reason)
         // More bytes may be in transit.
-        return cause == .deadline || cause == .stopped ? .abort : .close
+        return reason == .deadline || reason == .stopped ? .abort : .close
     }
 
     private mutating func scan(_ bytes: UnsafeRawBufferPointer) {

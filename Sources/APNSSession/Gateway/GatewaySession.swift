@@ -22,7 +22,7 @@ public struct GatewaySession: ~Copyable {
     public static let drainByteCountMaxDefault = 64 * 1024 * 1024
 
     /// Why the connection ends.
-    private enum Cause {
+    private enum Reason {
         /// A message is faulty; it is reported to the provider unless it was in command 0.
         case fault(ErrorResponse, isReported: Bool)
         /// A message was not accepted, or nothing after it is; reported as a shutdown after the last accepted message.
@@ -39,7 +39,7 @@ public struct GatewaySession: ~Copyable {
 
     /// A pending end that waits for the messages before it.
     private struct End {
-        var cause: Cause
+        var reason: Reason
         /// The first message that is not accepted.
         var number: UInt64
         /// Its identifier, if it was received and has one.
@@ -50,7 +50,7 @@ public struct GatewaySession: ~Copyable {
     private enum State {
         case open(isReading: Bool)
         case ending(End)
-        case draining(byteCountLeft: Int)
+        case draining(remainingByteCount: Int)
         case closed
     }
 
@@ -110,7 +110,7 @@ extension GatewaySession {
     public enum OnMessage: Hashable, Sendable {
         /// Forward it under this number; then call ``GatewaySession/settle(_:_:isLast:)`` or
         /// ``GatewaySession/wait(for:isFull:)``.
-        case handOn(UInt64)
+        case forward(UInt64)
         /// Discard it and all that follow; the end waits for the messages before it.
         case awaitEarlier
         /// Discard it and all that follow, and end the connection.
@@ -129,7 +129,7 @@ extension GatewaySession {
     /// - Returns: what to do with it.
     /// - Precondition: reading is not stopped.
     public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
-        self.note(message.identifier)
+        self.record(message.identifier)
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be received while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
@@ -139,7 +139,7 @@ extension GatewaySession {
             return self.fail(status, command: message.command, identifier: message.identifier)
         }
         let isSimple = message.command == .simple
-        return .handOn(
+        return .forward(
             self.window.append(GatewayWindow.Message(identifier: message.identifier, isSimple: isSimple))
         )
     }
@@ -167,38 +167,38 @@ extension GatewaySession {
         command: Command?,
         identifier: UInt32?
     ) -> OnMessage {
-        var cause = Cause.silence
+        var reason = Reason.silence
         if let status, let command {
             let response = ErrorResponse(status: status, identifier: identifier ?? 0)
-            cause = .fault(response, isReported: command != .simple)
+            reason = .fault(response, isReported: command != .simple)
         }
-        let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
+        let end = End(reason: reason, number: self.window.nextNumber, isInputClosed: false)
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
     /// Ends the connection now, or after all messages in flight are settled.
     private mutating func conclude(_ end: End) -> GatewayEnding? {
-        guard !self.window.isEmpty, !self.isImmediate(end.cause) else { return self.finish(end) }
+        guard !self.window.isEmpty, !self.isImmediate(end.reason) else { return self.finish(end) }
         self.state = .ending(end)
         return nil
     }
 
     private mutating func finish(_ end: End) -> GatewayEnding {
         var ending = GatewayEnding(response: nil, number: end.number, closing: .reset)
-        switch end.cause {
+        switch end.reason {
         case .fault(let response, let isReported):
             ending.status = response.status
             (ending.response, ending.closing) = isReported ? (response, .drain) : (nil, .hold)
         case .shutdown, .stop:
             guard self.rejectionPolicy == .report else { break }
-            if case .stop = end.cause { ending.isStop = true }
+            if case .stop = end.reason { ending.isStop = true }
             if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
         case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
         case .silence: if self.rejectionPolicy == .report { ending.closing = .drain }
         case .inDoubt: break
         }
         if end.isInputClosed { ending.closing = .orderly }
-        self.state = ending.closing.readsOn ? .draining(byteCountLeft: self.drainByteCountMax) : .closed
+        self.state = ending.closing.readsOn ? .draining(remainingByteCount: self.drainByteCountMax) : .closed
         return ending
     }
 
@@ -345,10 +345,10 @@ extension GatewaySession {
     }
 
     /// Schedules the end before a message whose number is lower than that of the current end, if there is one.
-    private mutating func end(at number: UInt64, _ cause: Cause, identifier: UInt32? = nil) -> OnOutcome {
+    private mutating func end(at number: UInt64, _ reason: Reason, identifier: UInt32? = nil) -> OnOutcome {
         let identifier = identifier ?? self.window[number]?.identifier
         self.window.truncate(from: number)
-        var end = End(cause: cause, number: number, identifier: identifier, isInputClosed: false)
+        var end = End(reason: reason, number: number, identifier: identifier, isInputClosed: false)
         if case .ending(let before) = self.state {
             end.isInputClosed = before.isInputClosed
             if before.number == number { end.identifier = end.identifier ?? before.identifier }
@@ -360,9 +360,9 @@ extension GatewaySession {
     ///
     /// A provider that never reads an error response writes into a connection until a write fails, so the connection
     /// is reset at once; the messages that were forwarded stay with their backend.
-    private func isImmediate(_ cause: Cause) -> Bool {
+    private func isImmediate(_ reason: Reason) -> Bool {
         guard self.rejectionPolicy == .ignore else { return false }
-        if case .fault = cause { return false }
+        if case .fault = reason { return false }
         return true
     }
 
@@ -407,7 +407,7 @@ extension GatewaySession {
             self.state = .closed
             return .close
         case .open:
-            self.state = .ending(End(cause: .silence, number: self.window.nextNumber, isInputClosed: true))
+            self.state = .ending(End(reason: .silence, number: self.window.nextNumber, isInputClosed: true))
             return .awaitEarlier
         case .ending(var end):
             end.isInputClosed = true
@@ -434,8 +434,8 @@ extension GatewaySession {
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }
-        let cause: Cause = isAnnounced ? .stop : .idle
-        var end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
+        let reason: Reason = isAnnounced ? .stop : .idle
+        var end = End(reason: reason, number: self.window.nextNumber, isInputClosed: false)
         if let first = self.firstDiscarded, first.number == end.number { end.identifier = first.identifier }
         return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
@@ -456,11 +456,11 @@ extension GatewaySession {
     ///
     /// - Parameter identifier: its identifier, if it has one.
     public mutating func discarded(identifier: UInt32?) {
-        self.note(identifier)
+        self.record(identifier)
         if self.firstDiscarded == nil { self.firstDiscarded = (self.seenCount, identifier) }
     }
 
-    private mutating func note(_ identifier: UInt32?) {
+    private mutating func record(_ identifier: UInt32?) {
         self.seenCount += 1
         if let identifier, self.identifiers.insert(identifier) { self.runNumber = self.seenCount }
     }
@@ -481,7 +481,7 @@ extension GatewaySession {
             self.state = .closed
             return .close
         }
-        self.state = .draining(byteCountLeft: left - byteCount)
+        self.state = .draining(remainingByteCount: left - byteCount)
         return .none
     }
 

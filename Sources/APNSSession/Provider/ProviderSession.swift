@@ -27,7 +27,7 @@ public struct ProviderSession: Sendable {
     public private(set) var settled: UInt64 = 0
 
     /// The first number that was not yet taken from the supply.
-    public private(set) var taken: UInt64 = 0
+    public private(set) var nextNumber: UInt64 = 0
 
     /// Whether the memory for unsettled notifications is full; no more are then requested, and a checkpoint is made to
     /// free memory.
@@ -61,7 +61,7 @@ public struct ProviderSession: Sendable {
     /// Whether no connection can be opened any more, so that only the current one remains.
     private var hasStoppedConnecting = false
     private var invalidTokenRunCount = 0
-    private var leftCount: UInt64 = 0
+    private var unsettledCount: UInt64 = 0
     package private(set) var connectNotBefore = Duration.zero
     private var checkpoints: CheckpointSchedule
     /// Whether to make a checkpoint as soon as there is nothing more to write.
@@ -115,14 +115,14 @@ extension ProviderSession {
     /// Whether there is neither a connection nor a need for one, unless new notifications arrive.
     public var isAtRest: Bool {
         guard case .none = self.link else { return false }
-        return self.settled == self.taken && self.ending == nil
+        return self.settled == self.nextNumber && self.ending == nil
     }
 
     /// How the session ends, once it is decided.
     public var knownEnding: ProviderEnding? { self.ending }
 
     /// Whether unsettled notifications remained when the session stopped, and became indeterminate or unsent.
-    public var hasLeftSomething: Bool { self.leftCount > 0 }
+    public var hasUnsettled: Bool { self.unsettledCount > 0 }
 
     /// Whether the gateway closed at least so many connections as settle one notification, and never answered.
     package var isUnanswered: Bool {
@@ -159,20 +159,20 @@ extension ProviderSession {
     /// - Parameter now: the time since any fixed point, never less than in an earlier call.
     /// - Returns: a step; call this again after performing it, unless it is to wait.
     public mutating func step(now: Duration) -> ProviderStep {
-        if self.ending == nil, self.supply == .ended, self.settled == self.taken { self.stop(.completed) }
+        if self.ending == nil, self.supply == .ended, self.settled == self.nextNumber { self.stop(.completed) }
         if let number = self.closesDue.popLast() { return .close(number) }
         if let ending = self.ending { return self.live.isEmpty ? .finish(ending) : .wait(until: nil) }
         if case .open(let open) = self.link { return self.step(with: open, now: now) }
         let deadline = self.outageDeadline(now: now)
         if let deadline, now >= deadline { self.settleHeld() }
         let step = self.stepWithoutConnection(now: now)
-        guard case .wait(let until) = step, let deadline, self.settled < self.taken else { return step }
+        guard case .wait(let until) = step, let deadline, self.settled < self.nextNumber else { return step }
         return .wait(until: until.map { min($0, deadline) } ?? deadline)
     }
 
     /// When a service settles notifications without a connection.
     private mutating func outageDeadline(now: Duration) -> Duration? {
-        guard self.limits.life == .service, self.settled < self.taken else {
+        guard self.limits.life == .service, self.settled < self.nextNumber else {
             self.heldSince = nil
             return nil
         }
@@ -184,8 +184,8 @@ extension ProviderSession {
     /// Settles all notifications that were taken.
     private mutating func settleHeld() {
         let reason = self.lastFailure.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
-        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(reason))
-        self.settle(before: self.taken, .unsent(reason))
+        self.settle(before: max(self.settled, min(self.doubtful, self.nextNumber)), .indeterminate(reason))
+        self.settle(before: self.nextNumber, .unsent(reason))
         self.suspects = nil
         self.heldSince = nil
     }
@@ -196,7 +196,7 @@ extension ProviderSession {
             self.stop(.notPermitted)
             return self.step(now: now)
         }
-        guard self.settled < self.taken || self.supply == .available else { return .wait(until: nil) }
+        guard self.settled < self.nextNumber || self.supply == .available else { return .wait(until: nil) }
         guard now >= self.connectNotBefore else { return .wait(until: self.connectNotBefore) }
         let number = self.newConnection()
         self.link = .connecting(number)
@@ -213,7 +213,7 @@ extension ProviderSession {
         // A replacement connection that is already open does not bypass the backoff.
         if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
-        let hasMore = open.written < self.taken || self.supply == .available
+        let hasMore = open.written < self.nextNumber || self.supply == .available
         if open.written < limit, hasMore, !self.interrupts(open, now: now) {
             if self.wantsReplacement(open) { return self.openStandby() }
             let identifier = UInt32(truncatingIfNeeded: open.written - open.base + 1)
@@ -230,7 +230,7 @@ extension ProviderSession {
     private var writeLimit: UInt64 {
         let part = self.isCautious ? 1 : self.suspects?.part ?? .max
         let window = self.settled + min(self.limits.windowCount, part)
-        return self.storeIsFull ? min(window, self.taken) : window
+        return self.storeIsFull ? min(window, self.nextNumber) : window
     }
 
     /// Whether it is time to open the next connection: half of a full window is written, or, for a service, anything.
@@ -250,23 +250,23 @@ extension ProviderSession {
     }
 
     private mutating func checkpoint(_ open: Open, isFull: Bool, now: Duration) -> ProviderStep {
-        var cause = CheckpointSchedule.Cause.demand
+        var reason = CheckpointSchedule.Reason.demand
         if !self.isCheckpointAskedFor {
             if self.isCautious {
-                cause = .caution
+                reason = .caution
             } else if !isFull && self.supply != .ended {
-                cause = .delay(since: open.firstWriteAt)
+                reason = .delay(since: open.firstWriteAt)
             }
         }
-        let due = self.checkpoints.due(for: cause)
+        let due = self.checkpoints.due(for: reason)
         guard now >= due else { return .wait(until: due) }
-        let isLast = self.supply == .ended && open.written == self.taken
+        let isLast = self.supply == .ended && open.written == self.nextNumber
         switch self.standby {
         case .none where !isLast: return self.openStandby()
         case .connecting: return .wait(until: nil)
         case .none, .ready, .failed: break
         }
-        self.checkpoints.made(for: cause, now: now)
+        self.checkpoints.made(for: reason, now: now)
         self.isCheckpointAskedFor = false
         var probed = open
         probed.probeDeadline = now + self.limits.answerDelayMax
@@ -317,7 +317,7 @@ extension ProviderSession {
         if open.written == open.base, count > 0 { open.firstWriteAt = now }
         open.written += count
         precondition(open.written <= self.writeLimit, "No more is written than the write step allows.")
-        self.taken = max(self.taken, open.written)
+        self.nextNumber = max(self.nextNumber, open.written)
         self.link = .open(open)
     }
 
@@ -327,9 +327,9 @@ extension ProviderSession {
     /// - Parameters:
     ///   - number: the connection.
     ///   - end: the first number whose bytes are not all accepted.
-    public mutating func left(_ number: ConnectionNumber, before end: UInt64) {
+    public mutating func sent(_ number: ConnectionNumber, before end: UInt64) {
         guard case .open(var open) = self.link, open.number == number else { return }
-        open.left = min(max(open.left, end), open.written)
+        open.sent = min(max(open.sent, end), open.written)
         self.link = .open(open)
     }
 
@@ -353,8 +353,8 @@ extension ProviderSession {
             return
         }
         let count = open.written - open.base
-        let meaning = VerificationResult(response, count: count, isProbed: open.probeDeadline != nil)
-        self.handleEnd(meaning, response.status, on: open, now: now, jitter: jitter)
+        let result = VerificationResult(response, count: count, isProbed: open.probeDeadline != nil)
+        self.handleEnd(result, response.status, on: open, now: now, jitter: jitter)
     }
 
     /// A connection ended: it could not be opened, was read to its end, failed, or was closed on request.
@@ -380,7 +380,7 @@ extension ProviderSession {
         self.closesDue.removeAll { $0 == number }
         if let failure { self.lastFailure = failure }
         if case .open(var open) = self.link, open.number == number {
-            if isUnprocessed { open.left = self.settled }
+            if isUnprocessed { open.sent = self.settled }
             self.handleEnd(.unknown, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {
             self.link = .none
@@ -397,19 +397,19 @@ extension ProviderSession {
 extension ProviderSession {
     /// Handles the end of a connection, with or without an answer.
     private mutating func handleEnd(
-        _ meaning: VerificationResult,
+        _ result: VerificationResult,
         _ status: ErrorResponse.Status?,
         on open: Open,
         now: Duration,
         jitter: Double
     ) {
-        switch meaning {
+        switch result {
         case .allAccepted: self.acceptVerified(before: open.written, reached: open.written, on: open)
         case .accepted(let count):
-            self.acceptVerified(before: open.base + count, reached: max(open.left, open.base + count), on: open)
+            self.acceptVerified(before: open.base + count, reached: max(open.sent, open.base + count), on: open)
         case .rejected(let index):
             let named = open.base + index
-            self.attemptEnds.insertSorted(max(open.left, named + 1))
+            self.attemptEnds.insertSorted(max(open.sent, named + 1))
             self.accept(before: named)
             self.replace(open)
             self.reject(named, status ?? .unknown, now: now, jitter: jitter)
@@ -453,10 +453,10 @@ extension ProviderSession {
         jitter: Double
     ) {
         let count = open.written - self.settled
-        guard open.left > self.settled, count == 1 || self.limits.policy == .atLeastOnce else {
+        guard open.sent > self.settled, count == 1 || self.limits.policy == .atLeastOnce else {
             return self.handleSilentEnd(open, now: now, jitter: jitter)
         }
-        self.attemptEnds.insertSorted(open.left)
+        self.attemptEnds.insertSorted(open.sent)
         guard count > 1 else {
             self.replace(open)
             self.settle(before: self.settled + 1, .rejected(.binary(status)))
@@ -465,29 +465,29 @@ extension ProviderSession {
             self.countInvalidToken(.invalidToken)
             return
         }
-        self.doubtful = max(self.doubtful, open.left)
-        self.suspects = Suspects(end: open.left, part: max(1, (open.left - self.settled) / 2))
+        self.doubtful = max(self.doubtful, open.sent)
+        self.suspects = Suspects(end: open.sent, part: max(1, (open.sent - self.settled) / 2))
         self.replace(open)
     }
 
     /// Gives up a connection that is still alive, so data in this process may still be sent.
     private mutating func giveUp(_ open: Open, now: Duration, jitter: Double) {
         var open = open
-        open.left = open.written
+        open.sent = open.written
         self.handleSilentEnd(open, now: now, jitter: jitter)
     }
 
     /// Handles the end of a connection without a usable answer.
     private mutating func handleSilentEnd(_ open: Open, now: Duration, jitter: Double) {
-        let count = open.left - self.settled
+        let count = open.sent - self.settled
         let wasIdle = open.written == self.settled && now - open.openedAt >= ProviderSession.quickCloseMax
-        if count > 0 { self.attemptEnds.insertSorted(open.left) }
+        if count > 0 { self.attemptEnds.insertSorted(open.sent) }
         self.replace(open)
         let settledBefore = self.settled
         if count > 0 {
             switch self.limits.policy {
-            case .atMostOnce: self.settle(before: open.left, .indeterminate(self.lossReason))
-            case .atLeastOnce: self.resend(before: open.left)
+            case .atMostOnce: self.settle(before: open.sent, .indeterminate(self.lossReason))
+            case .atLeastOnce: self.resend(before: open.sent)
             }
         }
         guard !wasIdle else { return }
@@ -633,7 +633,7 @@ extension ProviderSession {
                 number: number,
                 base: self.settled,
                 written: self.settled,
-                left: self.settled,
+                sent: self.settled,
                 openedAt: openedAt,
                 firstWriteAt: openedAt,
                 probeDeadline: nil
@@ -679,14 +679,14 @@ extension ProviderSession {
     private mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }
         self.ending = ending
-        self.leftCount = self.taken - self.settled
+        self.unsettledCount = self.nextNumber - self.settled
         let reason = self.reason(for: ending)
         if case .open(let open) = self.link, open.written > self.settled {
             self.attemptEnds.insertSorted(open.written)
             self.settle(before: open.written, .indeterminate(reason))
         }
-        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(reason))
-        self.settle(before: self.taken, .unsent(reason))
+        self.settle(before: max(self.settled, min(self.doubtful, self.nextNumber)), .indeterminate(reason))
+        self.settle(before: self.nextNumber, .unsent(reason))
         self.link = .none
         self.standby = .none
         self.closesDue = self.live.sorted()
@@ -713,7 +713,7 @@ extension ProviderSession {
         var number: ConnectionNumber
         var base: UInt64
         var written: UInt64
-        var left: UInt64
+        var sent: UInt64
         var openedAt: Duration
         /// When the first notification of this connection was written.
         var firstWriteAt: Duration
@@ -769,7 +769,7 @@ enum VerificationResult: Equatable, Sendable {
 /// caller requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
 struct CheckpointSchedule: Sendable {
     /// The reason for a checkpoint.
-    enum Cause {
+    enum Reason {
         /// Nothing more can be written before it, or the caller requested it.
         case demand
         /// What was written at this time must be verified in time.
@@ -786,9 +786,9 @@ struct CheckpointSchedule: Sendable {
     init(_ limits: ProviderLimits) { self.limits = limits }
 
     /// The time when a checkpoint is due.
-    func due(for cause: Cause) -> Duration {
+    func due(for reason: Reason) -> Duration {
         let earliest = self.last.map { $0 + self.limits.checkpointIntervalMin } ?? .zero
-        return switch cause {
+        return switch reason {
         case .demand: earliest
         case .delay(let since): max(earliest, self.paced, since + self.limits.verificationDelay)
         case .caution: max(earliest, self.paced)
@@ -801,9 +801,9 @@ struct CheckpointSchedule: Sendable {
     }
 
     /// Records a checkpoint.
-    mutating func made(for cause: Cause, now: Duration) {
+    mutating func made(for reason: Reason, now: Duration) {
         self.last = now
-        if case .demand = cause { return }
+        if case .demand = reason { return }
         self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.verificationIntervalMin
     }
 }

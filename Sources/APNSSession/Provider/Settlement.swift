@@ -94,7 +94,7 @@ extension DeliveryReport: Encodable {
 @frozen
 public enum SubmissionReceipt: Hashable, Sendable {
     /// Submitted; it will have an outcome. Numbers count from 0 in the order of submission.
-    case taken(UInt64)
+    case submitted(UInt64)
     /// There is no room now; it will have no outcome.
     case full
     /// No more submissions, for this reason; it will have no outcome.

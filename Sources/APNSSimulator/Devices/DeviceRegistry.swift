@@ -48,7 +48,7 @@ final class DeviceRegistry: Sendable {
     }
 
     /// The environment of the simulator.
-    var environment: Environment { self.configuration.environment }
+    var environment: PushEnvironment { self.configuration.environment }
 
     /// Whether messages may be recorded in batches, because nothing observes each message.
     var recordsBatches: Bool { self.configuration.onReceive == nil && self.configuration.onNotification == nil }
@@ -92,7 +92,7 @@ final class DeviceRegistry: Sendable {
         topic: String,
         token: DeviceToken?,
         on identifier: String?,
-        environment: Environment? = nil
+        environment: PushEnvironment? = nil
     ) throws(SimulatorError) -> SimulatedApp {
         let (now, environment) = (self.now, environment ?? self.environment)
         return try self.state.withLockedValue { state -> Result<SimulatedApp, SimulatorError> in
@@ -207,7 +207,7 @@ final class DeviceRegistry: Sendable {
 
     /// Counts, delivers or stores, and records an accepted notification.
     @discardableResult
-    func take(_ notification: ReceivedNotification) -> ReceivedNotification {
+    func accept(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
         let now = self.now
         if notification.timestamp == 0 { notification.timestamp = now }
@@ -222,7 +222,7 @@ final class DeviceRegistry: Sendable {
             }
             if recorded.isDead { state.statistics.deadCount += 1 }
             if let token = recorded.token, let index = state.counts.index(of: token) { state.counts.add(at: index) }
-            self.tell(recorded)
+            self.notify(recorded)
             self.carryOut(changes, nil, &state)
             return recorded
         }
@@ -231,7 +231,7 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Reports a recorded notification, while the table is locked.
-    private func tell(_ notification: ReceivedNotification) {
+    private func notify(_ notification: ReceivedNotification) {
         self.configuration.onNotification?(notification)
         self.configuration.onChange?(.notifications(notification.number...notification.number))
     }
@@ -252,7 +252,7 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Counts and records messages for cached tokens.
-    func take(_ batch: MessageBatch, revision: UInt64) {
+    func record(_ batch: MessageBatch, revision: UInt64) {
         var batch = batch
         batch.timestamp = self.now
         batch.duration = .nanoseconds((NIODeadline.now() - batch.receivedAt).nanoseconds)
@@ -283,7 +283,7 @@ final class DeviceRegistry: Sendable {
             let recorded = self.recorder.receive(notification) { notification in
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
-            self.tell(recorded)
+            self.notify(recorded)
             return recorded
         }
     }
@@ -345,7 +345,7 @@ final class DeviceRegistry: Sendable {
     // MARK: Feedback
 
     /// The feedback entries of one topic, or of all.
-    func feedback(topic: String?, environment: Environment) -> [(topic: String, tuple: FeedbackTuple)] {
+    func feedback(topic: String?, environment: PushEnvironment) -> [(topic: String, tuple: FeedbackTuple)] {
         self.state.withLockedValue { $0.table.feedback(topic: topic, environment: environment) }
     }
 

@@ -30,9 +30,9 @@ struct DeviceTable {
 
     private struct Key: Hashable {
         var token: DeviceToken
-        var environment: Environment
+        var environment: PushEnvironment
 
-        init(_ token: DeviceToken, _ environment: Environment) {
+        init(_ token: DeviceToken, _ environment: PushEnvironment) {
             self.token = token
             self.environment = environment
         }
@@ -53,7 +53,7 @@ struct DeviceTable {
     }
 
     /// The environment of the service.
-    let environment: Environment
+    let environment: PushEnvironment
     private let sealer: TokenSealer
     private let tokenCountMax: Int
     private var byIdentifier: OrderedDictionary<String, SimulatedDevice> = [:]
@@ -87,7 +87,7 @@ struct DeviceTable {
     private static let namedNumberMax: UInt64 = 1 << 53
 
     init(
-        environment: Environment,
+        environment: PushEnvironment,
         tokenKey: [UInt8],
         tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault,
         feedbackFailureCountMin: Int = 1,
@@ -151,7 +151,7 @@ struct DeviceTable {
         }
         for index in device.apps.indices {
             let app = device.apps[index]
-            changes += self.takeFromOther(app, device.identifier)
+            changes += self.moveFromOtherDevice(app, device.identifier)
             let key = Key(app)
             self.places[key] = Place(device: device.identifier, topic: app.topic)
             self.retired[key] = nil
@@ -175,7 +175,7 @@ struct DeviceTable {
         topic: String,
         token: DeviceToken?,
         on identifier: String?,
-        environment: Environment,
+        environment: PushEnvironment,
         now: UInt64
     ) -> (app: SimulatedApp, changes: [DeliveryChange]) {
         let identifier = identifier ?? self.makeIdentifier()
@@ -258,7 +258,7 @@ struct DeviceTable {
     }
 
     /// Moves a token to its new device; notifications stored for its previous device are not delivered.
-    private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) -> [DeliveryChange] {
+    private mutating func moveFromOtherDevice(_ app: SimulatedApp, _ identifier: String) -> [DeliveryChange] {
         guard let place = self.places[Key(app)], place.device != identifier else { return [] }
         self.byIdentifier[place.device]?.apps.removeAll { Key($0) == Key(app) }
         self.changedDevices.append(place.device)
@@ -276,7 +276,7 @@ struct DeviceTable {
     func problem(
         _ topic: String,
         _ token: DeviceToken?,
-        _ environment: Environment,
+        _ environment: PushEnvironment,
         on identifier: String?
     ) -> SimulatorError? {
         let apps = identifier.flatMap { self.byIdentifier[$0]?.apps } ?? []
@@ -322,7 +322,7 @@ struct DeviceTable {
         if let known = self.numbers[identifier] { return known }
         let named = identifier.hasPrefix("device-") ? UInt64(identifier.dropFirst("device-".count)) : nil
         let number = named.flatMap { self.isFree($0) ? $0 : nil } ?? self.deviceNumberMax + 1
-        self.give(number, to: identifier)
+        self.assign(number, to: identifier)
         return number
     }
 
@@ -331,7 +331,7 @@ struct DeviceTable {
         number > self.deviceNumberMin && number <= Self.namedNumberMax && self.identifiers[number] == nil
     }
 
-    private mutating func give(_ number: UInt64, to identifier: String) {
+    private mutating func assign(_ number: UInt64, to identifier: String) {
         self.numbers[identifier] = number
         self.identifiers[number] = identifier
         self.deviceNumberMax = max(self.deviceNumberMax, number)
@@ -340,7 +340,7 @@ struct DeviceTable {
     /// Returns the first unused token of an app on a device.
     private mutating func makeToken(
         _ topic: String,
-        _ environment: Environment,
+        _ environment: PushEnvironment,
         on identifier: String
     ) -> DeviceToken {
         var app = TokenSealer.Name(
@@ -354,7 +354,7 @@ struct DeviceTable {
             name.generation = self.generations[app] ?? 0
             if name.generation == .max {
                 // All generations of this number are used.
-                self.give(self.deviceNumberMax + 1, to: identifier)
+                self.assign(self.deviceNumberMax + 1, to: identifier)
                 app.device = self.deviceNumberMax
                 continue
             }
@@ -403,7 +403,7 @@ struct DeviceTable {
             guard retired.topic == topic else { return .otherTopic }
             return retired.isReplaced ? .replaced(since: retired.timestamp) : .dead(since: retired.timestamp)
         }
-        let isElsewhere = Environment.allCases.contains { self.places[Key(token, $0)] != nil }
+        let isElsewhere = PushEnvironment.allCases.contains { self.places[Key(token, $0)] != nil }
         return isElsewhere ? .otherEnvironment : nil
     }
 
@@ -434,7 +434,7 @@ struct DeviceTable {
         }
         guard device.apps.count < SimulatedDevice.appCountMax else { return .alive }
         device.apps.append(SimulatedApp(token: token, topic: topic, environment: self.environment))
-        if self.numbers[identifier] == nil { self.give(name.device, to: identifier) }
+        if self.numbers[identifier] == nil { self.assign(name.device, to: identifier) }
         onRegistration(self.register(device).device)
         return .alive
     }
@@ -515,7 +515,7 @@ struct DeviceTable {
     }
 
     /// The feedback entries of one topic, or of all.
-    func feedback(topic: String?, environment: Environment) -> [(topic: String, tuple: FeedbackTuple)] {
+    func feedback(topic: String?, environment: PushEnvironment) -> [(topic: String, tuple: FeedbackTuple)] {
         self.waiting.filter { $0.key.environment == environment && (topic ?? $0.value.topic) == $0.value.topic }
             .values
             .sorted {

@@ -40,7 +40,7 @@ public struct SimulatedDevice: Hashable, Sendable {
     public init(
         token: DeviceToken,
         topic: String,
-        environment: Environment = .sandbox,
+        environment: PushEnvironment = .sandbox,
         removalTimestamp: UInt64? = nil
     ) {
         self.init(
@@ -76,7 +76,7 @@ public struct SimulatedApp: Hashable, Sendable {
     public var topic: String
 
     /// The environment of the token; by default the sandbox.
-    public var environment: Environment
+    public var environment: PushEnvironment
 
     /// When the app was removed, in milliseconds since 1970 (UTC); `nil`, the default, while it is installed.
     ///
@@ -96,7 +96,7 @@ public struct SimulatedApp: Hashable, Sendable {
     public init(
         token: DeviceToken,
         topic: String,
-        environment: Environment = .sandbox,
+        environment: PushEnvironment = .sandbox,
         removalTimestamp: UInt64? = nil
     ) {
         self.token = token

@@ -22,7 +22,7 @@ struct TokenSealer: Sendable {
         /// The number of previous tokens of the app on the device.
         var generation: UInt16
         /// The environment.
-        var environment: Environment
+        var environment: PushEnvironment
         /// A digest of the app's topic, see ``TokenSealer/digest(_:)``.
         var topicDigest: [UInt8]
     }

@@ -14,7 +14,7 @@ extension Fault {
     /// Returns the response; `nil` for none, or for a later one.
     func carryOut(_ ticket: PushTicket) -> PushReply? {
         // Later requests are not processed, even if the response is delayed.
-        if self.effect.endsConnection { ticket.stopTaking() }
+        if self.effect.endsConnection { ticket.stopAccepting() }
         guard self.report.delay > .zero else { return self.effect.carryOut(ticket, ending: self.report.ending) }
         ticket.channel.eventLoop.scheduleTask(in: TimeAmount(self.report.delay)) {
             guard let reply = self.effect.carryOut(ticket, ending: self.report.ending) else { return }

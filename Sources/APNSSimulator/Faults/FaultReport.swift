@@ -79,13 +79,13 @@ public struct FaultReport: Hashable, Sendable {
 
     /// Returns the error response to send instead of the protocol's.
     func response(_ response: ErrorResponse?) -> ErrorResponse? {
-        guard !self.isLost, var told = response else { return nil }
+        guard !self.isLost, var changed = response else { return nil }
         switch self.identifier {
         case .correct: break
-        case .zero: told.identifier = 0
-        case .fixed(let identifier): told.identifier = identifier
+        case .zero: changed.identifier = 0
+        case .fixed(let identifier): changed.identifier = identifier
         }
-        return told
+        return changed
     }
 }
 

@@ -75,7 +75,7 @@ final class FaultSchedule: Sendable {
         }
 
         /// Sets the record number of an occurrence's notification.
-        mutating func note(_ notification: ReceivedNotification) -> FaultApplication? {
+        mutating func record(_ notification: ReceivedNotification) -> FaultApplication? {
             guard !self.unrecorded.isEmpty, let number = self.unrecorded.removeValue(forKey: Place(notification)),
                 let oldest = self.applications.first?.number, number >= oldest
             else { return nil }
@@ -311,7 +311,7 @@ final class FaultSchedule: Sendable {
 
     /// Records the number of a notification, and reports the occurrence of its fault, possibly for the second time.
     func recorded(_ notification: ReceivedNotification) {
-        let application = self.state.withLockedValue { $0.note(notification) }
+        let application = self.state.withLockedValue { $0.record(notification) }
         if let application { self.onChange?(.faultApplied(application)) }
     }
 

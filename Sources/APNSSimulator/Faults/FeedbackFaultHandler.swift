@@ -48,12 +48,12 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
         self.writtenByteCount += count
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.writeAndFlush(self.wrapOutboundOut(bytes)).whenSuccess {
-            bound.eventLoop.execute { bound.value.left(isCut: isCut) }
+            bound.eventLoop.execute { bound.value.sent(isCut: isCut) }
         }
     }
 
     /// Called when the kernel has accepted the written bytes.
-    private func left(isCut: Bool) {
+    private func sent(isCut: Bool) {
         guard let context = self.context else { return }
         if isCut, let cut = self.cut { return cut.ending.end(context.channel) }
         guard let pace = self.pace else { return self.proceed(context) }

@@ -59,7 +59,7 @@ struct MessageBatch: Sendable {
         self.firstNotificationNumber = message.number
         self.receivedAt = message.receivedAt
         // A read usually has one message, or is full of them.
-        let byteCount = min(message.byteCountLeft, Self.byteCountMax)
+        let byteCount = min(message.remainingByteCount, Self.byteCountMax)
         self.bytes.reserveCapacity(byteCount)
         self.messages.reserveCapacity(byteCount / max(1, message.byteCount))
     }

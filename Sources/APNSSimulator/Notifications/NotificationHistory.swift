@@ -52,7 +52,7 @@ struct NotificationHistory {
         var given = self.followers
         self.followers = []
         if notification.isAccepted, let token = notification.token {
-            given += self.give(notification.number, for: token)
+            given += self.assign(notification.number, for: token)
         }
         self.append(NotificationSegment(notification))
         return given
@@ -68,7 +68,7 @@ struct NotificationHistory {
             for number in segment.numbers {
                 var waiters = self.followers
                 self.followers = []
-                if let token = segment.acceptedToken(number) { waiters += self.give(number, for: token) }
+                if let token = segment.acceptedToken(number) { waiters += self.assign(number, for: token) }
                 if !waiters.isEmpty { given.append((waiters, segment.notification(number))) }
             }
         }
@@ -77,7 +77,7 @@ struct NotificationHistory {
     }
 
     /// Finds the waiters for a notification; without one, it is kept for the next request.
-    private mutating func give(_ number: UInt64, for token: DeviceToken) -> [UInt64] {
+    private mutating func assign(_ number: UInt64, for token: DeviceToken) -> [UInt64] {
         guard self.unreturned != nil else { return [] }
         if let waiter = self.removeFirstWaiter(for: token) { return [waiter] }
         self.unreturned?[token, default: []].append(number)

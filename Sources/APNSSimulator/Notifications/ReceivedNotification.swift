@@ -115,7 +115,7 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// When it was received, in milliseconds since 1970 (UTC).
     public internal(set) var timestamp: UInt64 = 0
 
-    /// The time from reading its last bytes to its verdict; `nil` if it was not measured.
+    /// The time from reading its last bytes to its outcome; `nil` if it was not measured.
     public internal(set) var duration: Duration?
 
     /// The `apns-unique-id` that the sandbox adds over HTTP/2.

@@ -35,14 +35,14 @@ extension Simulator {
     package func register(
         topic: String,
         token: DeviceToken?,
-        environment: Environment?,
+        environment: PushEnvironment?,
         on identifier: String?
     ) throws(SimulatorError) -> SimulatedApp {
         try self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
     }
 
     /// The environment of the simulator.
-    package var environment: Environment { self.registry.environment }
+    package var environment: PushEnvironment { self.registry.environment }
 
     /// Returns a token that no app has any more.
     package func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.registry.retiredToken(token) }

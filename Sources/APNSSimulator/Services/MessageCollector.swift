@@ -28,11 +28,11 @@ struct MessageCollector {
     /// Collects a message if possible.
     ///
     /// Returns whether it was collected; otherwise nothing happened.
-    mutating func take(_ message: borrowing InboundNotification) -> Bool {
+    mutating func collect(_ message: borrowing InboundNotification) -> Bool {
         let revision = self.registry.revision.current
         if revision != self.revision { self.begin(revision) }
         guard self.isCollecting, let token = message.tokenWords,
-            let entry = self.known.entry(token, revision: revision) ?? self.look(message, token)
+            let entry = self.known.entry(token, revision: revision) ?? self.lookUp(message, token)
         else { return false }
         if self.batch?.isFollowed(by: message) != true {
             self.flush()
@@ -50,7 +50,7 @@ struct MessageCollector {
     }
 
     /// Looks up a token and caches the result.
-    private mutating func look(_ message: borrowing InboundNotification, _ token: TokenWords) -> KnownTokens.Entry? {
+    private mutating func lookUp(_ message: borrowing InboundNotification, _ token: TokenWords) -> KnownTokens.Entry? {
         guard let entry = self.registry.knownEntry(message.token, topic: self.source.topic) else { return nil }
         // The look-up may register the device of a sealed token, which invalidates the cache.
         self.known.insert(entry, token, revision: self.revision)
@@ -61,6 +61,6 @@ struct MessageCollector {
     mutating func flush() {
         guard let batch = self.batch else { return }
         self.batch = nil
-        self.registry.take(batch, revision: self.revision)
+        self.registry.record(batch, revision: self.revision)
     }
 }

@@ -53,7 +53,7 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     /// Counts an event.
     ///
     /// Returns whether it is allowed.
-    mutating func take(_ key: Key, now: UInt64) -> Bool {
+    mutating func admit(_ key: Key, now: UInt64) -> Bool {
         guard var window = self.windows[key], !window.isOver(now) else {
             guard self.hasRoom(for: key, now) else { return true }
             self.windows[key] = Window(end: now + Self.milliseconds(self.limit.duration), count: 1)

@@ -49,22 +49,22 @@ final class ServicePolicy: Sendable {
     /// Counts a connection to the gateway.
     ///
     /// Returns whether the rate limit allows it.
-    func takeConnection(_ provider: ProviderConnection) -> Bool {
+    func admitConnection(_ provider: ProviderConnection) -> Bool {
         let (fingerprint, now) = (provider.identity.fingerprint, self.configuration.now())
-        return self.connections?.withLockedValue { $0.take(fingerprint, now: now) } ?? true
+        return self.connections?.withLockedValue { $0.admit(fingerprint, now: now) } ?? true
     }
 
     /// Counts a request.
     ///
     /// Returns whether the rate limit of the device allows it.
-    func takeRequest(for token: DeviceToken) -> Bool {
+    func admitRequest(for token: DeviceToken) -> Bool {
         guard let requests else { return true }
         let now = self.configuration.now()
-        return requests.withLockedValue { $0.take(token, now: now) }
+        return requests.withLockedValue { $0.admit(token, now: now) }
     }
 
     /// Returns whether this error response contains the identifier 0, and counts it.
-    func takeZeroIdentifier() -> Bool {
+    func consumeZeroIdentifier() -> Bool {
         self.zeroIdentifierCount.withLockedValue { count in
             guard count > 0 else { return false }
             count -= 1

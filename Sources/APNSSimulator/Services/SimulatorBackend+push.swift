@@ -6,7 +6,7 @@ import NIOCore
 
 /// Serves the simulator's devices at the HTTP/2 listener.
 extension SimulatorBackend: PushService {
-    func take(_ request: borrowing InboundPush) -> PushReply? {
+    func handle(_ request: borrowing InboundPush) -> PushReply? {
         let (topic, payload, headers) = (request.topic, request.payload, request.headers)
         let fault = self.schedule.fault(
             at: .http2,
@@ -50,7 +50,7 @@ extension SimulatorBackend: PushService {
         let rejection: PushRejection
         switch status {
         case .alive:
-            guard !self.policy.takeRequest(for: request.token) else { return nil }
+            guard !self.policy.admitRequest(for: request.token) else { return nil }
             return (
                 PushRejection(status: 429, reason: .tooManyRequests), "more requests to the device than its limit"
             )
@@ -81,7 +81,7 @@ extension SimulatorBackend: PushService {
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.timestamp = timestamp
         received.duration = .nanoseconds((NIODeadline.now() - request.receivedAt).nanoseconds)
-        self.schedule.recorded(self.devices.take(received))
+        self.schedule.recorded(self.devices.accept(received))
     }
 
     var observesRefusals: Bool { true }

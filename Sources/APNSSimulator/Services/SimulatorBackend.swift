@@ -17,7 +17,7 @@ struct SimulatorBackend: DeliveryBackend {
 
     func admit(_ provider: ProviderConnection) -> Admission {
         // The rate limit counts each connection, regardless of other errors.
-        let isInTime = self.policy.takeConnection(provider)
+        let isInTime = self.policy.admitConnection(provider)
         guard isInTime, self.policy.isTrusted(provider) else { return .refused }
         let reportHandler = self.faults.reportHandler(of: provider.number)
         if let fault = self.schedule.fault(.admission, at: .binary, connection: provider.number) {

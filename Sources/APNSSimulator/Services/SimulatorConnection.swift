@@ -25,7 +25,7 @@ final class SimulatorConnection: DeliveryConnection {
     }
 
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
-        if unsafe self.collector.take(message) { return .accepted }
+        if unsafe self.collector.collect(message) { return .accepted }
         // Collected messages are recorded before this one.
         unsafe self.collector.flush()
         let fault = self.backend.schedule.fault(
@@ -48,14 +48,14 @@ final class SimulatorConnection: DeliveryConnection {
         case .delay(let duration):
             guard let handler = self.reportHandler else { break }
             let (message, timestamp) = (copy message, self.backend.devices.now)
-            handler.schedule(in: duration) { message.ticket.settle(self.take(message, timestamp: timestamp)) }
+            handler.schedule(in: duration) { message.ticket.settle(self.process(message, timestamp: timestamp)) }
             return nil
         default: break
         }
-        let outcome = self.take(message)
+        let outcome = self.process(message)
         switch fault?.effect {
         case .shutDown, .closeAfter:
-            guard self.isTaken(outcome) else { return outcome }
+            guard self.isAccepted(outcome) else { return outcome }
             self.fault = fault
             message.ticket.settle(.accepted, isLast: true)
             return nil
@@ -64,14 +64,14 @@ final class SimulatorConnection: DeliveryConnection {
     }
 
     /// Whether the gateway accepts a notification with this outcome, as it does for a dead device.
-    private func isTaken(_ outcome: DeliveryOutcome) -> Bool {
+    private func isAccepted(_ outcome: DeliveryOutcome) -> Bool {
         switch outcome {
         case .rejected(.binary): false
         default: true
         }
     }
 
-    private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
+    private func process(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
         let status = self.backend.devices.status(of: message.token, topic: topic)
@@ -81,12 +81,12 @@ final class SimulatorConnection: DeliveryConnection {
         case .otherTopic, .otherEnvironment, .unknown:
             return self.reject(message, .binary(.invalidToken), status.description, timestamp: timestamp)
         }
-        self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
+        self.record(self.backend.devices.accept(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 
     /// Reports a recorded notification to the fault schedule.
-    private func note(_ recorded: ReceivedNotification) { self.backend.schedule.recorded(recorded) }
+    private func record(_ recorded: ReceivedNotification) { self.backend.schedule.recorded(recorded) }
 
     private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
         var received = ReceivedNotification(
@@ -114,7 +114,7 @@ final class SimulatorConnection: DeliveryConnection {
         var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection
         received.reasonDetail = detail
-        self.note(self.backend.devices.refuse(received))
+        self.record(self.backend.devices.refuse(received))
         return .rejected(rejection)
     }
 
@@ -160,12 +160,12 @@ final class SimulatorConnection: DeliveryConnection {
             let fault = schedule.fault(.errorResponse, at: .binary, connection: self.provider.number)
             report = fault?.report ?? FaultReport()
         }
-        var told = report.response(response)
-        if told != nil, self.backend.policy.takeZeroIdentifier() { told?.identifier = 0 }
-        let status = told?.status.rawValue ?? 0
+        var sent = report.response(response)
+        if sent != nil, self.backend.policy.consumeZeroIdentifier() { sent?.identifier = 0 }
+        let status = sent?.status.rawValue ?? 0
         self.backend.devices.change { $0.endings[status, default: 0] += 1 }
-        guard let handler = self.reportHandler else { return carryOut(told) }
-        handler.begin(report) { [told] in carryOut(told) }
+        guard let handler = self.reportHandler else { return carryOut(sent) }
+        handler.begin(report) { [sent] in carryOut(sent) }
     }
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool { self.backend.policy.isTrusted(provider) }

@@ -149,12 +149,12 @@ extension FrameLayout {
             }
             guard seen & 1 << number == 0 else { throw .itemRepeated(item: number, identifier: self.identifier) }
             seen |= 1 << number
-            try unsafe self.take(item, of: bytes, at: data, count: count, limits: limits)
+            try unsafe self.readItem(item, of: bytes, at: data, count: count, limits: limits)
         }
         return true
     }
 
-    private mutating func take(
+    private mutating func readItem(
         _ item: NotificationFrame.Item,
         of bytes: UnsafeRawBufferPointer,
         at offset: Int,

@@ -13,13 +13,13 @@ public struct FrameSkipper: Hashable, Sendable {
         /// The next byte is a command.
         case command
         /// Bytes to skip before a length field.
-        case fields(byteCountLeft: Int, before: LengthField)
+        case fields(remainingByteCount: Int, before: LengthField)
         /// Remaining bytes of a length field, and the value of those already read.
-        case length(LengthField, byteCountLeft: Int, value: Int)
+        case length(LengthField, remainingByteCount: Int, value: Int)
         /// Bytes of the token.
-        case token(byteCountLeft: Int)
+        case token(remainingByteCount: Int)
         /// Bytes up to the end of the frame.
-        case rest(byteCountLeft: Int)
+        case rest(remainingByteCount: Int)
         case lost
     }
 
@@ -52,31 +52,33 @@ public struct FrameSkipper: Hashable, Sendable {
                 offset += 1
                 self.state =
                     switch command {
-                    case .simple: .length(.token, byteCountLeft: 2, value: 0)
-                    case .enhanced: .fields(byteCountLeft: 8, before: .token)
-                    case .items: .length(.frame, byteCountLeft: 4, value: 0)
+                    case .simple: .length(.token, remainingByteCount: 2, value: 0)
+                    case .enhanced: .fields(remainingByteCount: 8, before: .token)
+                    case .items: .length(.frame, remainingByteCount: 4, value: 0)
                     }
             case .fields(let left, let next):
                 let count = min(left, bytes.count - offset)
                 offset += count
                 self.state =
                     count == left
-                    ? .length(next, byteCountLeft: 2, value: 0) : .fields(byteCountLeft: left - count, before: next)
+                    ? .length(next, remainingByteCount: 2, value: 0)
+                    : .fields(remainingByteCount: left - count, before: next)
             case .length(let field, let left, let before):
                 // At most four bytes, so the value cannot overflow.
                 let value = before << 8 | Int(unsafe bytes[offset])
                 offset += 1
-                self.state = left > 1 ? .length(field, byteCountLeft: left - 1, value: value) : Self.state(field, value)
+                self.state =
+                    left > 1 ? .length(field, remainingByteCount: left - 1, value: value) : Self.state(field, value)
             case .token(let left):
                 let count = min(left, bytes.count - offset)
                 offset += count
                 self.state =
                     count == left
-                    ? .length(.payload, byteCountLeft: 2, value: 0) : .token(byteCountLeft: left - count)
+                    ? .length(.payload, remainingByteCount: 2, value: 0) : .token(remainingByteCount: left - count)
             case .rest(let left):
                 let count = min(left, bytes.count - offset)
                 offset += count
-                self.state = count == left ? .command : .rest(byteCountLeft: left - count)
+                self.state = count == left ? .command : .rest(remainingByteCount: left - count)
             }
             if self.state == .command { return offset }
         }
@@ -86,8 +88,8 @@ public struct FrameSkipper: Hashable, Sendable {
     /// The state after a length field.
     private static func state(_ field: LengthField, _ value: Int) -> State {
         switch field {
-        case .token: value > 0 ? .token(byteCountLeft: value) : .length(.payload, byteCountLeft: 2, value: 0)
-        case .payload, .frame: value > 0 ? .rest(byteCountLeft: value) : .command
+        case .token: value > 0 ? .token(remainingByteCount: value) : .length(.payload, remainingByteCount: 2, value: 0)
+        case .payload, .frame: value > 0 ? .rest(remainingByteCount: value) : .command
         }
     }
 }

@@ -49,14 +49,14 @@ package final class SendRejections: @unchecked Sendable {
     /// Adds a token, with the time at which its app was removed, if known, in seconds since 1970 (UTC).
     ///
     /// A write error, such as a full disk, is reported by ``record(in:_:failedAt:firstSeen:)``.
-    package var take: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
+    package var recorder: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
         { token, deadSince in self.append(token, time: deadSince ?? Self.unknownTime) }
     }
 
     /// Adds a token that an earlier run left, with the status of its rejection.
     ///
     /// Returns a closure that adds a token.
-    package func takeEarlier(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
+    package func earlierRecorder(since beganAt: Int64) -> @Sendable (_ token: DeviceToken, _ status: UInt16) -> Void {
         self.beganAt = beganAt
         return { token, status in
             self.earlierCount += 1

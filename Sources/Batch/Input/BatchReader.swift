@@ -89,7 +89,7 @@ package import APNSWire
     /// Returns whether there is a record or an invalid line, or why there is neither.
     package mutating func next(_ record: inout BatchRecord) -> BatchReadResult {
         guard !self.isRefused else { return .end }
-        guard self.lines.passByteOrderMark() else { return .needMore }
+        guard self.lines.skipByteOrderMark() else { return .needMore }
         switch self.format {
         case .tokens: return self.nextToken(&record)
         case .jsonLines: return self.nextJSONLine(&record)
@@ -132,7 +132,7 @@ package import APNSWire
     }
 
     @inline(never)
-    private mutating func takeText(_ column: BatchColumn, _ field: CSVFields.Field) { self.texts[column] = field.text }
+    private mutating func setText(_ column: BatchColumn, _ field: CSVFields.Field) { self.texts[column] = field.text }
 
     /// Whether a line about a dead token can be read as text.
     private func isText(_ line: UnsafeRawBufferPointer) -> Bool {
@@ -166,7 +166,7 @@ package import APNSWire
     /// Reads the next record of a file of tokens.
     private mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
         guard unsafe self.common != nil || self.isOfDeadTokens else { return self.refuse(.missingPayload) }
-        if let payload = unsafe self.common, self.usualToken(&record) {
+        if let payload = unsafe self.common, self.readFixedLengthToken(&record) {
             record.begin(lineNumber: self.lines.lineNumber)
             unsafe record.payload = UnsafeRawBufferPointer(payload)
             return .record
@@ -194,14 +194,14 @@ package import APNSWire
 
     /// Reads the usual line, 64 digits and a line feed, without searching for its end.
     @inline(__always)
-    private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
+    private mutating func readFixedLengthToken(_ record: inout BatchRecord) -> Bool {
         let end = self.lines.position + 2 * WireLimits.tokenByteCountUsual
         guard end < self.lines.filled, unsafe self.lines.block[end] == 0x0A, !self.lines.isSkipping else {
             return false
         }
         let text = unsafe self.lines.bytes(self.lines.position..<end)
         guard unsafe DeviceTokenText.decodeUsual(text, into: &record.token) else { return false }
-        self.lines.take(through: end + 1)
+        self.lines.consume(through: end + 1)
         return true
     }
 
@@ -307,7 +307,7 @@ package import APNSWire
     /// so that one bad line does not affect others.
     private mutating func cutRow() -> RowCut {
         repeat {
-            if self.lines.isSkipping, let cut = self.lines.passLongLine() {
+            if self.lines.isSkipping, let cut = self.lines.skipLongLine() {
                 if case .end = cut { return .end }
                 return .needMore
             }
@@ -319,7 +319,7 @@ package import APNSWire
             index += self.plainByteCount(at: index)
             guard index < self.lines.filled else { break }
             let byte = unsafe self.lines.block[index]
-            if byte == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
+            if byte == 0x0A, !self.isInQuotes { return self.consumeRow(first..<index, next: index + 1) }
             guard index <= limit else {
                 return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
             }
@@ -330,7 +330,7 @@ package import APNSWire
         guard self.lines.isFinished else { return .needMore }
         guard first < self.lines.filled else { return .end }
         if self.isInQuotes { return self.giveUpRow(.misplacedQuote) }
-        return self.takeRow(first..<self.lines.filled, next: self.lines.filled)
+        return self.consumeRow(first..<self.lines.filled, next: self.lines.filled)
     }
 
     /// Begins to skip the next line if it is a comment, which may contain quotes.
@@ -339,7 +339,7 @@ package import APNSWire
         let rest = unsafe self.lines.bytes(self.lines.position..<self.lines.filled)
         let first = unsafe rest.first { $0 != 0x20 && !(0x09...0x0D).contains($0) }
         guard first == UInt8(ascii: "#") else { return false }
-        self.lines.take(through: self.lines.position)
+        self.lines.consume(through: self.lines.position)
         self.lines.isSkipping = true
         return true
     }
@@ -355,12 +355,12 @@ package import APNSWire
         return min(CSVFields.plainByteCount(word), found.trailingZeroBitCount / 8)
     }
 
-    private mutating func takeRow(_ range: Range<Int>, next: Int) -> RowCut {
+    private mutating func consumeRow(_ range: Range<Int>, next: Int) -> RowCut {
         let row = self.lines.withoutCarriageReturn(range)
         guard row.count <= self.options.lineByteCountMax else {
             return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
         }
-        self.lines.take(through: next)
+        self.lines.consume(through: next)
         return unsafe .row(self.lines.bytes(row))
     }
 
@@ -369,7 +369,7 @@ package import APNSWire
         self.isInQuotes = false
         let newline = self.lines.newline(from: self.lines.position)
         self.lines.isSkipping = newline == nil
-        self.lines.take(through: newline.map { $0 + 1 } ?? self.lines.filled)
+        self.lines.consume(through: newline.map { $0 + 1 } ?? self.lines.filled)
         return .bad(kind)
     }
 
@@ -454,10 +454,10 @@ package import APNSWire
             if count < self.csvColumns.count, let column = self.csvColumns[count], unsafe !field.bytes.trimmed.isEmpty {
                 if column == .token { hasToken = true }
                 if self.isOfDeadTokens {
-                    self.takeText(column, field)
+                    self.setText(column, field)
                 } else if fault == nil {
                     do throws(BatchProblem.Kind) {
-                        try self.take(column, field, into: &record, &cells)
+                        try self.readField(column, field, into: &record, &cells)
                     } catch {
                         fault = error
                     }
@@ -498,7 +498,7 @@ package import APNSWire
     }
 
     /// Reads one field that is not blank.
-    private func take(
+    private func readField(
         _ column: BatchColumn,
         _ field: CSVFields.Field,
         into record: inout BatchRecord,
@@ -525,7 +525,7 @@ package import APNSWire
             )
             guard field.writeString(to: &json) else { throw .invalidUTF8(.id) }
             unsafe record.id = unsafe json.bytes
-        default: try cells.take(column, field)
+        default: try cells.set(column, field)
         }
     }
 

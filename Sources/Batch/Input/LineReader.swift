@@ -81,9 +81,9 @@ import Glibc
 
     /// Skips a byte order mark at the beginning; `false` if there are too few bytes to decide.
     @inline(__always)
-    mutating func passByteOrderMark() -> Bool { !self.isAtStart || self.passMarkAtStart() }
+    mutating func skipByteOrderMark() -> Bool { !self.isAtStart || self.skipMarkAtStart() }
 
-    private mutating func passMarkAtStart() -> Bool {
+    private mutating func skipMarkAtStart() -> Bool {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let bytes = unsafe self.block[self.position..<self.filled].prefix(mark.count)
         if unsafe bytes.elementsEqual(mark) {
@@ -99,36 +99,36 @@ import Glibc
 
     /// Cuts off the next line.
     mutating func next() -> Cut {
-        guard self.passByteOrderMark() else { return .needMore }
-        if self.isSkipping, let cut = self.passLongLine() { return cut }
+        guard self.skipByteOrderMark() else { return .needMore }
+        if self.isSkipping, let cut = self.skipLongLine() { return cut }
         let first = self.position
         if let newline = self.newline(from: first + self.searched) {
-            self.take(through: newline + 1)
+            self.consume(through: newline + 1)
             return self.line(first..<newline)
         }
         self.searched = self.filled - first
         // One byte more may be the CR of its end.
         if self.searched > self.lineByteCountMax + 1 {
-            self.take(through: self.filled)
+            self.consume(through: self.filled)
             self.isSkipping = true
             return .tooLong
         }
         guard self.isFinished else { return .needMore }
         guard first < self.filled else { return .end }
-        self.take(through: self.filled)
+        self.consume(through: self.filled)
         return self.line(first..<self.filled)
     }
 
     /// Consumes a line that ends there.
     @inline(__always)
-    mutating func take(through end: Int) {
+    mutating func consume(through end: Int) {
         self.position = end
         self.searched = 0
         self.lineNumber += 1
     }
 
     /// Skips the rest of a line that was reported; `nil` if the next line begins.
-    mutating func passLongLine() -> Cut? {
+    mutating func skipLongLine() -> Cut? {
         guard let newline = self.newline(from: self.position) else {
             self.position = self.filled
             return self.isFinished ? .end : .needMore

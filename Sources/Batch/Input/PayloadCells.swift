@@ -19,7 +19,7 @@ import APNSJSON
     /// Takes a cell that is not blank.
     ///
     /// - Throws: what is wrong with the cell.
-    mutating func take(_ column: BatchColumn, _ field: CSVFields.Field) throws(BatchProblem.Kind) {
+    mutating func set(_ column: BatchColumn, _ field: CSVFields.Field) throws(BatchProblem.Kind) {
         switch column {
         case .alert: self.alert = field
         case .badge:

@@ -11,7 +11,7 @@ package struct PurgeImport {
     /// The topic for lines without one.
     package var topic: String?
     /// The environment for lines without one.
-    package var environment: Environment?
+    package var environment: PushEnvironment?
     /// The time of failure for lines without one, in seconds since 1970.
     package var failedAt: Int64?
     /// Whether `BadDeviceToken` means that a token is dead; every token of the other environment gets it.
@@ -31,7 +31,7 @@ package struct PurgeImport {
     }
 
     /// The result of a line.
-    enum Outcome {
+    enum LineResult {
         case entry(PurgeEntry)
         /// The HTTP/2 response or the outcome in a batch does not mean that the token is dead.
         case skipped(reason: String)
@@ -144,7 +144,7 @@ package struct PurgeImport {
     // MARK: Entries
 
     /// The result of the line that was read last.
-    func outcome(_ reader: borrowing BatchReader) -> Outcome {
+    func outcome(_ reader: borrowing BatchReader) -> LineResult {
         do throws(BatchProblem.Kind) {
             return try self.outcome(reader.texts, hasPayload: reader.csvColumns.contains(.payload))
         } catch {
@@ -155,7 +155,7 @@ package struct PurgeImport {
     private func outcome(
         _ fields: [BatchColumn: String],
         hasPayload: Bool
-    ) throws(BatchProblem.Kind) -> Outcome {
+    ) throws(BatchProblem.Kind) -> LineResult {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
         // A batch by mistake, with --failed-at for all lines, would list tokens that are alive.
         guard !hasPayload && fields[.payload] == nil || fields.keys.contains(where: \.tellsFailure) else {
@@ -218,12 +218,12 @@ package struct PurgeImport {
         return moment.seconds
     }
 
-    private func environment(_ fields: [BatchColumn: String]) throws(BatchProblem.Kind) -> Environment {
+    private func environment(_ fields: [BatchColumn: String]) throws(BatchProblem.Kind) -> PushEnvironment {
         guard let text = fields[.environment] else {
             guard let environment = self.environment else { throw .missingEnvironment }
             return environment
         }
-        guard let environment = Environment(rawValue: text) else { throw .invalidEnvironment }
+        guard let environment = PushEnvironment(rawValue: text) else { throw .invalidEnvironment }
         return environment
     }
 }

@@ -430,7 +430,7 @@ package struct OpenedBatch: ~Copyable {
     /// - Throws: ``UnexpectedContent``, `GzipDecoder.Failure`, and what reading throws.
     func read(into memory: UnsafeMutableRawBufferPointer, expecting expectation: InputExpectation) throws -> Int {
         try self.recognize(expecting: expectation)
-        guard self.prefix.isEmpty else { return unsafe Self.take(from: &self.prefix, into: memory) }
+        guard self.prefix.isEmpty else { return unsafe Self.copy(from: &self.prefix, into: memory) }
         return try unsafe self.decode(into: memory)
     }
 
@@ -481,13 +481,13 @@ package struct OpenedBatch: ~Copyable {
     private func nextRaw(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         let count =
             try unsafe self.rawPrefix.isEmpty
-            ? self.readRaw(memory) : Self.take(from: &self.rawPrefix, into: memory)
+            ? self.readRaw(memory) : Self.copy(from: &self.rawPrefix, into: memory)
         self.rawByteCount += UInt64(count)
         unsafe self.rawHash?.add(RawSpan(_unsafeBytes: memory).extracting(first: count))
         return count
     }
 
-    private static func take(
+    private static func copy(
         from bytes: inout ArraySlice<UInt8>,
         into memory: UnsafeMutableRawBufferPointer
     ) -> Int {

@@ -27,8 +27,8 @@ struct JournalEntries {
 
     /// Adds a record unchanged.
     mutating func append(_ record: String) {
-        self.putRun()
-        self.putSpared()
+        self.appendRun()
+        self.appendSpared()
         self.pending += record + "\n"
     }
 
@@ -43,7 +43,7 @@ struct JournalEntries {
         if let spared = self.spared, spared.upperBound == lines.lowerBound {
             self.spared = spared.lowerBound..<lines.upperBound
         } else {
-            self.putSpared()
+            self.appendSpared()
             self.spared = lines
         }
     }
@@ -60,26 +60,26 @@ struct JournalEntries {
             self.run?.resultByteCount = resultByteCount
             self.run?.hash = hash
         } else {
-            self.putRun()
+            self.appendRun()
             self.run = Run(lines: lines, outcome: outcome, resultByteCount: resultByteCount, hash: hash)
         }
     }
 
     /// Takes the records, each with its line break.
     mutating func take() -> String {
-        self.putRun()
-        self.putSpared()
+        self.appendRun()
+        self.appendSpared()
         defer { self.pending = "" }
         return self.pending
     }
 
-    private mutating func putSpared() {
+    private mutating func appendSpared() {
         guard let lines = self.spared else { return }
         self.spared = nil
         self.pending += "spare \(lines.lowerBound) \(lines.upperBound - 1)\n"
     }
 
-    private mutating func putRun() {
+    private mutating func appendRun() {
         guard let run = self.run else { return }
         self.run = nil
         let duplicate = run.outcome.isDuplicate ? "dup" : "-"

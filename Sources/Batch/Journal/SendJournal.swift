@@ -107,7 +107,7 @@ package final class SendJournal {
             formerInput: formerInput ?? input,
             lineCount: file.byteCount == 0 ? 0 : try lineCount()
         )
-        try file.read { try reader.take($0) }
+        try file.read { try reader.read($0) }
         self.past = try reader.finish()
         self.checksum = reader.checksum
         self.file = file

@@ -74,20 +74,20 @@ struct SendJournalReader {
     }
 
     /// Reads the next bytes of the file.
-    mutating func take(_ bytes: ArraySlice<UInt8>) throws {
+    mutating func read(_ bytes: ArraySlice<UInt8>) throws {
         for byte in bytes {
             if self.tail != nil {
-                guard self.tail?.take(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
+                guard self.tail?.read(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
             } else if byte == 0 {
-                self.takeZero()
+                self.readZero()
             } else {
-                try self.passZeros(before: byte)
-                if self.tail == nil { try self.takeText(byte) }
+                try self.skipZeros(before: byte)
+                if self.tail == nil { try self.readText(byte) }
             }
         }
     }
 
-    private mutating func takeText(_ byte: UInt8) throws {
+    private mutating func readText(_ byte: UInt8) throws {
         guard byte == 0x0A else {
             guard self.rest.count < Self.lineByteCountMax else { throw self.refusal(.noRecord, self.lineCount + 1) }
             return self.rest.append(byte)
@@ -96,10 +96,10 @@ struct SendJournalReader {
         let line = self.rest
         self.rest.removeAll(keepingCapacity: true)
         if self.lineCount == 1 {
-            try self.takeTitle(line)
+            try self.readTitle(line)
         } else {
             do throws(Fault) {
-                try self.takeRecord(self.checked(line))
+                try self.readRecord(self.checked(line))
             } catch {
                 throw self.refusal(error, self.lineCount)
             }
@@ -109,13 +109,13 @@ struct SendJournalReader {
 
     // MARK: Damage by a power failure
 
-    private mutating func takeZero() {
+    private mutating func readZero() {
         let start = self.zeros?.lowerBound ?? self.rest.count
         self.zeros = start..<((self.zeros?.upperBound ?? start) + 1)
     }
 
     /// Checks zeros that end here: either they replace sectors that were not written, or the file is damaged.
-    private mutating func passZeros(before byte: UInt8) throws {
+    private mutating func skipZeros(before byte: UInt8) throws {
         guard let zeros = self.zeros else { return }
         let start = self.wholeByteCount + UInt64(zeros.lowerBound)
         let end = self.wholeByteCount + UInt64(zeros.upperBound)
@@ -172,7 +172,7 @@ struct SendJournalReader {
 
     // MARK: Records
 
-    private mutating func takeTitle(_ line: [UInt8]) throws {
+    private mutating func readTitle(_ line: [UInt8]) throws {
         let text = String(decoding: line, as: UTF8.self)
         guard let index = Self.titles.firstIndex(where: { text.hasPrefix($0) }) else {
             throw self.refusal(.noRecord, 1)
@@ -207,7 +207,7 @@ struct SendJournalReader {
         return String(decoding: record, as: UTF8.self)
     }
 
-    private mutating func takeRecord(_ text: String) throws(Fault) {
+    private mutating func readRecord(_ text: String) throws(Fault) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         // The batch is complete; only a record of the purge list may follow.
         guard !self.past.isComplete || words.first == "listed" else { throw .order }
@@ -238,12 +238,12 @@ struct SendJournalReader {
             let lines = try Self.lines(words[1], words[2])
             guard lines.upperBound - 1 <= self.intendedThrough else { throw .unintended }
             self.spared.insert(lines)
-        case (_, 6) where !self.hasHashes, (_, 7) where self.hasHashes: try self.takeOutcome(words)
+        case (_, 6) where !self.hasHashes, (_, 7) where self.hasHashes: try self.readOutcome(words)
         default: throw .noRecord
         }
     }
 
-    private mutating func takeOutcome(_ words: [Substring]) throws(Fault) {
+    private mutating func readOutcome(_ words: [Substring]) throws(Fault) {
         let lines = try Self.lines(words[0], words[1])
         guard let outcome = DeliveryOutcome.Kind(name: words[2]),
             words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
@@ -264,12 +264,12 @@ struct SendJournalReader {
         }
         let counted = LineOutcome(outcome, status: UInt16(words[3]), isDuplicate: words[4] == "dup")
         self.past.outcomeCounts.add(counted, count: lines.upperBound - lines.lowerBound)
-        if self.hasHashes { try self.takeHash(words[6], resultByteCount) }
+        if self.hasHashes { try self.readHash(words[6], resultByteCount) }
         self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
     }
 
     /// Takes the hash of the results; without one, the run did not write to their file.
-    private mutating func takeHash(_ text: Substring, _ byteCount: UInt64) throws(Fault) {
+    private mutating func readHash(_ text: Substring, _ byteCount: UInt64) throws(Fault) {
         guard text != "-" else {
             guard byteCount == self.past.resultByteCount else { throw .order }
             return
@@ -324,10 +324,10 @@ private struct JournalTail {
     private static let lastRecords = ["intent ", "complete ", "listed "]
     private static let wordByteCountMax = 9
 
-    init(firstByte byte: UInt8) { _ = self.take(byte) }
+    init(firstByte byte: UInt8) { _ = self.read(byte) }
 
     /// Returns whether the byte is allowed here.
-    mutating func take(_ byte: UInt8) -> Bool {
+    mutating func read(_ byte: UInt8) -> Bool {
         guard !self.mustEnd else { return false }
         guard byte == 0x0A else {
             if self.line.count < Self.wordByteCountMax { self.line.append(byte) }

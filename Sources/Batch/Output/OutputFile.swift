@@ -203,7 +203,7 @@ package final class OutputFile {
     /// Locks the file; returns `false` if another process has locked it.
     private func takeLock() throws -> Bool {
         try self.onOperation(self, .lock)
-        return try FileLock.take(self.file.rawValue)
+        return try FileLock.acquire(self.file.rawValue)
     }
 
     /// Locks the file until it is closed.

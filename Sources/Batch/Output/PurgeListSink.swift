@@ -31,7 +31,7 @@ package final class PurgeListSink: Sendable {
     package static let pageTokenCountMax = Int.max
 
     /// Adds the tokens of a page; returns when the list has stored them.
-    package func take(_ page: DeadTokenPage) async throws {
+    package func add(_ page: DeadTokenPage) async throws {
         try await self.blocking { [list, onPage, change] in
             let entries = page.lazy.map { PurgeListSink.entry($0, of: page) }
             let part = try list.record(entries)

@@ -24,7 +24,7 @@ enum MetricHelp {
         // Notifications
         "apns_legacy_notifications_accepted_total": "Notifications accepted in order, after all before them.",
         "apns_legacy_notifications_discarded_total": "Notifications discarded, mostly after an error response.",
-        "apns_legacy_notifications_settled_total": "Notifications with a final outcome, by outcome.",
+        "apns_legacy_notifications_settled_total": "Notifications with a final outcome, by cause.",
         "apns_legacy_notifications_in_flight": "Notifications in flight, including those that wait for a retry.",
         "apns_legacy_resends_expired_total": "Expected resends that did not arrive in time.",
         "apns_legacy_resends_possible_total":

@@ -106,7 +106,7 @@ extension GatewayFile.Limits {
         Setting("inFlightPerConnection", \.inFlightPerConnection, .number(1...100_000), example: "100").help(
             "the most unanswered notifications of one connection; at the limit, the gateway stops reading from it"
         ),
-        Setting("verdict", \.verdict, .time(Self.times), example: "2m").help(
+        Setting("outcome", \.outcome, .time(Self.times), example: "2m").formerly("verdict").help(
             "the time limit for the answer to a notification; must exceed each `retry.budget`, and should exceed 90 s"
         ),
         Setting("drain", \.drain, .time(Self.times), example: "5s").help(
@@ -198,7 +198,7 @@ extension GatewayFile.Provider {
         Setting("clients", \.self, .section(Self.clients), .required).help("the certificates of the provider"),
         Setting("topic", \.topic, .text, example: "com.example.app")
             .help("the app's bundle identifier; default: the one that the provider's certificate names"),
-        Setting("environment", \.environment, .oneOf(Environment.allCases), example: "sandbox", .required)
+        Setting("environment", \.environment, .oneOf(PushEnvironment.allCases), example: "sandbox", .required)
             .help("the environment of the service, and of the feedback"),
         Setting("upstream", \.service, .section(GatewayFile.Service.settings), .required)
             .help("the service and your credentials for it"),
@@ -278,7 +278,7 @@ extension GatewayFile.Provider {
         RetryRules(),
         [
             Setting("budget", \.budget, .time(Self.retryTimes), example: "2m").help(
-                "the time after the first attempt in which a notification is retried; shorter than `limits.verdict`"
+                "the time after the first attempt in which a notification is retried; shorter than `limits.outcome`"
             ),
             Setting("first", \.backoff.first, .time(Self.retryTimes), example: "1s")
                 .help("the pause before the second attempt; doubles with each"),

@@ -38,7 +38,7 @@ package struct GatewayFile: Hashable, Sendable {
         var handshake = Duration.seconds(10)
         var idle = Duration.seconds(86_400)
         var inFlightPerConnection = 1000
-        var verdict = Duration.seconds(300)
+        var outcome = Duration.seconds(300)
         /// How long the connection is read after an error response.
         var drain = Duration.seconds(2)
         /// How long the connection may be idle after an error response.
@@ -88,7 +88,7 @@ package struct GatewayFile: Hashable, Sendable {
         var authority: String?
         var revocations: String?
         var topic: String?
-        var environment = Environment.production
+        var environment = PushEnvironment.production
         var service = Service()
         var payloadLimit = 2048
         var rejections = RejectionPolicy.report
@@ -113,9 +113,9 @@ package struct GatewayFile: Hashable, Sendable {
 
         /// Returns why notifications are retried for too long; `nil` if they are not.
         func budgetFault(_ limits: Limits) -> String? {
-            let (budget, verdict) = (self.retries.budget, limits.verdict)
-            guard budget >= verdict else { return nil }
-            return "verdict, \(verdict), must be greater than retry.budget of provider \(self.name), \(budget); "
+            let (budget, outcome) = (self.retries.budget, limits.outcome)
+            guard budget >= outcome else { return nil }
+            return "outcome, \(outcome), must be greater than retry.budget of provider \(self.name), \(budget); "
                 + "otherwise a notification is reported as not delivered while it is still retried"
         }
     }

@@ -123,7 +123,7 @@ extension ResolvedConfiguration {
         /// The address of the gateway.
         package var endpoint: Endpoint
         /// The service for this provider.
-        package var environment: Environment
+        package var environment: PushEnvironment
         /// Whether the provider receives error responses for rejections.
         package var reportsRejections: Bool
         /// The authorities of the provider's certificate; `nil` if only fingerprints are configured.

@@ -657,7 +657,7 @@ extension ResolvedConfiguration {
         of certificate: TLSCertificate,
         path: String,
         topic: String?,
-        environment: Environment,
+        environment: PushEnvironment,
         now: Int64
     ) -> [ConfigurationFinding] {
         var findings: [ConfigurationFinding] = []

@@ -49,6 +49,8 @@ struct SettingKind<Value>: Sendable {
 /// One key of a section of the configuration file: its name, its property, and the kind of its value.
 struct Setting<Section>: Sendable {
     var row: SettingRow
+    /// The earlier name of the key.
+    private(set) var formerKey: String?
     let read: @Sendable (YAMLNode, inout Section) throws(YAMLNode.Fault) -> Void
     let write: @Sendable (Section, _ directory: String) -> YAMLNode?
 
@@ -80,6 +82,22 @@ struct Setting<Section>: Sendable {
             section[keyPath: path] = try kind.read(node, section[keyPath: path])
         }
         self.write = { section, directory in section[keyPath: path].flatMap { kind.write($0, directory) } }
+    }
+
+    /// Accepts an earlier name of the key, for one version.
+    func formerly(_ key: String) -> Self {
+        var setting = self
+        setting.formerKey = key
+        return setting
+    }
+
+    /// The value of the key in a section.
+    func value(in node: YAMLNode) throws(YAMLNode.Fault) -> YAMLNode? {
+        guard let formerKey, let value = node[formerKey] else { return node[self.row.key] }
+        guard node[self.row.key] == nil else {
+            throw value.fault("the earlier name of \(self.row.key), which is there too; remove it")
+        }
+        return value
     }
 
     /// Sets the description in the reference.
@@ -116,10 +134,10 @@ struct Settings<Section: Sendable>: Sendable {
     }
 
     func read(_ node: YAMLNode, into current: Section) throws(YAMLNode.Fault) -> Section {
-        try node.requireKeys(self.all.map(\.row.key))
+        try node.requireKeys(self.all.map(\.row.key), ignoring: self.all.compactMap(\.formerKey))
         var section = current
         for setting in self.all {
-            if let value = node[setting.row.key] {
+            if let value = try setting.value(in: node) {
                 try setting.read(value, &section)
             } else if setting.row.traits.contains(.required) {
                 throw node.fault("missing key: \(setting.row.key): \(setting.row.help)")

@@ -37,7 +37,7 @@ package struct GatewaySetup {
     private static let systemAccount = "apns-legacy"
 
     var topic: String
-    var environment: Environment
+    var environment: PushEnvironment
     var credentials: UpstreamCredentials
     var client: ClientFamily
     /// The name or address of this machine, as the provider's machine reaches it.
@@ -63,7 +63,7 @@ package struct GatewaySetup {
     /// Creates a setup.
     package init(
         topic: String,
-        environment: Environment,
+        environment: PushEnvironment,
         credentials: UpstreamCredentials,
         client: ClientFamily,
         host: String,

@@ -48,7 +48,7 @@ package struct UpstreamCredentials: Sendable {
     package var topic: String? { self.certificate.flatMap { ProviderIdentity($0).topic } }
 
     /// The environment of a certificate that is valid for only one.
-    package var environment: Environment? {
+    package var environment: PushEnvironment? {
         guard let identity = self.certificate.map({ ProviderIdentity($0) }),
             identity.isForSandbox != identity.isForProduction
         else { return nil }
@@ -65,7 +65,7 @@ package struct UpstreamCredentials: Sendable {
     package func findings(
         path: String,
         topic: String,
-        environment: Environment,
+        environment: PushEnvironment,
         now: Int64
     ) -> [ConfigurationFinding] {
         guard let certificate else { return [] }

@@ -51,8 +51,8 @@ package struct GatewayTest: Sendable {
         let client = self.client
         let receiver = try token ?? DeviceToken(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
         let notification = PushNotification(token: receiver, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        let verdicts = readsMetrics ? self.target.admin.map { GatewayVerdicts($0, provider: self.target.name) } : nil
-        let before = await verdicts?.read()
+        let counts = readsMetrics ? self.target.admin.map { SettledCounts($0, provider: self.target.name) } : nil
+        let before = await counts?.read()
         async let report = client.report(of: notification)
         let running = Task { try await client.run() }
         let waiting = Task {
@@ -62,7 +62,7 @@ package struct GatewayTest: Sendable {
         let outcome = await report.outcome
         waiting.cancel()
         client.finish()
-        let verdict = GatewayVerdicts.difference(before, await verdicts?.read())
+        let cause = SettledCounts.difference(before, await counts?.read())
         var failure: ProviderError?
         do { try await running.value } catch { failure = error as? ProviderError }
         if let connection = Self.connectionFailure(outcome, failure) {
@@ -72,13 +72,13 @@ package struct GatewayTest: Sendable {
                 now: now
             )
             let isNamed = self.target.serverNames.contains(Endpoint.gateway(self.target.environment).host)
-            if let result = GatewayTestResult(connection, isServerNamed: isNamed, refusal: refusal, verdict: verdict) {
+            if let result = GatewayTestResult(connection, isServerNamed: isNamed, refusal: refusal, cause: cause) {
                 return result
             }
         }
         return GatewayTestResult(
             outcome,
-            verdict: verdict,
+            cause: cause,
             hasDevice: token != nil,
             reportsRejections: self.target.reportsRejections
         )

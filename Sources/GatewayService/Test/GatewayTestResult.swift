@@ -44,18 +44,18 @@ package enum GatewayTestResult: Hashable, Sendable {
 
     /// The result of a notification with an outcome.
     ///
-    /// The gateway's metrics count it under `verdict`, if they can be read.
-    init(_ outcome: DeliveryOutcome, verdict: String?, hasDevice: Bool, reportsRejections: Bool) {
+    /// The gateway's metrics count it under `cause`, if they can be read.
+    init(_ outcome: DeliveryOutcome, cause: String?, hasDevice: Bool, reportsRejections: Bool) {
         self =
             switch outcome {
-            case .accepted where verdict == "dead": .appRemoved
-            case .accepted where verdict == "ignored":
+            case .accepted where cause == "dead": .appRemoved
+            case .accepted where cause == "ignored":
                 hasDevice ? .refusedUnreported : .refusedAsExpected(isReported: false)
-            case .accepted where !reportsRejections && verdict != "accepted": .unreported
+            case .accepted where !reportsRejections && cause != "accepted": .unreported
             case .accepted: hasDevice ? .delivered : .acceptedWithoutDevice
             case .rejected(.binary(.invalidToken)) where !hasDevice: .refusedAsExpected(isReported: true)
-            case _ where verdict == "budget-spent": .serviceNotReached
-            case .rejected where verdict == "credential-fault": .credentialsRefused
+            case _ where cause == "budget-spent": .serviceNotReached
+            case .rejected where cause == "credential-fault": .credentialsRefused
             case .rejected(let rejection): .rejected(rejection)
             case .unsent, .indeterminate: .noAnswer
             case .invalid, .suppressed: .notSent(outcome)
@@ -65,8 +65,8 @@ package enum GatewayTestResult: Hashable, Sendable {
     /// The result of a notification without an outcome, because of a connection; `nil` if the metrics tell more.
     ///
     /// `refusal` is why the configuration would not admit the certificate.
-    init?(_ failure: ConnectionFailure, isServerNamed: Bool, refusal: String?, verdict: String?) {
-        guard verdict != "budget-spent" else { return nil }
+    init?(_ failure: ConnectionFailure, isServerNamed: Bool, refusal: String?, cause: String?) {
+        guard cause != "budget-spent" else { return nil }
         self =
             switch failure.kind {
             case .unknownAuthority: .untrusted

@@ -54,7 +54,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// The number of plaintext bytes in records that the kernel has accepted completely, since the handshake.
     ///
     /// The peer can have read only these bytes.
-    public private(set) var byteCountLeft = 0
+    public private(set) var sentByteCount = 0
 
     /// Whether the peer's stream ended without close_notify, and that was treated as close_notify.
     ///
@@ -503,7 +503,7 @@ extension TLSHandler {
         let joined = promises.joined(on: context.eventLoop)
         guard plaintextByteCount > 0 else { return joined }
         let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenSuccess { self.byteCountLeft += plaintextByteCount }
+        promise.futureResult.assumeIsolated().whenSuccess { self.sentByteCount += plaintextByteCount }
         return promise
     }
 

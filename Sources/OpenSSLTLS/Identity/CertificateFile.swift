@@ -71,7 +71,7 @@ package struct CertificateFile: Sendable {
             self.protection = protection
             do throws(TLSError) {
                 let parts = try PKCS12Reader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider).read(bytes)
-                self.take(parts)
+                self.append(parts)
             } catch {
                 self.problem = error
             }
@@ -92,7 +92,7 @@ package struct CertificateFile: Sendable {
         }
     }
 
-    private mutating func take(_ parts: IdentityParts) {
+    private mutating func append(_ parts: IdentityParts) {
         for index in unsafe parts.certificates.indices {
             unsafe self.certificates.append(TLSCertificate(parts.certificates[index]))
         }

@@ -13,7 +13,7 @@ final class IdentityParts {
         unsafe EVP_PKEY_free(self.key)
     }
 
-    func take(certificate: OpaquePointer) {
+    func append(certificate: OpaquePointer) {
         unsafe self.certificates.append(certificate)
     }
 
@@ -22,7 +22,7 @@ final class IdentityParts {
         unsafe self.key = key
     }
 
-    func takeAll(from other: IdentityParts) {
+    func moveAll(from other: IdentityParts) {
         unsafe self.certificates += other.certificates
         unsafe other.certificates = []
         if let key = unsafe other.key {

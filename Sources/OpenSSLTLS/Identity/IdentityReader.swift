@@ -17,7 +17,7 @@ package struct IdentityReader {
             } else {
                 let other = try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider)
                     .read(key)
-                found.takeAll(from: other)
+                found.moveAll(from: other)
             }
         }
         guard unsafe !found.certificates.isEmpty else { throw .certificateMissing }
@@ -42,14 +42,14 @@ package struct IdentityReader {
         if Self.isPEM(bytes) {
             let parts = IdentityParts()
             let (certificates, damage) = unsafe Self.pemCertificates(bytes)
-            unsafe certificates.forEach { unsafe parts.take(certificate: $0) }
+            unsafe certificates.forEach { unsafe parts.append(certificate: $0) }
             if let damage { throw .identityMalformed(detail: damage) }
             if includingKey, let key = try unsafe self.key(in: bytes) { unsafe parts.replaceKey(with: key) }
             return parts
         }
         if let certificate = unsafe Self.derCertificate(bytes) {
             let parts = IdentityParts()
-            unsafe parts.take(certificate: certificate)
+            unsafe parts.append(certificate: certificate)
             return parts
         }
         return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(bytes)

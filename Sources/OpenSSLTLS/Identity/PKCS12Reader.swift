@@ -33,7 +33,7 @@ struct PKCS12Reader {
             }
             let parts = IdentityParts()
             for index in unsafe foreign.certificates.indices {
-                unsafe parts.take(certificate: try LegacyLibrary.moved(certificate: foreign.certificates[index]))
+                unsafe parts.append(certificate: try LegacyLibrary.moved(certificate: foreign.certificates[index]))
             }
             if let key = unsafe foreign.key { unsafe parts.replaceKey(with: try LegacyLibrary.moved(key: key)) }
             return parts
@@ -71,7 +71,7 @@ struct PKCS12Reader {
             }
             guard let bags = unsafe bags else { return nil }
             defer { unsafe shim_sk_PKCS12_SAFEBAG_pop_free(bags) }
-            guard try unsafe self.take(bags, key, library, &cost, into: parts) else { return nil }
+            guard try unsafe self.extract(bags, key, library, &cost, into: parts) else { return nil }
         }
         ERR_clear_error()
         return parts
@@ -80,7 +80,7 @@ struct PKCS12Reader {
     /// Takes the certificates and the key from bags and nested bags, whose depth OpenSSL's decoder limits.
     ///
     /// Returns whether it succeeded.
-    private func take(
+    private func extract(
         _ bags: OpaquePointer,
         _ key: DecryptionKey,
         _ library: OpaquePointer?,
@@ -108,10 +108,10 @@ struct PKCS12Reader {
                 unsafe parts.replaceKey(with: plain)
             case NID_certBag where unsafe PKCS12_SAFEBAG_get_bag_nid(bag) == NID_x509Certificate:
                 guard let certificate = unsafe PKCS12_SAFEBAG_get1_cert(bag) else { return false }
-                unsafe parts.take(certificate: certificate)
+                unsafe parts.append(certificate: certificate)
             case NID_safeContentsBag:
                 guard let inner = unsafe PKCS12_SAFEBAG_get0_safes(bag) else { continue }
-                guard try unsafe self.take(inner, key, library, &cost, into: parts) else { return false }
+                guard try unsafe self.extract(inner, key, library, &cost, into: parts) else { return false }
             default: continue
             }
         }

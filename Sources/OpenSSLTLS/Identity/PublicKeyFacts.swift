@@ -90,7 +90,7 @@ extension TLSCertificate {
     }
 
     /// Whether it is valid for a host name or an IP address; the common name counts only without alternative names.
-    package func bears(host: String) -> Bool {
+    package func matches(host: String) -> Bool {
         // OpenSSL takes a name with a leading dot for every name below it.
         guard host.first != "." else { return false }
         let subjectFlag = self.hasAlternativeNames ? X509_CHECK_FLAG_NEVER_CHECK_SUBJECT : 0

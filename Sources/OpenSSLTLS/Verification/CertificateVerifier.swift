@@ -203,7 +203,7 @@ public final class CertificateVerifier: @unchecked Sendable {
         guard unsafe X509_STORE_CTX_init(context, self.store, leaf, others) == 1,
             unsafe X509_STORE_CTX_set_default(context, isServer ? "ssl_server" : "ssl_client") == 1
         else { throw .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
-        unsafe X509_STORE_CTX_set_verify_cb(context) { unsafe CertificateVerifier.excuse($0, $1) }
+        unsafe X509_STORE_CTX_set_verify_cb(context) { unsafe CertificateVerifier.ignoreListError($0, $1) }
         guard unsafe X509_verify_cert(context) == 1 else {
             let result = unsafe Int(X509_STORE_CTX_get_error(context))
             // An authority between may be the reason.
@@ -252,7 +252,7 @@ public final class CertificateVerifier: @unchecked Sendable {
 
     /// Needs no list for the trusted end of a chain: its own issuer, such as the root above a trusted intermediate
     /// authority, need not be known.
-    private static func excuse(_ isGood: CInt, _ context: OpaquePointer?) -> CInt {
+    private static func ignoreListError(_ isGood: CInt, _ context: OpaquePointer?) -> CInt {
         guard isGood != 1 else { return 1 }
         let depth = unsafe X509_STORE_CTX_get_error_depth(context)
         let count = unsafe shim_sk_X509_num(X509_STORE_CTX_get0_chain(context))

@@ -113,7 +113,7 @@ struct DeviceRoutes: Sendable {
     private func register(
         _ topic: String,
         _ token: DeviceToken?,
-        _ environment: Environment?,
+        _ environment: PushEnvironment?,
         on identifier: String?
     ) throws(ControlError) -> SimulatedApp {
         do throws(SimulatorError) {
@@ -328,9 +328,9 @@ extension [String: JSONValue] {
         }
     }
 
-    func environment(_ name: String) throws -> Environment? {
+    func environment(_ name: String) throws -> PushEnvironment? {
         guard let text = try self.string(name) else { return nil }
-        guard let environment = Environment(rawValue: text) else {
+        guard let environment = PushEnvironment(rawValue: text) else {
             throw ControlError(.badRequest, "invalid \(name); valid values: production, sandbox")
         }
         return environment

@@ -37,7 +37,7 @@ package final class NotificationLog: Sendable {
 
     private let path: String
     private let descriptor: CInt
-    private let say: @Sendable (String) -> Void
+    private let emit: @Sendable (String) -> Void
     private let state = NIOLockedValueBox(State())
 
     /// Opens a file for appending, creates it if missing, and locks it.
@@ -47,7 +47,7 @@ package final class NotificationLog: Sendable {
     /// - Throws: ``Failure``.
     package init(_ path: String, say: @escaping @Sendable (String) -> Void) throws(Failure) {
         self.path = path
-        self.say = say
+        self.emit = say
         // A write must not block: it would block the event loop.
         let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
         self.descriptor = unsafe open(path, flags, 0o600)
@@ -72,7 +72,7 @@ package final class NotificationLog: Sendable {
 
     private func lock() throws(Failure) {
         do throws(FileLock.Failure) {
-            guard try !FileLock.take(self.descriptor) else { return }
+            guard try !FileLock.acquire(self.descriptor) else { return }
         } catch {
             // The file system has no locks.
             return
@@ -94,7 +94,7 @@ package final class NotificationLog: Sendable {
             throw .unwritable(reason: "its last line is incomplete and not a simulator's; choose another file")
         }
         guard ftruncate(self.descriptor, end - off_t(line.count)) == 0 else { throw Self.systemFailure }
-        self.say("\(self.path): removed an incomplete last line of \(line.count) bytes")
+        self.emit("\(self.path): removed an incomplete last line of \(line.count) bytes")
     }
 
     /// Appends a line.
@@ -113,7 +113,7 @@ package final class NotificationLog: Sendable {
             state.nextReport = .now() + Self.reportInterval
             return "cannot write \(self.path): \(Errno(rawValue: code)); notifications are missing there until it works"
         }
-        if let message { self.say(message) }
+        if let message { self.emit(message) }
     }
 
     /// Appends bytes, all or none of them.

@@ -123,7 +123,7 @@ document.addEventListener("click", (event) => {
 
 // Filters
 
-const filterInputs = ["text", "token", "topic", "verdict", "listener"].map((name) => byId(`filter-${name}`));
+const filterInputs = ["text", "token", "topic", "outcome", "listener"].map((name) => byId(`filter-${name}`));
 let filterTimer;
 
 function fillFilters(filter) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 const deliveries = new Set(["delivered", "stored", "replaced", "expired", "discarded", "appRemoved"]);
-const names = ["text", "token", "topic", "verdict", "listener"];
+const names = ["text", "token", "topic", "outcome", "listener"];
 
 /** The filter for notifications, which is stored in the page's address. */
 export class Filter {
@@ -16,7 +16,10 @@ export class Filter {
 
     /** Reads the filter from an address. */
     static of(parameters) {
-        return new Filter(Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""])));
+        const values = Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""]));
+        // The earlier name, for one version.
+        values.outcome ||= parameters.get("verdict") ?? "";
+        return new Filter(values);
     }
 
     get isEmpty() {
@@ -25,6 +28,7 @@ export class Filter {
 
     /** Writes the filter into an address. */
     write(parameters) {
+        parameters.delete("verdict");
         for (const name of names) {
             if (this[name] === "") parameters.delete(name);
             else parameters.set(name, this[name]);
@@ -33,7 +37,7 @@ export class Filter {
 
     /** The part of the filter that the control API supports; `matches` applies the rest. */
     get parameters() {
-        const outcome = this.verdict === "rejected" ? "rejected" : this.verdict === "" ? "any" : "accepted";
+        const outcome = this.outcome === "rejected" ? "rejected" : this.outcome === "" ? "any" : "accepted";
         // The API filters by whole tokens, the page by first digits.
         return { outcome, text: this.text || this.token, topic: this.topic, listener: this.listener };
     }
@@ -42,9 +46,9 @@ export class Filter {
         if (this.listener !== "" && notification.listener !== this.listener) return false;
         if (this.topic !== "" && notification.topic !== this.topic) return false;
         if (this.token !== "" && !notification.token?.startsWith(this.token)) return false;
-        if (this.verdict !== "") {
-            const value = deliveries.has(this.verdict) ? notification.delivery : notification.outcome;
-            if (value !== this.verdict) return false;
+        if (this.outcome !== "") {
+            const value = deliveries.has(this.outcome) ? notification.delivery : notification.outcome;
+            if (value !== this.outcome) return false;
         }
         return this.#text === null || this.#isIn(notification);
     }

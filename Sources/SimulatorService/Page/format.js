@@ -56,7 +56,7 @@ const deliveryExplanations = {
 };
 
 /** The outcome of a notification: `tone` is good, wait, lost or bad. */
-export function verdict(notification) {
+export function describeOutcome(notification) {
     if (notification.reason === "closed") {
         const explanation = "The bytes are not a command; the gateway closed the connection without an error response.";
         return { tone: "bad", text: "closed", explanation };

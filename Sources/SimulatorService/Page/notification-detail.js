@@ -2,9 +2,9 @@
 
 import { api } from "./api.js";
 import { copyButton, element, isolated, replaceChildrenKeepingFocus } from "./dom.js";
-import { listenerName, timeElement, verdict } from "./format.js";
+import { listenerName, timeElement, describeOutcome } from "./format.js";
 import { frameView, headersText } from "./frame-view.js";
-import { appIcon, verdictElement, withoutAlert } from "./notification-row.js";
+import { appIcon, outcomeElement, withoutAlert } from "./notification-row.js";
 import { payloadView, visibleText } from "./payload-view.js";
 import { connectionKey } from "./state.js";
 
@@ -93,7 +93,7 @@ export class NotificationDetail {
                 "h3",
                 { tabindex: "-1", "data-key": "heading" },
                 `Notification ${this.#number} `,
-                notification && verdictElement(notification),
+                notification && outcomeElement(notification),
             ),
             element("button", { type: "button", onclick: this.#onClose }, "Close"),
         );
@@ -103,7 +103,7 @@ export class NotificationDetail {
         const { frame } = notification;
         return [
             banner(notification),
-            element("p", { class: "explanation" }, isolated(verdict(notification).explanation)),
+            element("p", { class: "explanation" }, isolated(describeOutcome(notification).explanation)),
             section("Facts", null, this.#facts(notification)),
             section(
                 "Payload",
@@ -167,7 +167,7 @@ function bytes(number) {
     return `${number.toLocaleString("en-US")} ${number === 1 ? "byte" : "bytes"}`;
 }
 
-/** The time until the verdict. */
+/** The time until the outcome. */
 function timing({ durationMilliseconds: number, outcome, reason }) {
     if (number === undefined || number === null) return null;
     const time = `${number < 10 ? number.toFixed(2) : Math.round(number).toLocaleString("en-US")} ms`;

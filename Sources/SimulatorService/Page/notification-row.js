@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { element, isolated } from "./dom.js";
-import { listenerName, shortTime, shortToken, verdict } from "./format.js";
+import { listenerName, shortTime, shortToken, describeOutcome } from "./format.js";
 
 /** The letter and color that represent an app's icon. */
 export function appIcon(topic, badge) {
@@ -39,9 +39,9 @@ export function withoutAlert(notification) {
     return "Shows nothing";
 }
 
-export function verdictElement(notification) {
-    const { tone, text, explanation } = verdict(notification);
-    return element("span", { class: `verdict tone-${tone}`, title: explanation }, text);
+export function outcomeElement(notification) {
+    const { tone, text, explanation } = describeOutcome(notification);
+    return element("span", { class: `outcome tone-${tone}`, title: explanation }, text);
 }
 
 /** Labels such as silent or missing texts. */
@@ -99,7 +99,7 @@ export function notificationRow(notification, index, count, isSelected) {
         element(
             "div",
             { class: "row-side" },
-            verdictElement(notification),
+            outcomeElement(notification),
             element("time", { datetime: notification.receivedAt }, shortTime(notification.receivedAt)),
             element("span", { class: "row-number" }, `#${notification.number}`),
         ),
@@ -114,7 +114,7 @@ function spokenText(notification) {
         only ?? title,
         rest,
         ...labels(notification).map((label) => label.textContent),
-        verdict(notification).text,
+        describeOutcome(notification).text,
         preview?.badge ? `badge ${preview.badge}` : null,
         ...facts(notification),
         shortTime(receivedAt),

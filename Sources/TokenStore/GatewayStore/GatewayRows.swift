@@ -104,7 +104,7 @@ struct GatewayRows {
     ) throws {
         let rows = try Row.fetchCursor(database, sql: "SELECT topic, environment, token, failed_at FROM feedback")
         while let row = try rows.next() {
-            guard let environment = Environment(rawValue: row[1]) else {
+            guard let environment = PushEnvironment(rawValue: row[1]) else {
                 throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
             }
             let token = try DeviceToken(bytes: row[2] as Data)

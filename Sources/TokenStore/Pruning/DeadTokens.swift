@@ -51,7 +51,7 @@ struct DeadTokens {
     private static func all(
         _ topics: [String],
         of known: [PurgeScope],
-        _ environment: Environment
+        _ environment: PushEnvironment
     ) throws -> [PurgeScope] {
         let names = Set(topics.map(PurgeName.init))
         let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()

@@ -71,7 +71,7 @@ struct PruneDecision {
         if let registered {
             guard let registered else {
                 self.report.unreadableTimeCount += 1
-                self.report.unreadableTimeRows.note(self.number(row))
+                self.report.unreadableTimeRows.appendIfRoom(self.number(row))
                 return false
             }
             guard failedAt > registered.seconds else {
@@ -94,7 +94,7 @@ struct PruneDecision {
             self.report.emptyCount += 1
         } else {
             self.report.unreadableTokenCount += 1
-            self.report.unreadableTokenRows.note(self.number(row))
+            self.report.unreadableTokenRows.appendIfRoom(self.number(row))
         }
     }
 
@@ -118,7 +118,7 @@ struct PruneDecision {
 
 extension [Int64] {
     /// Appends the number of a row, up to a limit.
-    mutating func note(_ number: Int64) {
+    mutating func appendIfRoom(_ number: Int64) {
         if self.count < TokenTableLimits.namedRowCount { self.append(number) }
     }
 }

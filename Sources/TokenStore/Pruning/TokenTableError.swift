@@ -47,11 +47,11 @@ public enum TokenTableError: Error, Hashable, Sendable {
     /// The table has rows, and the column has no time in any of them.
     case noTimes(column: String, table: String, rowCount: Int)
     /// The list has several topics, and the rules do not specify one.
-    case severalTopics([String], Environment)
+    case severalTopics([String], PushEnvironment)
     /// Tokens must be dead in several topics, but the list has only these.
-    case fewTopics([String], Environment)
+    case fewTopics([String], PushEnvironment)
     /// Tokens must be dead in these topics, too, which the list does not have; it has others.
-    case unknownTopics([String], Environment, found: [String])
+    case unknownTopics([String], PushEnvironment, found: [String])
     /// A foreign key or another constraint refused a whole batch at its commit.
     case constraint(path: String, detail: String)
     /// Another error of SQLite.

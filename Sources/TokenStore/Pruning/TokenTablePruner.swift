@@ -56,7 +56,7 @@ struct TokenTablePruner {
     ///
     /// Returns the number of processed rows.
     private mutating func pruneBatch(from first: Int, _ report: inout TokenTableReport) throws -> Int {
-        try self.lock.take()
+        try self.lock.acquire()
         // Recounted if the transaction fails.
         var counts = (pruned: 0, changed: 0)
         var refused: [Int64] = []
@@ -80,18 +80,18 @@ struct TokenTablePruner {
         report.prunedCount += counts.pruned
         report.changedCount += counts.changed
         report.refusedCount += refused.count
-        for number in refused { report.refusedRows.note(number) }
+        for number in refused { report.refusedRows.appendIfRoom(number) }
         report.batchCount += 1
         return rowCount
     }
 
-    private enum Outcome {
+    private enum RowResult {
         case pruned
         case changed
         case refused
     }
 
-    private func prune(_ index: Int) throws -> Outcome {
+    private func prune(_ index: Int) throws -> RowResult {
         self.rows.bind(index * self.valueCount..<(index + 1) * self.valueCount, to: self.statement)
         do {
             return try self.statement.run() > 0 ? .pruned : .changed
@@ -125,7 +125,7 @@ struct TokenTableLock {
     /// Starts a transaction after a pause for other processes.
     ///
     /// - Throws: `SQLITE_BUSY` if other processes hold the lock for too long.
-    mutating func take() throws {
+    mutating func acquire() throws {
         if let freeSince = self.freeSince {
             let rest = freeSince + TokenTableLimits.pauseDuration - .now
             if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }

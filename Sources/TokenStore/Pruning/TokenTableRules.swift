@@ -63,7 +63,7 @@ public struct TokenTableRules: Hashable, Sendable {
     }
 
     /// The environment of the tokens; by default production.
-    public var environment: Environment
+    public var environment: PushEnvironment
     /// The entries that apply; by default ``TopicRule/only``.
     public var topic: TopicRule
     /// The source of the registration time.
@@ -83,7 +83,7 @@ public struct TokenTableRules: Hashable, Sendable {
     ///   - graceSecondCount: how many seconds a failure must be after the registration.
     public init(
         registration: Registration,
-        environment: Environment = .production,
+        environment: PushEnvironment = .production,
         topic: TopicRule = .only,
         action: Action = .delete,
         graceSecondCount: Int64 = 0

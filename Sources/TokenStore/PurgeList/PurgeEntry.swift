@@ -9,7 +9,7 @@ public struct PurgeEntry: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate; 1 to 255 bytes of UTF-8.
     public var topic: String
     /// The environment of the token.
-    public var environment: Environment
+    public var environment: PushEnvironment
     /// The token, 1 to 100 bytes.
     public var token: [UInt8]
     /// When the token was last found dead.
@@ -30,7 +30,7 @@ public struct PurgeEntry: Hashable, Sendable {
     ///   - source: the source.
     public init(
         topic: String,
-        environment: Environment,
+        environment: PushEnvironment,
         token: [UInt8],
         failedAt: Int64,
         firstSeen: Int64,

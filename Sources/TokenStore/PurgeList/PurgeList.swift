@@ -174,7 +174,7 @@ public final class PurgeList: Sendable {
     public func forget(
         _ registrations: some Sequence<PurgeRegistration>,
         topic: String? = nil,
-        environment: Environment? = nil
+        environment: PushEnvironment? = nil
     ) throws -> PurgeForgetResult {
         try self.write { database in
             var query = PurgeQuery()
@@ -224,7 +224,7 @@ public final class PurgeList: Sendable {
     ///   - environment: the environment of the token.
     /// - Returns: whether it is on the list.
     /// - Throws: ``PurgeListError``.
-    public func contains(token: [UInt8], topic: String, environment: Environment) throws -> Bool {
+    public func contains(token: [UInt8], topic: String, environment: PushEnvironment) throws -> Bool {
         try self.read { database in
             let scopes = try PurgeScopes(database)
             guard let scope = scopes[TokenScope(topic: topic, environment: environment)] else { return false }

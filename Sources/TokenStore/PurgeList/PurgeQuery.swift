@@ -7,7 +7,7 @@ public struct PurgeQuery: Hashable, Sendable {
     /// The topic.
     public var topic: String?
     /// The environment.
-    public var environment: Environment?
+    public var environment: PushEnvironment?
     /// The token.
     public var token: [UInt8]?
     /// The earliest failure, in seconds since 1970.

@@ -87,16 +87,16 @@ struct PurgeRecording {
         self.batch.sort()
         if let runs, !runs.isEmpty {
             if runs.append(self.batch) { self.batch.removeAll() }
-            try runs.merge { record, bytes in try self.take(record, in: bytes) }
+            try runs.merge { record, bytes in try self.add(record, in: bytes) }
         }
-        for record in self.batch.records { try self.take(record, in: self.batch.tokens) }
+        for record in self.batch.records { try self.add(record, in: self.batch.tokens) }
         self.batch.removeAll()
         try self.writeRows()
         try self.scopes.store()
     }
 
     /// Adds the next record in the order of the list.
-    private mutating func take(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws {
+    private mutating func add(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws {
         guard try !self.isSuperseded(record, in: bytes) else {
             self.change.supersededCount += 1
             return

@@ -90,7 +90,7 @@ final class PurgeScopes {
         )
         var total = PurgeTotal()
         while let row = try rows.next() {
-            guard let environment = Environment(rawValue: try row.value(2)) else { throw PurgeDamage.kind.error }
+            guard let environment = PushEnvironment(rawValue: try row.value(2)) else { throw PurgeDamage.kind.error }
             let scope = TokenScope(topic: try row.value(1), environment: environment)
             var member = PurgeScope(identifier: try row.value(0), scope: scope)
             member[.dead] = PurgeTotal(count: try row.value(3), sum: try row.value(4))

@@ -41,10 +41,10 @@ import Testing
         let first = try Self.connection("0")
         for number in 0..<AdmittedCertificates.countMax {
             let certificate = try #require(first.certificate)
-            _ = certificates.note(Self.connection(certificate, "\(number)"), of: "shop", now: Int64(number))
+            _ = certificates.record(Self.connection(certificate, "\(number)"), of: "shop", now: Int64(number))
         }
-        _ = certificates.note(first, of: "shop", now: 9999)
-        _ = certificates.note(try Self.connection("another"), of: "shop", now: 9999)
+        _ = certificates.record(first, of: "shop", now: 9999)
+        _ = certificates.record(try Self.connection("another"), of: "shop", now: 9999)
         let all = Set(certificates.all(now: 9999).map(\.fingerprint))
         #expect(all.count == AdmittedCertificates.countMax)
         #expect(all.isSuperset(of: ["0", "2", "another"]) && !all.contains("1"))

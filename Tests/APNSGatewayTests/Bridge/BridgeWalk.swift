@@ -166,8 +166,8 @@ final class BridgeWalk {
 
     private func write(_ number: ConnectionNumber, _ numbers: Range<UInt64>, _ first: UInt32) throws {
         var count = UInt64(1 + self.random.below(min(numbers.count, 30)))
-        let wanted = max(numbers.lowerBound + count, self.session.taken) - self.session.taken
-        let available = self.notificationCount - self.session.taken
+        let wanted = max(numbers.lowerBound + count, self.session.nextNumber) - self.session.nextNumber
+        let available = self.notificationCount - self.session.nextNumber
         if wanted > available {
             count -= wanted - available
             self.session.supply(.ended)
@@ -216,7 +216,7 @@ extension BridgeWalk {
         if self.random.chance(70) { connection.read(byteCountMax: 1 + self.random.below(1500)) }
         guard connection.isEndDue, self.random.chance(50) else { return }
         let number = ConnectionNumber(rawValue: connection.number)
-        if let last = connection.last { self.session.left(number, before: last + 1) }
+        if let last = connection.last { self.session.sent(number, before: last + 1) }
         if let answer = try connection.answer(), !connection.isOver {
             connection.close(arrivesWhole: true)
             self.session.received(answer, on: number, now: self.now, jitter: 0.5)
@@ -367,7 +367,7 @@ extension BridgeWalk {
                     return "\(content): \(processed) processed, \(count) said"
                 }
             }
-            let isBad = self.upstream.fate(content) == .bad
+            let isBad = self.upstream.behavior(content) == .bad
             // Status 1 for the first notification in an outage, which the provider gives up after some attempts.
             if !isBad, count.rejected > 0, self.processingErrors.contains(content), processed <= count.accepted {
                 continue

@@ -29,10 +29,10 @@ import Testing
 
         /// Processes a response: `nil` if the request is retried.
         mutating func receive(_ answer: DeliveryOutcome) -> Ending? {
-            let meaning = ResponseMeaning(answer, topic: self.request.topic, now: date)
-            switch self.retries.receive(meaning, RetryRules(), elapsed: self.elapsed, jitter: 1) {
-            case .end(let meaning):
-                let (outcome, cause) = meaning.ending(isUnknown: self.retries.isUnknown, isRepeatable: false)
+            let responseClass = ResponseClass(answer, topic: self.request.topic, now: date)
+            switch self.retries.receive(responseClass, RetryRules(), elapsed: self.elapsed, jitter: 1) {
+            case .end(let responseClass):
+                let (outcome, cause) = responseClass.outcome(isUnknown: self.retries.isUnknown, isRepeatable: false)
                 return Ending(outcome, cause)
             case .sendAgain(let pause, _):
                 self.elapsed += pause

@@ -41,7 +41,7 @@ import Testing
                 delivery: DeliveryNumber(rawValue: self.lastDelivery),
                 origin: DeliveryOrigin(connection: 1, number: self.lastDelivery)
             )
-            return self.deduplicator.take(message, now: now).match
+            return self.deduplicator.classify(message, now: now).match
                 == .resend(ExpectedResend(key: key), hasNewExpiry: false)
         }
     }

@@ -119,7 +119,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         var resent: [UInt64] = []
         for number in 1...8 as ClosedRange<UInt64> {
             let message = try Self.message(Int(number) - 1, number, shift: 7)
-            let (match, resolution) = deduplicator.take(message, now: .seconds(7))
+            let (match, resolution) = deduplicator.classify(message, now: .seconds(7))
             resent += resolution.resent.map(\.delivery.rawValue)
             switch number {
             case 1: #expect(match == .held(isFirst: true))
@@ -139,7 +139,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         var deduplicator = try Self.deduplicator()
         for number in 1...8 as ClosedRange<UInt64> {
             let message = try Self.message(Int(number) - 1, number, shift: number < 4 ? 0 : 1, after: 0)
-            _ = deduplicator.take(message, now: .zero)
+            _ = deduplicator.classify(message, now: .zero)
         }
         let report = deduplicator.close(2, now: .zero).report
         #expect(report == ResendCounts(resent: 8, resentWithNewExpiry: 5, possible: 0))
@@ -159,7 +159,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         for number in 1...UInt64(8 + first) {
             // The named message has text -1.
             let message = try Self.message(Int(number) - 1 - first, number, shift: 7)
-            _ = deduplicator.take(message, now: .seconds(7))
+            _ = deduplicator.classify(message, now: .seconds(7))
         }
         #expect(deduplicator.count == 0 && deduplicator.possibleCount == 0)
     }
@@ -186,7 +186,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         for index in 0..<8 {
             let seconds = 7 + shift(index)
             let message = try Self.message(text(index), UInt64(index) + 1, shift: seconds, after: Int64(seconds))
-            _ = deduplicator.take(message, now: .seconds(seconds))
+            _ = deduplicator.classify(message, now: .seconds(seconds))
         }
         #expect(deduplicator.count == 0 && deduplicator.possibleCount == 0)
     }
@@ -203,7 +203,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         var state = BridgeState(configuration)
         state.expect(try (0..<8).map { try Self.resend($0, index: Int64($0)) }, now: .zero)
         state.open(1)
-        let (action, _) = state.take(
+        let (action, _) = state.receive(
             try Self.content(0, expiry: 10_007),
             identifier: 1,
             from: DeliveryOrigin(connection: 1, number: 1),
@@ -220,11 +220,14 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
     @Test func `messages that stop before the run is certain are delivered and counted`() throws {
         var deduplicator = try Self.deduplicator()
         for number in 1...4 as ClosedRange<UInt64> {
-            let (match, _) = deduplicator.take(try Self.message(Int(number) - 1, number, shift: 7), now: .seconds(7))
+            let (match, _) = deduplicator.classify(
+                try Self.message(Int(number) - 1, number, shift: 7),
+                now: .seconds(7)
+            )
             #expect(match == .held(isFirst: number == 1))
         }
         #expect(deduplicator.endRun(of: 2).released.map(\.rawValue) == [1, 2, 3, 4])
-        let (match, _) = deduplicator.take(try Self.message(4, 5, shift: 7), now: .seconds(7))
+        let (match, _) = deduplicator.classify(try Self.message(4, 5, shift: 7), now: .seconds(7))
         #expect(match == .possible)
         #expect(deduplicator.possibleCount == 5 && deduplicator.count == 8)
         #expect(deduplicator.close(2, now: .seconds(8)).report == ResendCounts(possible: 5))
@@ -239,7 +242,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         let first = shift == 0 ? 1 : shift
         for number in 1...8 as ClosedRange<UInt64> {
             let message = try Self.message(Int(number) - 1, number, shift: first, after: seconds)
-            let (match, _) = deduplicator.take(message, now: .seconds(seconds))
+            let (match, _) = deduplicator.classify(message, now: .seconds(seconds))
             #expect(match == .possible)
         }
     }
@@ -247,7 +250,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
     @Test func `two equal new notifications are delivered`() throws {
         var deduplicator = try Self.deduplicator()
         for number in 1...2 as ClosedRange<UInt64> {
-            let (match, _) = deduplicator.take(try Self.message(0, number, on: 2, shift: 7), now: .seconds(7))
+            let (match, _) = deduplicator.classify(try Self.message(0, number, on: 2, shift: 7), now: .seconds(7))
             #expect(match == (number == 1 ? .held(isFirst: true) : .possible))
         }
         #expect(deduplicator.possibleCount == 2)
@@ -259,7 +262,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         for number in 1...30 as ClosedRange<UInt64> {
             // Each second one is new.
             let text = number % 2 == 1 ? Int(number / 2) : 100
-            let (_, resolution) = deduplicator.take(try Self.message(text, number, shift: 0, after: 0), now: .zero)
+            let (_, resolution) = deduplicator.classify(try Self.message(text, number, shift: 0, after: 0), now: .zero)
             if let report = resolution.report { reports.append(report) }
         }
         if let report = deduplicator.close(2, now: .zero).report { reports.append(report) }
@@ -274,7 +277,7 @@ enum ResendRunMutant: String, CaseIterable, CustomTestStringConvertible, Sendabl
         deduplicator.open(2)
         for number in 1...8 as ClosedRange<UInt64> {
             let message = try Self.message(Int(number) - 1, number, shift: number == 4 ? 1 : 0, after: 0)
-            let (match, _) = deduplicator.take(message, now: .zero)
+            let (match, _) = deduplicator.classify(message, now: .zero)
             #expect(match == (number == 4 ? .new : .resend(resends[Int(number) - 1], hasNewExpiry: false)))
         }
     }

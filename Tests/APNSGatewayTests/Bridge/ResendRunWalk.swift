@@ -225,7 +225,7 @@ extension ResendRunWalk {
             delivery: delivery,
             origin: DeliveryOrigin(connection: connection, number: self.numbers[connection] ?? 1)
         )
-        let (match, resolution) = self.deduplicator.take(message, now: self.now)
+        let (match, resolution) = self.deduplicator.classify(message, now: self.now)
         switch match {
         case .new, .possible: self.decisions[delivery] = (mail.text, .delivered)
         case .resend(let resend, _):

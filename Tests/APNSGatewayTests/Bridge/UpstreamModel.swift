@@ -8,7 +8,7 @@ import APNSWire
 /// The HTTP/2 service of a walk: the truth for the provider's outcomes.
 struct UpstreamModel {
     /// The outcome of all notifications with one content.
-    enum Fate { case delivered, dead, bad }
+    enum Behavior { case delivered, dead, bad }
 
     /// The faults of the service in a walk.
     struct Faults {
@@ -22,7 +22,7 @@ struct UpstreamModel {
 
     var faults: Faults
     var random: SplitMix64
-    private var fates: [Int: Fate] = [:]
+    private var behaviors: [Int: Behavior] = [:]
     /// How often a request for a content is still throttled.
     private var throttles: [Int: Int] = [:]
     /// How often each content was processed.
@@ -35,14 +35,14 @@ struct UpstreamModel {
         self.random = random
     }
 
-    mutating func fate(_ content: Int) -> Fate {
-        if let fate = self.fates[content] { return fate }
+    mutating func behavior(_ content: Int) -> Behavior {
+        if let behavior = self.behaviors[content] { return behavior }
         let percent = self.random.below(100)
-        let fate: Fate =
+        let behavior: Behavior =
             percent < self.faults.badPercent
             ? .bad : percent < self.faults.badPercent + self.faults.deadPercent ? .dead : .delivered
-        self.fates[content] = fate
-        return fate
+        self.behaviors[content] = behavior
+        return behavior
     }
 
     private mutating func isFaulty() -> Bool {
@@ -83,7 +83,7 @@ struct UpstreamModel {
     mutating func process(unanswered content: Int) { _ = self.process(content) }
 
     private mutating func process(_ content: Int) -> DeliveryOutcome {
-        switch self.fate(content) {
+        switch self.behavior(content) {
         case .bad: return .answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
         case .dead:
             self.processed[content, default: 0] += 1

@@ -93,8 +93,8 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
         do {
             let running = Running(
                 port: gateway.port,
-                numbers: { gateway.records.flatMap { $0.taken.compactMap(\.token).map(Self.number) } },
-                wait: { count in try await gateway.wait { $0.map(\.taken.count).reduce(0, +) >= count } }
+                numbers: { gateway.records.flatMap { $0.accepted.compactMap(\.token).map(Self.number) } },
+                wait: { count in try await gateway.wait { $0.map(\.accepted.count).reduce(0, +) >= count } }
             )
             result = .success(try await body(running))
         } catch {

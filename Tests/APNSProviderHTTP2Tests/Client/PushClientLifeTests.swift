@@ -219,7 +219,7 @@ struct PushClientLifeTests {
             },
             { client in
                 var taken = 0
-                while case .taken = client.submit(silent, onReport: { _ in reports.withLockedValue { $0 += 1 } }) {
+                while case .submitted = client.submit(silent, onReport: { _ in reports.withLockedValue { $0 += 1 } }) {
                     taken += 1
                 }
                 #expect(!client.hasRoom)

@@ -130,7 +130,7 @@ struct PushClientStallTests {
 
     /// Accepts each request after a delay.
     private struct SlowService: PushService {
-        func take(_ request: borrowing InboundPush) -> PushReply? {
+        func handle(_ request: borrowing InboundPush) -> PushReply? {
             let ticket = request.ticket
             MultiThreadedEventLoopGroup.singleton.any()
                 .scheduleTask(in: .milliseconds(200)) { ticket.reply(.accepted) }

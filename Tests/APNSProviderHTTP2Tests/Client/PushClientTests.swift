@@ -51,7 +51,7 @@ struct PushClientTests {
                     #expect(report.outcome == .accepted)
                     reports.withLockedValue { $0[identifier, default: 0] += 1 }
                 }
-                guard case .taken = receipt else {
+                guard case .submitted = receipt else {
                     Issue.record("not accepted: \(receipt)")
                     continue
                 }

@@ -53,7 +53,7 @@ final class ScriptedService: PushService {
         try await self.record.wait(until: { $0.requests.count >= requestCount }) { Overdue(record: $0) }
     }
 
-    func take(_ request: borrowing InboundPush) -> PushReply? {
+    func handle(_ request: borrowing InboundPush) -> PushReply? {
         let request = copy request
         let count = self.record.change { record in
             record.requests.append(request)

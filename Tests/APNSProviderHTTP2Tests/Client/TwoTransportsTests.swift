@@ -64,7 +64,7 @@ import Testing
             trust: try PushFixture.trust()
         )
         let gateway = try await ScriptedGateway.start(tls: tls) { _ in
-            GatewayScript { $0.action = { frame, _ in frame.token == bad ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { frame, _ in frame.token == bad ? .refuse(.invalidToken) : .accept } }
         }
         let told = try await Self.run(
             .binary(

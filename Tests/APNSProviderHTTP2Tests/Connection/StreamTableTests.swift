@@ -102,8 +102,8 @@ struct StreamTableTests {
         for number: UInt32 in [1, 3, 7, 9] { table.answerBegins(number, isSuccess: true) }
         table.answerBegins(5)
         #expect(table.closed(1, code: 7) == .accepting(0))
-        #expect(table.giveUp(3, hasLeft: false) == .accepting(1))
-        #expect(table.giveUp(5, hasLeft: false) == .unknown(2))
+        #expect(table.giveUp(3, isSent: false) == .accepting(1))
+        #expect(table.giveUp(5, isSent: false) == .unknown(2))
         #expect(table.goAway(last: 7) == .init(accepting: [4]))
         #expect(table.lost(unfinished: [7]) == .init(accepting: [3]))
     }
@@ -123,8 +123,8 @@ struct StreamTableTests {
         table.settings(countMax: 10)
         for name in ["a", "b", "c", "d", "e"] { _ = table.open(name) }
         for number: UInt32 in [1, 5, 9] { table.answerBegins(number) }
-        #expect(table.giveUp(1, hasLeft: false) == .unknown("a"))
-        #expect(table.giveUp(3, hasLeft: false) == .unprocessed("b"))
+        #expect(table.giveUp(1, isSent: false) == .unknown("a"))
+        #expect(table.giveUp(3, isSent: false) == .unprocessed("b"))
         #expect(table.goAway(last: 4) == .init(unknown: ["c", "e"], unprocessed: ["d"]))
     }
 
@@ -155,7 +155,7 @@ struct StreamTableTests {
             switch Int.random(in: 0..<10, using: &random) {
             case 0: table.settings(countMax: Bool.random(using: &random) ? nil : Int.random(in: 0...6, using: &random))
             case 1 where !open.isEmpty: back += self.element(table.closed(open.removeFirst(), code: code))
-            case 2 where !open.isEmpty: back += self.element(table.giveUp(open.removeLast(), hasLeft: code > 7))
+            case 2 where !open.isEmpty: back += self.element(table.giveUp(open.removeLast(), isSent: code > 7))
             case 3 where !open.isEmpty: open.randomElement(using: &random).map { table.answerBegins($0) }
             case 4:
                 guard let number = open.randomElement(using: &random) else { continue }
@@ -173,8 +173,8 @@ struct StreamTableTests {
         #expect(back.sorted() == Array(0..<given), "seed \(seed)")
     }
 
-    private func element(_ fate: StreamTable<Int>.Fate?) -> [Int] {
-        switch fate {
+    private func element(_ requestState: StreamTable<Int>.RequestState?) -> [Int] {
+        switch requestState {
         case .unprocessed(let element), .unknown(let element), .accepting(let element): [element]
         case nil: []
         }

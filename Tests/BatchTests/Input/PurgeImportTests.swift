@@ -22,7 +22,7 @@ struct PurgeImportTests {
 
     private func entry(
         topic: String = "a",
-        environment: Environment = .sandbox,
+        environment: PushEnvironment = .sandbox,
         failedAt: Int64 = 1000,
         firstSeen: Int64 = PurgeImportTests.now,
         source: String = "import:x"
@@ -38,7 +38,7 @@ struct PurgeImportTests {
     }
 
     /// The outcome of the last line; `nil` if no line has one.
-    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome? {
+    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.LineResult? {
         try self.withReader(of: lines, importing) { $1 }
     }
 
@@ -46,7 +46,7 @@ struct PurgeImportTests {
     private func withReader<Value>(
         of lines: [String],
         _ importing: PurgeImport,
-        _ body: (borrowing BatchReader, PurgeImport.Outcome?) throws -> Value
+        _ body: (borrowing BatchReader, PurgeImport.LineResult?) throws -> Value
     ) throws -> Value {
         try self.withReader(of: Array(lines.joined(separator: "\n").utf8), importing, body)
     }
@@ -56,12 +56,12 @@ struct PurgeImportTests {
         _ importing: PurgeImport,
         onRecord: (_ lineNumber: Int) -> Void = { _ in },
         onProblem: (_ lineNumber: Int) -> Void = { _ in },
-        _ body: (borrowing BatchReader, PurgeImport.Outcome?) throws -> Value
+        _ body: (borrowing BatchReader, PurgeImport.LineResult?) throws -> Value
     ) throws -> Value {
         var reader = try importing.reader()
         var record = BatchRecord()
         var rest = bytes[...]
-        var outcome: PurgeImport.Outcome?
+        var outcome: PurgeImport.LineResult?
         while true {
             switch reader.next(&record) {
             case .needMore:

@@ -15,7 +15,7 @@ struct GivenLine {
 
     /// Takes lines from a source like a connection.
     static func take(_ countMax: Int, from source: SendSource) -> (lines: [GivenLine], supply: ProviderSupply) {
-        let (notifications, chunk, supply) = NotificationChunk.take(from: source, countMax: countMax)
+        let (notifications, chunk, supply) = NotificationChunk.fetch(from: source, countMax: countMax)
         var tags: [UInt64] = []
         chunk.marks.forEachTagRange(in: notifications.indices) { tags += Array($0) }
         let lines = zip(notifications, tags).enumerated().map { index, line in

@@ -65,7 +65,7 @@ final class ApplyScene: Sendable {
         _ numbers: some Sequence<Int>,
         failedAt: Int64 = ApplyScene.failedAt,
         topic: String = ApplyScene.topic,
-        environment: Environment = .production
+        environment: PushEnvironment = .production
     ) throws {
         _ = try self.list.record(
             numbers.lazy.map {

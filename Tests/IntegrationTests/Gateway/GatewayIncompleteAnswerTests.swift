@@ -32,7 +32,8 @@ import Testing
             let line = try await gateway.lines("\"not delivered\"", "\"push.settled.cause\":\"unknown\"")
             if status == 200 { #expect(line[0].contains("\"push.upstream.answer\":\"200 without its end\"")) }
             let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
-            let settled = "apns_legacy_notifications_settled_total{provider=\"shop\",verdict=\"unknown\"} 1\n"
+            let settled =
+                "apns_legacy_notifications_settled_total{provider=\"shop\",cause=\"unknown\",verdict=\"unknown\"} 1\n"
             #expect(metrics.contains(settled), "\(metrics)")
             _ = try await gateway.end()
         }

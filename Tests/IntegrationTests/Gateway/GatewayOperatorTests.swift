@@ -87,8 +87,8 @@ import Testing
             let untrusted = try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.connect(untrusted.identity) { try await $0.end().bytes } == [])
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
-            func settled(_ verdict: String) -> Double? {
-                samples["apns_legacy_notifications_settled_total{provider=shop,verdict=\(verdict)}"]
+            func settled(_ cause: String) -> Double? {
+                samples["apns_legacy_notifications_settled_total{cause=\(cause),provider=shop,verdict=\(cause)}"]
             }
             // Bad tokens after another one were rejected before the error response for that one, and were resent.
             let refusedCount = upstream.counts.reduce(0) { $0 + ($1.key % 10 == 3 ? $1.value : 0) }

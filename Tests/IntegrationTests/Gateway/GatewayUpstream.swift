@@ -40,7 +40,7 @@ final class GatewayUpstream: PushService {
     /// The certificates of its clients in order, without duplicates.
     var fingerprints: [String] { self.record.current.fingerprints }
 
-    func take(_ request: borrowing InboundPush) -> PushReply? {
+    func handle(_ request: borrowing InboundPush) -> PushReply? {
         let number = GatewayProgram.number(of: request.token)
         let reply = self.reply(number, copy request)
         self.record.change { record in

@@ -173,7 +173,7 @@ enum MistakeServer: Sendable {
         case .silent: return try await Self.withText("", isGreeting: true, body)
         case .closes: return try await Self.withScript({ $0.opening = .closeBeforeHandshake }, body)
         case .closesAfterHandshake: return try await Self.withScript({ $0.opening = .closeAfterHandshake }, body)
-        case .sends(let bytes): return try await Self.withScript({ $0.action = { _, _ in .say(bytes) } }, body)
+        case .sends(let bytes): return try await Self.withScript({ $0.action = { _, _ in .send(bytes) } }, body)
         case .openSSL(let certificate, let options):
             try certificate.write(scene)
             let words = ["s_server", "-accept", "127.0.0.1:0", "-cert", scene.folder.path("server.pem")]

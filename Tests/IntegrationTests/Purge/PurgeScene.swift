@@ -12,7 +12,7 @@ extension SendScene {
     }
 
     /// Adds devices to the list of this folder.
-    func addDead(_ devices: [Int], environment: Environment = .production, topic: String = SendScene.topic) throws {
+    func addDead(_ devices: [Int], environment: PushEnvironment = .production, topic: String = SendScene.topic) throws {
         try PurgeList(path: self.purgeList).record(
             devices.map { device in
                 PurgeEntry(

@@ -86,7 +86,7 @@ import Testing
         func start() async throws {
             self.gateway = try await ScriptedGateway.start(tls: self.tls, port: self.port) { _ in
                 GatewayScript {
-                    $0.action = { frame, _ in Self.number(frame).isRefused ? .refuse(.invalidToken) : .take }
+                    $0.action = { frame, _ in Self.number(frame).isRefused ? .refuse(.invalidToken) : .accept }
                 }
             }
         }
@@ -99,7 +99,7 @@ import Testing
 
         func pause(for duration: Duration) async throws { try await ClientKillTests.pass(duration) }
 
-        var taken: [Int] { (self.records + (self.gateway?.records ?? [])).flatMap { $0.taken.map(Self.number) } }
+        var taken: [Int] { (self.records + (self.gateway?.records ?? [])).flatMap { $0.accepted.map(Self.number) } }
 
         private static func number(_ frame: NotificationFrame) -> Int {
             frame.token?.bytes.suffix(4).reduce(0) { $0 << 8 | Int($1) } ?? -1

@@ -28,8 +28,8 @@ import Testing
         #expect(wrong.keys.map(\.problem) == [.passphraseWrong, nil, .passphraseWrong])
         #expect(certificates[1].isIssued(by: one.certificate) && !certificates[0].isIssued(by: one.certificate))
         #expect(one.certificate.isAuthority && !certificates[0].isAuthority)
-        #expect(certificates.map { $0.bears(host: "a.example") } == [true, false, false])
-        #expect(certificates[0].bears(host: "0:0::1") && !certificates[0].bears(host: "b.example"))
+        #expect(certificates.map { $0.matches(host: "a.example") } == [true, false, false])
+        #expect(certificates[0].matches(host: "0:0::1") && !certificates[0].matches(host: "b.example"))
         #expect(certificates[0].isForServers && !certificates[0].isForClients && certificates[1].isForClients)
         #expect(certificates.allSatisfy { CertificateFile.isSame($0) })
     }

@@ -17,7 +17,7 @@ import Testing
             return
         }
         let identity = try Certificates.authority.get().issueServer(names: ["a.example.com", "localhost"]).identity
-        #expect(!identity.certificate.bears(host: name))
+        #expect(!identity.certificate.matches(host: name))
     }
 
     /// A server whose certificate has localhost only as its common name.

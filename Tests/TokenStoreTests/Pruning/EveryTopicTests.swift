@@ -15,7 +15,7 @@ import Testing
         self.list = try PurgeList(path: self.folder.path + "/purge.db")
     }
 
-    private func record(_ tokens: [UInt8], topic: String, environment: Environment = .production) throws {
+    private func record(_ tokens: [UInt8], topic: String, environment: PushEnvironment = .production) throws {
         try self.list.record(tokens.map { PurgeListTests.entry([$0], topic: topic, environment: environment) })
     }
 

@@ -20,7 +20,7 @@ struct PurgeListTests {
         failedAt: Int64 = 1000,
         firstSeen: Int64 = 2000,
         topic: String = "com.example.app",
-        environment: Environment = .production,
+        environment: PushEnvironment = .production,
         source: String = "feedback"
     ) -> PurgeEntry {
         PurgeEntry(

@@ -64,7 +64,7 @@ struct PurgeWalkTests {
         mutating func forget(
             _ registrations: [PurgeRegistration],
             _ topic: String?,
-            _ environment: Environment?
+            _ environment: PushEnvironment?
         ) -> PurgeForgetResult {
             var result = PurgeForgetResult()
             for registration in registrations {
@@ -97,7 +97,7 @@ struct PurgeWalkTests {
             return before - self.dead.count
         }
 
-        private func keys(_ topic: String?, _ environment: Environment?, _ token: [UInt8]) -> [Key] {
+        private func keys(_ topic: String?, _ environment: PushEnvironment?, _ token: [UInt8]) -> [Key] {
             self.scopes.filter {
                 topic ?? $0.topic == $0.topic && environment ?? $0.environment == $0.environment
             }
@@ -143,7 +143,7 @@ struct PurgeWalkTests {
         return (0..<Int.random(in: 0..<count, using: &random)).map { _ in
             PurgeEntry(
                 topic: Self.topics.randomElement(using: &random) ?? "",
-                environment: Environment.allCases.randomElement(using: &random) ?? .production,
+                environment: PushEnvironment.allCases.randomElement(using: &random) ?? .production,
                 token: Self.token(&random),
                 failedAt: Self.time(&random),
                 firstSeen: Self.time(&random),
@@ -193,7 +193,7 @@ struct PurgeWalkTests {
                     )
                 }
                 let topic = Bool.random(using: &random) ? Self.topics.randomElement(using: &random) : nil
-                let environment: Environment? = Bool.random(using: &random) ? .sandbox : nil
+                let environment: PushEnvironment? = Bool.random(using: &random) ? .sandbox : nil
                 let result = try list.forget(registrations, topic: topic, environment: environment)
                 #expect(result == model.forget(registrations, topic, environment), "seed \(seed), step \(step)")
             case 8:

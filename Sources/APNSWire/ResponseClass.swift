@@ -3,7 +3,7 @@
 /// What an outcome means for the notification, its sender and the next attempt.
 ///
 /// The gateway and the batch sender both base their decisions about HTTP/2 answers on it.
-package enum ResponseMeaning: Hashable, Sendable {
+package enum ResponseClass: Hashable, Sendable {
     /// The notification was accepted.
     case accepted
     /// The app was removed from the device at this time, in seconds since 1970 (UTC).
@@ -20,10 +20,10 @@ package enum ResponseMeaning: Hashable, Sendable {
     /// deliver it twice.
     case unconfirmed
     /// Another attempt may get another answer.
-    case transient(TransientCause)
+    case transient(TransientReason)
 
     /// Why another attempt may get another answer.
-    package enum TransientCause: Hashable, Sendable {
+    package enum TransientReason: Hashable, Sendable {
         /// The service has a problem.
         case trouble
         /// The request was not processed, and can be repeated immediately.
@@ -46,7 +46,7 @@ package enum ResponseMeaning: Hashable, Sendable {
     package enum Header: Hashable, Sendable { case priority, pushType }
 }
 
-extension ResponseMeaning {
+extension ResponseClass {
     /// The maximum length of a topic; a longer one is a different fault than an invalid one.
     static let topicByteCountMax = 255
 
@@ -80,7 +80,7 @@ extension ResponseMeaning {
         status: Int,
         topic: String?,
         deadSince: UInt32
-    ) -> ResponseMeaning? {
+    ) -> ResponseClass? {
         switch reason {
         case .badDeviceToken, .deviceTokenNotForTopic: .rejected(.invalidToken)
         case .missingDeviceToken: .rejected(.missingDeviceToken)
@@ -109,7 +109,7 @@ extension ResponseMeaning {
     }
 
     /// Falls back to the status; with an unknown reason, 4xx means only that the notification is rejected.
-    private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> ResponseMeaning {
+    private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> ResponseClass {
         switch status {
         case 404, 405: .requestFault
         case 410 where !hasReason: .dead(since: deadSince)
@@ -153,7 +153,7 @@ package enum TokenFault: Hashable, Sendable {
 extension Rejection {
     /// The fault of the token; `nil` if the token is not at fault.
     package func tokenFault(now: UInt32) -> TokenFault? {
-        switch ResponseMeaning(self, now: now) {
+        switch ResponseClass(self, now: now) {
         case .dead(let since): .dead(since: since)
         case .rejected(.invalidToken): self.reason == .deviceTokenNotForTopic ? .foreign : .invalid
         case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .unconfirmed, .transient: nil
@@ -163,7 +163,7 @@ extension Rejection {
     /// The status in the error response to a provider of the binary protocol; `nil` if the notification counts as
     /// accepted, since the provider learns of it from the feedback service.
     package var errorResponseStatus: ErrorResponse.Status? {
-        switch ResponseMeaning(self, now: .max) {
+        switch ResponseClass(self, now: .max) {
         case .accepted, .dead: nil
         case .rejected(let status), .misconfigured(let status): status
         case .requestFault, .credentialFault, .unconfirmed, .transient: .processingError

@@ -40,7 +40,7 @@ struct PayloadLimitOptions: ParsableArguments, Sendable {
 }
 
 /// The result of checking a payload.
-struct PayloadFinding {
+struct PayloadCheckResult {
     private let input: PayloadInput
     private let rules: PayloadRules
     private let result: Result<PayloadMeasure, PayloadRefusal>

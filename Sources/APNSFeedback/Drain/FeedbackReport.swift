@@ -3,7 +3,7 @@
 public import APNSWire
 
 /// The result of one drain.
-public struct FeedbackOutcome: Hashable, Sendable {
+public struct FeedbackReport: Hashable, Sendable {
     /// The app and environment.
     public var scope: TokenScope
 
@@ -28,23 +28,23 @@ public struct FeedbackOutcome: Hashable, Sendable {
     /// Tuples delivered before the failure are still counted.
     public var failure: FeedbackError?
 
-    /// Creates the outcome of a drain that has not started.
+    /// Creates the report of a drain that has not started.
     init(scope: TokenScope) { self.scope = scope }
 
-    /// Creates the outcome of a drain that was stopped before its turn.
+    /// Creates the report of a drain that was stopped before its turn.
     init(stopped scope: TokenScope) {
         self.scope = scope
         self.failure = .stopped
     }
 }
 
-extension FeedbackOutcome: CustomStringConvertible {
+extension FeedbackReport: CustomStringConvertible {
     /// The result, in one line.
     public var description: String {
         var parts = ["\(self.scope): \(self.tupleCount + self.replayedTupleCount) dead tokens"]
         if self.replayedTupleCount > 0 { parts.append("\(self.replayedTupleCount) of them from the spool") }
         if !self.leftovers.isEmpty { parts.append("\(self.leftovers.count) files set aside") }
-        if let ending = self.ending { parts.append("\(ending.cause)") }
+        if let ending = self.ending { parts.append("\(ending.reason)") }
         if let failure = self.failure { parts.append("\(failure)") }
         return parts.joined(separator: ", ")
     }

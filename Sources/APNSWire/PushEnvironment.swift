@@ -2,7 +2,7 @@
 
 /// Which of the two services a token belongs to; each service knows only its own tokens.
 @frozen
-public enum Environment: String, Hashable, Sendable, CaseIterable, Codable {
+public enum PushEnvironment: String, Hashable, Sendable, CaseIterable, Codable {
     /// Apps from the App Store, TestFlight and enterprise distribution.
     case production
     /// Development builds.

@@ -6,8 +6,8 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// The number of notifications of a provider that a running gateway has settled, by verdict, from its metrics.
-struct GatewayVerdicts: Sendable {
+/// The number of notifications of a provider that a running gateway has settled, by cause, from its metrics.
+struct SettledCounts: Sendable {
     private static let metric = "apns_legacy_notifications_settled_total"
     private static let requestDurationMax = Duration.seconds(5)
     /// The maximum size of the answer, in bytes.
@@ -23,7 +23,7 @@ struct GatewayVerdicts: Sendable {
 
     /// Requests the metrics.
     ///
-    /// Returns the counts by verdict; `nil` if the request fails.
+    /// Returns the counts by cause; `nil` if the request fails.
     func read() async -> [String: Int]? {
         let text = await withTaskGroup(of: String?.self) { group in
             group.addTask { try? await self.request() }
@@ -69,18 +69,19 @@ struct GatewayVerdicts: Sendable {
 
     /// Reads the counts of a provider.
     ///
-    /// Returns the counts by verdict.
+    /// Returns the counts by cause, which an earlier gateway calls `verdict`.
     static func counts(_ text: String, provider: String) -> [String: Int] {
         var counts: [String: Int] = [:]
-        let begin = "\(Self.metric){provider=\"\(provider)\",verdict=\""
+        let begin = "\(Self.metric){provider=\"\(provider)\","
         for line in text.split(whereSeparator: \.isNewline) where line.hasPrefix(begin) {
-            let parts = line.dropFirst(begin.count).split(separator: "\"} ", maxSplits: 1)
-            if parts.count == 2, let count = Int(parts[1]) { counts[String(parts[0])] = count }
+            let parts = line.dropFirst(begin.count).split(separator: "\"")
+            guard parts.count > 2, ["cause=", "verdict="].contains(parts[0]) else { continue }
+            if let count = Int(parts[parts.count - 1].dropFirst("} ".count)) { counts[String(parts[1])] = count }
         }
         return counts
     }
 
-    /// Finds the verdict of the one notification that was settled between two readings.
+    /// Finds the cause of the one notification that was settled between two readings.
     ///
     /// Returns `nil` if there was none, or more than one.
     static func difference(_ before: [String: Int]?, _ after: [String: Int]?) -> String? {
