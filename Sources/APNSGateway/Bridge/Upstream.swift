@@ -6,6 +6,7 @@ import APNSSession
 import APNSTransport
 public import APNSWire
 public import Logging
+import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
 
@@ -102,4 +103,26 @@ public final class HTTP2Upstream: Upstream {
 extension HTTP2Upstream: CustomStringConvertible, CustomReflectable {
     /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// The current client of the service for a provider.
+///
+/// A reload of the certificates replaces it, also for open connections.
+package final class ReloadableUpstream: Upstream {
+    private let upstream: NIOLockedValueBox<any Upstream>
+
+    package init(_ upstream: any Upstream) { self.upstream = NIOLockedValueBox(upstream) }
+
+    package func replace(with upstream: any Upstream) { self.upstream.withLockedValue { $0 = upstream } }
+
+    private var current: any Upstream { self.upstream.withLockedValue { $0 } }
+
+    package var hasRoom: Bool { self.current.hasRoom }
+
+    package func send(
+        _ request: PushRequest,
+        onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
+    ) {
+        self.current.send(request, onAnswer: onAnswer)
+    }
 }

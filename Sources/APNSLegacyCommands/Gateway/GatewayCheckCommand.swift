@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
 import APNSCertificates
 import FoundationEssentials
@@ -94,7 +95,7 @@ struct GatewayCheckCommand: ConsoleCommand {
         do {
             let checked = try configuration.checkStoredCertificates(now: environment.now())
             guard let checked, checked.count > 0 else { return ([], []) }
-            let text = "\(checked.count) certificate\(checked.count == 1 ? "" : "s")"
+            let text = checked.count.counted("certificate")
             let admittedCount = checked.count - checked.problems.count
             return (
                 checked.problems, ["admits \(admittedCount) of \(text) that providers used in the last 90 days"]

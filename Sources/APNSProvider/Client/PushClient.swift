@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 public import APNSSession
 import APNSTransport
 public import APNSWire
@@ -10,7 +11,6 @@ public import NIOPosix
 
 #if ServiceLifecycleSupport
 public import ServiceLifecycle
-import APNSPayload
 
 extension PushClient: Service {}
 #endif

@@ -16,7 +16,7 @@ struct PushQueue: Sendable {
     private let queue: NotificationQueue<PendingPushes>
     private let observer: DeliveryObserver
 
-    /// The minimum number to take from the source at a time, so that one call and one buffer serve many.
+    /// The minimum number to take from the source at a time, so that one call serves many.
     private static let portionCountMin = 64
     /// The maximum number to take from the source at a time.
     private static let portionCountMax = 256

@@ -52,6 +52,8 @@ final class FeedbackCloseHandler: ChannelDuplexHandler {
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if case .output = mode { self.isOutputClosed = true }
         guard self.onEnd != nil, !self.isHolding, case .all = mode else {
+            // Another close ends the connection before the answer is known.
+            if self.isHolding, case .all = mode { self.report(.unclear) }
             context.close(mode: mode, promise: promise)
             return
         }

@@ -14,7 +14,7 @@ public import APNSWire
 /// one contiguous range that begins after the settled ones. Identifier `i` of a connection is number `base + i - 1`.
 ///
 /// ```
-///   settled            left           written          taken
+///   settled            sent           written       nextNumber
 ///      |  in the kernel  |  in process   |   to write     |   new ones
 /// ```
 ///

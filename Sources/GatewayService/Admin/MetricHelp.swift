@@ -31,7 +31,8 @@ enum MetricHelp {
             "Delivered notifications that equal an expected resend in all but the expiry.",
 
         // The service
-        "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; initially absent.",
+        "apns_legacy_upstream_reached":
+            "Whether the service answers; if it has answered before, a failure counts after 3 s. Initially absent.",
         "apns_legacy_upstream_unreachable_since_timestamp_seconds":
             "When the attempts to reach the service began to fail; 0 while it is reachable.",
         "apns_legacy_upstream_request_duration_seconds": "Time from a request to its response.",

@@ -88,14 +88,14 @@ extension ResolvedConfiguration {
     package func checkStoredCertificates(
         now: Int64
     ) throws(GatewayStoreError) -> (count: Int, problems: [String])? {
-        guard let stored = try AdmittedCertificate.read(fromDatabase: self.file.feedback, now: now) else { return nil }
+        guard let stored = try StoredCertificate.read(fromDatabase: self.file.feedback, now: now) else { return nil }
         // Providers that are kept out are refusals already.
         let refused = Set(self.refusals.compactMap(\.provider))
         let certificates = stored.filter { !refused.contains($0.provider) }
         return (certificates.count, certificates.compactMap { self.problem(of: $0, now) })
     }
 
-    private func problem(of stored: AdmittedCertificate, _ now: Int64) -> String? {
+    private func problem(of stored: StoredCertificate, _ now: Int64) -> String? {
         let place = "provider \(stored.provider): the certificate"
         let date = TimeText(seconds: stored.admittedAt).text.prefix(10)
         let chain = stored.chain.compactMap { try? TLSCertificate(der: $0) }

@@ -14,7 +14,7 @@ enum GatewayStoreChange: Sendable {
     /// Removes one entry with the key of a resend.
     case forget(ExpectedResend, provider: String)
     /// Stores a certificate in the place of another one of the provider, if there is one.
-    case admit(AdmittedCertificate, replaced: String?)
+    case admit(StoredCertificate, replaced: String?)
 
     /// What a change is about.
     enum Kind: Hashable { case feedback, resends, certificates }
@@ -104,11 +104,12 @@ struct GatewayRows {
     ) throws {
         let rows = try Row.fetchCursor(database, sql: "SELECT topic, environment, token, failed_at FROM feedback")
         while let row = try rows.next() {
-            guard let environment = PushEnvironment(rawValue: row[1]) else {
+            guard let environment = PushEnvironment(rawValue: try row.value(1)) else {
                 throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
             }
-            let token = try DeviceToken(bytes: row[2] as Data)
-            body(token, UInt32(clamping: row[3] as Int64), TokenScope(topic: row[0], environment: environment))
+            let token = try DeviceToken(bytes: row.value(2) as Data)
+            let list = TokenScope(topic: try row.value(0), environment: environment)
+            body(token, UInt32(clamping: try row.value(3) as Int64), list)
         }
     }
 
@@ -131,24 +132,30 @@ struct GatewayRows {
     }
 
     /// Reads the resends that are expected at a time, the oldest first; of all providers if none is given.
+    ///
+    /// Damaged rows are left out: what they expect is delivered.
     static func resends(_ database: Database, of provider: String? = nil, at time: Int64) throws -> [Resend] {
         let condition = provider == nil ? "" : "AND provider = ?"
         let sql = "SELECT provider, until, \(self.columns) FROM resend WHERE until >= ? \(condition) ORDER BY id"
         let arguments = StatementArguments([time]) + StatementArguments([provider].compactMap(\.self))
         return try Row.fetchAll(database, sql: sql, arguments: arguments).compactMap { row in
-            self.resend(row).map { Resend(resend: $0, provider: row["provider"], until: row["until"]) }
+            guard let resend = self.resend(row), let provider: String = try? row.value(0),
+                let until: Int64 = try? row.value(1)
+            else { return nil }
+            return Resend(resend: resend, provider: provider, until: until)
         }
     }
 
+    /// Reads the columns of an expected resend, which follow its provider and time; optional ones may be empty.
     private static func resend(_ row: Row) -> ExpectedResend? {
-        guard let key = (row["key"] as Data?).flatMap({ ResendKey(bytes: $0) }) else { return nil }
+        guard let bytes: Data = try? row.value(2), let key = ResendKey(bytes: bytes) else { return nil }
         var resend = ExpectedResend(key: key)
-        if let content = (row["content"] as Data?).flatMap({ ResendKey(bytes: $0) }),
-            let time = row["lifetime"] as Int64?
+        if let bytes: Data = try? row.value(3), let content = ResendKey(bytes: bytes),
+            let time: Int64 = try? row.value(4)
         {
             resend.lifetime = ExpectedResend.Lifetime(content: content, milliseconds: time)
         }
-        if let response = row["response"] as Int64?, let place = row["place"] as Int64? {
+        if let response: Int64 = try? row.value(5), let place: Int64 = try? row.value(6) {
             resend.place = ExpectedResend.Place(response: response, index: place)
         }
         return resend
@@ -165,13 +172,13 @@ struct GatewayRows {
     /// ones.
     static let certificateTable = "admitted_certificate"
 
-    func insert(_ certificate: AdmittedCertificate) throws {
+    func insert(_ certificate: StoredCertificate) throws {
         try self.removeCertificate(certificate.fingerprint, of: certificate.provider)
         let sql = """
             INSERT INTO \(Self.certificateTable) (provider, fingerprint, number, admitted_at, der)
             VALUES (?, ?, ?, ?, ?)
             """
-        for (number, der) in certificate.chain.prefix(1 + AdmittedCertificate.intermediateCountMax).enumerated() {
+        for (number, der) in certificate.chain.prefix(1 + StoredCertificate.intermediateCountMax).enumerated() {
             try self.database.execute(
                 sql: sql,
                 arguments: [
@@ -189,22 +196,24 @@ struct GatewayRows {
     }
 
     /// Reads the certificates of providers that were admitted since a time, the last admitted first.
-    static func certificates(_ database: Database, since time: Int64) throws -> [AdmittedCertificate] {
+    static func certificates(_ database: Database, since time: Int64) throws -> [StoredCertificate] {
+        // A damaged time may be NULL, and is an error when it is read.
         let rows = try Row.fetchCursor(
             database,
             sql: """
-                SELECT provider, fingerprint, admitted_at, der FROM \(self.certificateTable) WHERE admitted_at >= ?
+                SELECT provider, fingerprint, admitted_at, der FROM \(self.certificateTable)
+                WHERE (admitted_at >= ?) IS NOT 0
                 ORDER BY provider, admitted_at DESC, fingerprint, number
                 """,
             arguments: [time]
         )
-        var certificates: [AdmittedCertificate] = []
+        var certificates: [StoredCertificate] = []
         while let row = try rows.next() {
-            let certificate = AdmittedCertificate(
-                provider: row[0],
-                fingerprint: row[1],
-                admittedAt: row[2],
-                chain: [Array(row[3] as Data)]
+            let certificate = StoredCertificate(
+                provider: try row.value(0),
+                fingerprint: try row.value(1),
+                admittedAt: try row.value(2),
+                chain: [Array(try row.value(3) as Data)]
             )
             if let last = certificates.last, last.provider == certificate.provider,
                 last.fingerprint == certificate.fingerprint
@@ -221,7 +230,9 @@ struct GatewayRows {
     static func admissionTimes(_ database: Database) throws -> AdmissionTimes {
         let sql = "SELECT provider, fingerprint, admitted_at FROM \(self.certificateTable) WHERE number = 0"
         var times = AdmissionTimes()
-        for row in try Row.fetchAll(database, sql: sql) { times.add(row[1], of: row[0], at: row[2]) }
+        for row in try Row.fetchAll(database, sql: sql) {
+            times.add(try row.value(1), of: try row.value(0), at: try row.value(2))
+        }
         return times
     }
 

@@ -112,7 +112,12 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
                     state.lists[list, default: FeedbackBuckets()][token] = failedAt
                     state.count += 1
                 }
-                state.admissionTimes = try GatewayRows.admissionTimes(database)
+                do {
+                    state.admissionTimes = try GatewayRows.admissionTimes(database)
+                } catch {
+                    // They only serve a check, and are stored again when providers connect.
+                    logger.error("stored certificates not read", metadata: [LogKey.failure: "\(error)"])
+                }
             }
             self.state = NIOLockedValueBox(state)
         } catch {
@@ -300,7 +305,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
             $0.admissionTimes.record(fingerprint, of: provider, now: now)
         }
         guard isDue else { return }
-        let certificate = AdmittedCertificate(
+        let certificate = StoredCertificate(
             provider: provider,
             fingerprint: fingerprint,
             admittedAt: now,
@@ -417,7 +422,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
     }
 
     /// Returns the certificates in a removed file that is still open.
-    private func certificates(in old: DatabaseQueue, now: Int64) -> [AdmittedCertificate] {
+    private func certificates(in old: DatabaseQueue, now: Int64) -> [StoredCertificate] {
         do {
             return try old.read { try GatewayRows.certificates($0, since: now - AdmissionTimes.keptSeconds) }
         } catch {

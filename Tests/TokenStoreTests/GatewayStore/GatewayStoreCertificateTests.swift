@@ -38,8 +38,8 @@ import Testing
         await store.flush()
     }
 
-    private func read() throws -> [AdmittedCertificate]? {
-        try AdmittedCertificate.read(fromDatabase: self.path, now: self.clock.now())
+    private func read() throws -> [StoredCertificate]? {
+        try StoredCertificate.read(fromDatabase: self.path, now: self.clock.now())
     }
 
     private func names() throws -> [String] { try #require(try self.read()).map(\.fingerprint) }
@@ -55,7 +55,7 @@ import Testing
         }
         await store.flush()
         #expect(callCount == 1)
-        let first = AdmittedCertificate(
+        let first = StoredCertificate(
             provider: "shop",
             fingerprint: "a",
             admittedAt: self.clock.now(),
@@ -74,6 +74,35 @@ import Testing
         store.recordAdmission(of: "b", by: "shop") { many }
         await store.flush()
         #expect(try self.read()?.last?.chain == Array(many.prefix(9)))
+    }
+
+    @Test(arguments: ["NULL", "x'00'", "'a'"])
+    func `a value of another kind in the file is an error, and never a crash`(value: String) async throws {
+        let store = try self.open()
+        await Self.record(["a"], store)
+        let list = TokenScope(topic: "com.example", environment: .production)
+        store.record(FeedbackTuple(token: try DeviceToken(bytes: [1]), failedAt: 1), in: list) {}
+        await store.flush()
+        // A flipped bit changes the kind of a value; the schema does not permit it in a statement.
+        func damage(_ table: String, _ column: String) throws {
+            try DatabaseQueue(path: self.path).writeWithoutTransaction { database in
+                try database.execute(
+                    sql: """
+                        PRAGMA writable_schema = ON;
+                        UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '') WHERE name = '\(table)';
+                        PRAGMA writable_schema = RESET;
+                        UPDATE \(table) SET \(column) = \(value);
+                        """
+                )
+            }
+        }
+        try damage(GatewayRows.certificateTable, "admitted_at")
+        let next = try self.open()
+        #expect(self.lines.of("stored certificates not read").count == 1)
+        await Self.record(["b"], next)
+        #expect(throws: GatewayStoreError.self) { try self.read() }
+        try damage("feedback", "failed_at")
+        #expect(throws: GatewayStoreError.self) { try self.open() }
     }
 
     @Test func `a provider has at most 16 certificates, of which the oldest is replaced on another day`() async throws {

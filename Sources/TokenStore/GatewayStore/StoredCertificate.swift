@@ -5,7 +5,7 @@ import GRDB
 import GRDBSQLite
 
 /// A certificate with which a gateway has admitted a provider.
-package struct AdmittedCertificate: Hashable, Sendable {
+package struct StoredCertificate: Hashable, Sendable {
     /// The name of the provider.
     package var provider: String
     /// The SHA-256 digest of the certificate in hexadecimal digits.
@@ -37,7 +37,7 @@ package struct AdmittedCertificate: Hashable, Sendable {
     package static func read(
         fromDatabase path: String,
         now: Int64
-    ) throws(GatewayStoreError) -> [AdmittedCertificate]? {
+    ) throws(GatewayStoreError) -> [StoredCertificate]? {
         guard FileIdentity(path: path) != nil else { return nil }
         do {
             var configuration = Configuration()
