@@ -42,6 +42,8 @@ package struct GatewayTest: Sendable {
     ///   - readsMetrics: whether the metrics of the configuration are those of the gateway.
     ///   - now: the time, in seconds since 1970.
     ///   - onSilence: called once if no outcome has come after some seconds.
+    /// - Returns: what became of it.
+    /// - Throws: an error if the notification cannot be created.
     package func send(
         to token: DeviceToken?,
         readsMetrics: Bool,
