@@ -87,8 +87,10 @@ extension ExitStatus {
 /// An error that ends a command: its exit code, and one line with what failed, where, and what to do.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
-    /// The line, with the place and the address that it is about.
-    var diagnostic: Diagnostic
+    /// The line, with its code, and the place and the address that it is about.
+    var diagnostic: Diagnostic {
+        didSet { self.diagnostic.code = self.status }
+    }
     /// The connection that failed, if that is the reason.
     private(set) var connection: ConnectionFailure?
 
@@ -99,6 +101,7 @@ struct CommandFailure: Error, CustomStringConvertible {
     init(_ status: ExitStatus, _ diagnostic: Diagnostic) {
         self.status = status
         self.diagnostic = diagnostic
+        self.diagnostic.code = status
     }
 
     /// An error at a place in a file.

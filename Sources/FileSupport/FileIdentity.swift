@@ -14,6 +14,9 @@ package struct FileIdentity: Hashable, Sendable {
     /// Whether it is a folder.
     package var isFolder: Bool { self.mode == S_IFDIR }
 
+    /// Whether it is a character device, such as a terminal or /dev/null.
+    package var isCharacterDevice: Bool { self.mode == S_IFCHR }
+
     /// Identifies the file at a path; `nil` if it does not exist.
     package init?(path: String) {
         var status = stat()

@@ -37,6 +37,8 @@ package struct Diagnostic: Sendable {
     package var sentence: String
     /// What to do about it.
     package var advice: String?
+    /// The exit code that the message leads to by itself; `nil` if the command continues.
+    var code: ExitStatus?
     var place: Place?
     /// The other end of the connection that the message is about, or the address to listen on.
     var endpoint: Endpoint?
@@ -107,6 +109,7 @@ package struct Diagnostic: Sendable {
             object.add("level", self.level.rawValue)
             object.add("command", limited(command))
             object.add("message", limited(self.text))
+            object.add("exitCode", self.code.map { Int($0.rawValue) })
             object.add("file", self.place.map { limited($0.file) })
             object.add("line", self.place?.line)
             object.add("column", self.place?.column)

@@ -251,9 +251,16 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             return
         }
         self.expectProgress()
+        // After a reset, nothing is unacknowledged either, and TLS may report the end of the stream.
+        guard !SocketBytes.isReset(context.channel) else { return self.cut(context) }
         guard self.isInputClosed else {
             self.phase = .ended
-            context.close(mode: .output, promise: nil)
+            let promise = context.eventLoop.makePromise(of: Void.self)
+            let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+            promise.futureResult.whenFailure { _ in
+                if case .ended = bound.value.phase { bound.value.phase = .closed }
+            }
+            context.close(mode: .output, promise: promise)
             return
         }
         self.hold()

@@ -14,6 +14,22 @@ enum SocketBytes {
     /// found out.
     static func unacknowledgedCount(of channel: any Channel) -> Int? { self.count(UInt(TIOCOUTQ), of: channel) }
 
+    /// Whether the connection was reset: the system then discards what was not acknowledged, so that nothing is counted.
+    static func isReset(_ channel: any Channel) -> Bool {
+        // The first byte of the kernel's `tcp_info` is the state of the connection.
+        var state = [UInt8](repeating: 0, count: 8)
+        var byteCount = socklen_t(state.count)
+        let result = try? channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+            of: NIOBSDSocket.Handle.self
+        ) { socket in
+            unsafe getsockopt(socket, CInt(IPPROTO_TCP), TCP_INFO, &state, &byteCount)
+        }
+        return result == 0 && byteCount > 0 && state[0] == self.closedState
+    }
+
+    /// `TCP_CLOSE`, the state of a connection that was reset, of whose ends neither was sent.
+    private static let closedState: UInt8 = 7
+
     private static func count(_ request: UInt, of channel: any Channel) -> Int? {
         var count: CInt = 0
         let result = try? channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(

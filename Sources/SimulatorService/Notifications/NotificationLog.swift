@@ -52,14 +52,12 @@ package final class NotificationLog: Sendable {
         let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
         self.descriptor = unsafe open(path, flags, 0o600)
         guard self.descriptor >= 0 else { throw Self.systemFailure }
-        var status = stat()
-        guard unsafe fstat(self.descriptor, &status) == 0 else { throw Self.systemFailure }
-        switch status.st_mode & S_IFMT {
-        case S_IFREG:
+        guard let file = FileIdentity(descriptor: self.descriptor) else { throw Self.systemFailure }
+        if file.isRegular {
             try self.lock()
             try self.cutTornLine()
-        case S_IFCHR: break
-        default: throw .unwritable(reason: "not a regular file")
+        } else if !file.isCharacterDevice {
+            throw .unwritable(reason: "not a regular file")
         }
     }
 

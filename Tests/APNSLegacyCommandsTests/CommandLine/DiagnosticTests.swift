@@ -44,6 +44,16 @@ import Testing
         #expect(diagnostic.json(command: "send").hasSuffix(#""host":"::1","port":2195}"#))
     }
 
+    @Test func `an error that ends a command has its exit code, and other messages have none`() {
+        var failure = CommandFailure(.noInput, at: .init(file: "a.csv", line: 3), "cannot be read")
+        #expect(failure.diagnostic.json(command: "send").contains(#""exitCode":66,"file":"a.csv","line":3}"#))
+        failure.diagnostic.place = nil
+        #expect(failure.diagnostic.code == .noInput && failure.diagnostic.about("a").code == .noInput)
+        failure.diagnostic = .error("another")
+        #expect(failure.diagnostic.code == .noInput)
+        #expect(!Diagnostic.error("a line is wrong").json(command: "send").contains("exitCode"))
+    }
+
     @Test func `errors of lower layers keep their place or address`() throws {
         let endpoint = Endpoint(host: "h1", port: 2196)
         #expect(CommandFailure(FeedbackError.refused(endpoint)).diagnostic.endpoint == endpoint)
