@@ -14,7 +14,9 @@ enum SocketBytes {
     /// found out.
     static func unacknowledgedCount(of channel: any Channel) -> Int? { self.count(UInt(TIOCOUTQ), of: channel) }
 
-    /// Whether the connection was reset: the system then discards what was not acknowledged, so that nothing is counted.
+    /// Whether the connection was reset.
+    ///
+    /// The system then discards what was not acknowledged, so that nothing is counted.
     static func isReset(_ channel: any Channel) -> Bool {
         // The first byte of the kernel's `tcp_info` is the state of the connection.
         var state = [UInt8](repeating: 0, count: 8)

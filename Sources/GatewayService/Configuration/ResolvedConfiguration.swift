@@ -58,9 +58,12 @@ package struct ResolvedConfiguration: Sendable {
     private let limits: GatewayFile.Limits
 
     /// The authorities that the TLS handshake announces to providers, which choose their certificate by them.
+    ///
+    /// If a certificate is pinned, none: Java sends only certificates of announced authorities.
     var clientTrust: TLSTrust {
         let authorities = self.providers.flatMap { $0.authorities }
-        return authorities.isEmpty ? .nothing : .pem(authorities)
+        let hasPins = self.providers.contains { !$0.file.pins.isEmpty }
+        return authorities.isEmpty || hasPins ? .nothing : .pem(authorities)
     }
 
     /// Reads a configuration file and the files that it names.
