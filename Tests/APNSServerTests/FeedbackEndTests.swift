@@ -6,6 +6,7 @@ import Glibc
 import ListenerFixtures
 import Logging
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
 import TestSupport
 import Testing
@@ -161,6 +162,59 @@ import Testing
         }
         let (_, reason) = try await Self.run(store, isReading: false, change) { try await close.apply(to: $0) }
         #expect(store.current.acknowledgementCount == 0 && reason == Self.unread)
+    }
+
+    /// A store that knows the event loop of its last connection.
+    private final class LoopStore: FeedbackStore {
+        let counted = CountedStore(count: 3)
+        let eventLoop = ObservedValue<(any EventLoop)?>(nil)
+
+        func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
+            self.eventLoop.change { $0 = MultiThreadedEventLoopGroup.currentEventLoop }
+            return self.counted.open(provider)
+        }
+    }
+
+    /// Resets the connection of a socket that stays open.
+    private static func reset(_ descriptor: CInt) -> Bool {
+        // Zeros are an address of the family AF_UNSPEC.
+        let address = [UInt64](repeating: 0, count: 2)
+        return address.withUnsafeBytes {
+            connect(descriptor, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) == 0
+        }
+    }
+
+    @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
+    func `a reset that the event loop has not seen when it ends the connection keeps the list`(
+        _ version: TLSVersion
+    ) async throws {
+        let store = LoopStore()
+        let configuration = try FeedbackListenerTests.configuration { $0.closingPause = .milliseconds(300) }
+        try await FeedbackListenerTests.withListener(store, configuration) { listener, port in
+            let tls = try Fixture.client(version: version)
+            try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { provider in
+                let channel = provider.channel
+                let descriptor = try await channel.eventLoop.submit {
+                    try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+                        of: NIOBSDSocket.Handle.self
+                    ) { $0 }
+                }.get()
+                let socket = try #require(descriptor)
+                try await store.eventLoop.wait(until: { $0 != nil }) { _ in
+                    ScriptedBackend.DeadlineExceeded(what: "the list")
+                }
+                // The timer of the pause is due when the event loop continues, before it looks at its sockets.
+                let isReset = try await #require(store.eventLoop.current).submit {
+                    let due = NIODeadline.now() + .milliseconds(400)
+                    let isReset = Self.reset(socket)
+                    while NIODeadline.now() < due {}
+                    return isReset
+                }.get()
+                #expect(isReset)
+                try await eventually("the end") { listener.connectionCount == 0 }
+            }
+        }
+        #expect(store.counted.current.acknowledgementCount == 0)
     }
 
     /// Whether the end of the stream has arrived at a socket, read or not (`CLOSE_WAIT`).
