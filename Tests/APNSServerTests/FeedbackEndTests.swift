@@ -189,7 +189,7 @@ import Testing
         _ version: TLSVersion
     ) async throws {
         let store = LoopStore()
-        let configuration = try FeedbackListenerTests.configuration { $0.closingPause = .milliseconds(300) }
+        let configuration = try FeedbackListenerTests.configuration { $0.closingPause = .milliseconds(400) }
         try await FeedbackListenerTests.withListener(store, configuration) { listener, port in
             let tls = try Fixture.client(version: version)
             try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { provider in
@@ -203,13 +203,13 @@ import Testing
                 try await store.eventLoop.wait(until: { $0 != nil }) { _ in
                     ScriptedBackend.DeadlineExceeded(what: "the list")
                 }
-                // The timer of the pause is due when the event loop continues, before it looks at its sockets.
-                let isReset = try await #require(store.eventLoop.current).submit {
+                // The pause has begun, and its timer is due when the event loop continues, before it looks at its sockets.
+                let isReset = try await #require(store.eventLoop.current).scheduleTask(in: .milliseconds(200)) {
                     let due = NIODeadline.now() + .milliseconds(400)
                     let isReset = Self.reset(socket)
                     while NIODeadline.now() < due {}
                     return isReset
-                }.get()
+                }.futureResult.get()
                 #expect(isReset)
                 try await eventually("the end") { listener.connectionCount == 0 }
             }
