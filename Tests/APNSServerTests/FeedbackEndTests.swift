@@ -203,7 +203,7 @@ import Testing
                 try await store.eventLoop.wait(until: { $0 != nil }) { _ in
                     ScriptedBackend.DeadlineExceeded(what: "the list")
                 }
-                // The pause has begun, and its timer is due when the event loop continues, before it looks at its sockets.
+                // The pause has begun. Its timer is due when the event loop continues, before it looks at its sockets.
                 let isReset = try await #require(store.eventLoop.current).scheduleTask(in: .milliseconds(200)) {
                     let due = NIODeadline.now() + .milliseconds(400)
                     let isReset = Self.reset(socket)

@@ -153,6 +153,18 @@ import Testing
         for client in [revoked, unpinned, added] { #expect(new.provider(of: client) == nil) }
     }
 
+    @Test func `with a pinned certificate, the handshake names no authorities, which would hide it from Java`() throws {
+        let files = try ConfigurationFiles()
+        #expect(try files.read().clientTrust != .nothing)
+        let pinned = try CertificateAuthority().issueClient(topic: ConfigurationFiles.topic)
+        let pin = ", pins: [{fingerprint: \"\(pinned.identity.certificate.fingerprint)\"}]"
+        try files.configure(clients: ["shop": pin])
+        let configuration = try files.read()
+        #expect(configuration.clientTrust == .nothing)
+        let issued = try #require(files.authorities["shop"]).issueClient(topic: ConfigurationFiles.topic)
+        for client in [pinned, issued] { #expect(configuration.provider(of: client) == "shop") }
+    }
+
     @Test func `revocations take effect while the configuration file cannot be read`() throws {
         let files = try ConfigurationFiles()
         let authority = try #require(files.authorities["shop"])

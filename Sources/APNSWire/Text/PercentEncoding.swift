@@ -20,4 +20,13 @@ package enum PercentEncoding {
         }
         return String(validating: bytes, as: UTF8.self)
     }
+
+    /// Encodes a path, in which slashes stay.
+    package static func encoded(path: String) -> String {
+        let unreserved = Set("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
+        return path.utf8.map { byte in
+            guard !unreserved.contains(byte) else { return String(UnicodeScalar(byte)) }
+            return "%" + String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+        }.joined()
+    }
 }

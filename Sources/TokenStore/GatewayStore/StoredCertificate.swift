@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FileSupport
 import GRDB
 import GRDBSQLite
@@ -56,12 +57,7 @@ package struct StoredCertificate: Hashable, Sendable {
     private static func location(of path: String) -> String {
         let isOpen = FileIdentity(path: path + "-wal") != nil
         guard !isOpen, unsafe sqlite3_compileoption_used("USE_URI") == 1 else { return path }
-        let unreserved = Set("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
-        let encoded = path.utf8.map { byte in
-            guard !unreserved.contains(byte) else { return String(UnicodeScalar(byte)) }
-            return "%" + String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
-        }
-        return "file:\(encoded.joined())?immutable=1"
+        return "file:\(PercentEncoding.encoded(path: path))?immutable=1"
     }
 }
 
