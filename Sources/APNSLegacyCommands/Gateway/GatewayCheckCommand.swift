@@ -56,7 +56,8 @@ struct GatewayCheckCommand: ConsoleCommand {
             let directory = FileManager.default.currentDirectoryPath
             try environment.console.write(configuration.file.yaml(directory: directory))
         }
-        let findings = configuration.findings(now: environment.now())
+        var findings = configuration.findings(now: environment.now())
+        if !findings.contains(where: { $0.key == "feedback" }) { findings += configuration.damageFindings() }
         var problems = configuration.refusals.map(\.description) + findings.map(\.description)
         var admitted: [String] = []
         for path in self.providerCertificate {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FileSupport
 import GRDB
+import GRDBSQLite
 
 /// The open database of a gateway.
 struct GatewayDatabase: Sendable {
@@ -28,11 +30,12 @@ struct GatewayDatabase: Sendable {
             try self.queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
                 try Self.prepare(database, path: path)
+                try Self.verify(database)
             }
         } catch let error as GatewayStoreError {
             throw error
         } catch {
-            throw GatewayStoreError(path: path, detail: "\(error)")
+            throw GatewayStoreError(path: path, error)
         }
         guard let node = FileIdentity(path: path) else { throw GatewayStoreError(path: path, detail: "it was removed") }
         self.path = path
@@ -66,13 +69,58 @@ struct GatewayDatabase: Sendable {
                 PRAGMA user_version = \(Self.version)
                 """
         )
-        let names = try Set(database.columns(in: "resend").map(\.name))
-        for (name, type) in [
-            ("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER"),
-        ]
-        where !names.contains(name) {
-            try database.execute(sql: "ALTER TABLE resend ADD COLUMN \(name) \(type)")
+        for (table, columns) in [
+            ("feedback", [("checksum", "INTEGER")]),
+            ("resend", [("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER")]),
+        ] {
+            let names = try Set(database.columns(in: table).map(\.name))
+            for (name, type) in columns where !names.contains(name) {
+                try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(name) \(type)")
+            }
         }
+    }
+
+    // MARK: Damage
+
+    /// Finds damage of the file that reading its rows does not show, such as a page that is not reached.
+    private static func verify(_ database: Database) throws {
+        let finding = try String.fetchOne(database, sql: "PRAGMA integrity_check(1)") ?? "no result"
+        guard finding == "ok" else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: finding) }
+    }
+
+    /// Verifies the file and its dead tokens, also while a gateway runs, and changes nothing.
+    ///
+    /// - Throws: ``GatewayStoreError`` if it is damaged.
+    static func check(path: String) throws(GatewayStoreError) {
+        try self.read(path: path) { database in
+            try self.verify(database)
+            guard try database.tableExists("feedback") else { return }
+            try GatewayRows.forEachToken(database) { _, _, _ in }
+        }
+    }
+
+    /// Reads a database, also while a gateway runs, and changes nothing.
+    ///
+    /// Returns `nil` if there is none.
+    ///
+    /// - Throws: ``GatewayStoreError``.
+    static func read<Value>(path: String, _ body: (Database) throws -> Value) throws(GatewayStoreError) -> Value? {
+        guard FileIdentity(path: path) != nil else { return nil }
+        do {
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.busyMode = .timeout(10)
+            return try DatabaseQueue(path: Self.location(of: path), configuration: configuration).read(body)
+        } catch {
+            throw GatewayStoreError(path: path, error)
+        }
+    }
+
+    /// What SQLite opens without creating further files, if no gateway runs.
+    private static func location(of path: String) -> String {
+        let isOpen = FileIdentity(path: path + "-wal") != nil
+        guard !isOpen, unsafe sqlite3_compileoption_used("USE_URI") == 1 else { return path }
+        return "file:\(PercentEncoding.encoded(path: path))?immutable=1"
     }
 
     /// Whether the path leads to the opened file; SQLite keeps writing to a removed one, where the data would be lost.
@@ -96,6 +144,15 @@ public struct GatewayStoreError: Error, Hashable, Sendable {
     public var path: String
     /// The reason.
     public var detail: String
+}
+
+extension GatewayStoreError {
+    /// An error of SQLite; for a damaged file with what to do.
+    init(path: String, _ error: any Error) {
+        self.init(path: path, detail: "\(error)")
+        guard (error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT else { return }
+        self.detail += "; restore it, or move it away: the gateway then starts without its dead tokens and resends"
+    }
 }
 
 extension GatewayStoreError: CustomStringConvertible {

@@ -47,8 +47,9 @@ struct GatewayRows {
         self.database = database
         self.put = try database.cachedStatement(
             sql: """
-                INSERT INTO feedback (topic, environment, token, failed_at) VALUES (?, ?, ?, ?)
-                ON CONFLICT DO UPDATE SET failed_at = max(failed_at, excluded.failed_at)
+                INSERT INTO feedback (topic, environment, token, failed_at, checksum) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET failed_at = excluded.failed_at, checksum = excluded.checksum
+                WHERE excluded.failed_at >= failed_at
                 """
         )
         self.remove = try database.cachedStatement(
@@ -94,22 +95,43 @@ struct GatewayRows {
     // MARK: Dead tokens
 
     func put(_ token: DeviceToken, _ failedAt: UInt32, in list: TokenScope) throws {
-        try self.put.execute(arguments: [list.topic, list.environment.rawValue, token.data, Int64(failedAt)])
+        let checksum = Self.checksum(token, failedAt, in: list)
+        try self.put.execute(
+            arguments: [list.topic, list.environment.rawValue, token.data, Int64(failedAt), checksum]
+        )
+    }
+
+    private static func checksum(_ token: DeviceToken, _ failedAt: UInt32, in list: TokenScope) -> Int64 {
+        var checksum = CRC64()
+        checksum.add(list.topic)
+        checksum.add(list.environment.rawValue)
+        unsafe token.withUnsafeBytes { unsafe checksum.add($0) }
+        checksum.add(UInt64(failedAt))
+        return Int64(bitPattern: checksum.value)
     }
 
     /// Calls `body` with each dead token.
+    ///
+    /// Rows of earlier releases have no checksum.
+    ///
+    /// - Throws: `DatabaseError` for a damaged row.
     static func forEachToken(
         _ database: Database,
         _ body: (DeviceToken, _ failedAt: UInt32, TokenScope) -> Void
     ) throws {
-        let rows = try Row.fetchCursor(database, sql: "SELECT topic, environment, token, failed_at FROM feedback")
+        let hasChecksums = try database.columns(in: "feedback").contains { $0.name == "checksum" }
+        let columns = "topic, environment, token, failed_at, \(hasChecksums ? "checksum" : "NULL")"
+        let rows = try Row.fetchCursor(database, sql: "SELECT \(columns) FROM feedback")
         while let row = try rows.next() {
-            guard let environment = PushEnvironment(rawValue: try row.value(1)) else {
-                throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
-            }
-            let token = try DeviceToken(bytes: row.value(2) as Data)
+            guard let environment = PushEnvironment(rawValue: try row.value(1)),
+                let token = try? DeviceToken(bytes: row.value(2) as Data),
+                let failedAt = UInt32(exactly: try row.value(3) as Int64)
+            else { throw PurgeDamage.kind.error }
             let list = TokenScope(topic: try row.value(0), environment: environment)
-            body(token, UInt32(clamping: try row.value(3) as Int64), list)
+            if let checksum = try row.value(4) as Int64?, checksum != Self.checksum(token, failedAt, in: list) {
+                throw PurgeDamage.checksum.error
+            }
+            body(token, failedAt, list)
         }
     }
 

@@ -121,9 +121,15 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
             }
             self.state = NIOLockedValueBox(state)
         } catch {
-            throw GatewayStoreError(path: path, detail: "\(error)")
+            throw GatewayStoreError(path: path, error)
         }
     }
+
+    /// Verifies a file, also while a gateway uses it, and changes nothing; no file is no error.
+    ///
+    /// - Parameter path: the path of the file.
+    /// - Throws: ``GatewayStoreError`` if it is damaged or cannot be read.
+    package static func check(path: String) throws(GatewayStoreError) { try GatewayDatabase.check(path: path) }
 
     /// Why the file currently cannot be written; `nil` if it can.
     ///

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
-import FileSupport
 import GRDB
-import GRDBSQLite
 
 /// A certificate with which a gateway has admitted a provider.
 package struct StoredCertificate: Hashable, Sendable {
@@ -39,25 +36,11 @@ package struct StoredCertificate: Hashable, Sendable {
         fromDatabase path: String,
         now: Int64
     ) throws(GatewayStoreError) -> [StoredCertificate]? {
-        guard FileIdentity(path: path) != nil else { return nil }
-        do {
-            var configuration = Configuration()
-            configuration.readonly = true
-            configuration.busyMode = .timeout(10)
-            return try DatabaseQueue(path: Self.location(of: path), configuration: configuration).read { database in
-                guard try database.tableExists(GatewayRows.certificateTable) else { return nil }
-                return try GatewayRows.certificates(database, since: now - AdmissionTimes.keptSeconds)
-            }
-        } catch {
-            throw GatewayStoreError(path: path, detail: "\(error)")
+        let certificates = try GatewayDatabase.read(path: path) { database -> [StoredCertificate]? in
+            guard try database.tableExists(GatewayRows.certificateTable) else { return nil }
+            return try GatewayRows.certificates(database, since: now - AdmissionTimes.keptSeconds)
         }
-    }
-
-    /// What SQLite opens without creating further files, if no gateway runs.
-    private static func location(of path: String) -> String {
-        let isOpen = FileIdentity(path: path + "-wal") != nil
-        guard !isOpen, unsafe sqlite3_compileoption_used("USE_URI") == 1 else { return path }
-        return "file:\(PercentEncoding.encoded(path: path))?immutable=1"
+        return certificates ?? nil
     }
 }
 

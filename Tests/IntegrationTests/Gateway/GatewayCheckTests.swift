@@ -123,6 +123,11 @@ import Testing
             words: ["feedback: ", "/feedback.sqlite: ", "SQLite"]
         ),
         Problem(
+            testDescription: "a damaged feedback database",
+            make: { try $0.write("database/feedback.sqlite", Array("SQLite format 3\0 and some notes".utf8)) },
+            words: ["feedback: ", "/feedback.sqlite: ", "SQLite error 26"]
+        ),
+        Problem(
             testDescription: "a feedback database that is a folder",
             make: { try Self.edit($0, "database/feedback.sqlite", "database") },
             words: ["feedback: ", "/database: ", "folder"]

@@ -235,4 +235,68 @@ import Testing
             #expect(throws: GatewayStoreError.self) { try SQLiteGatewayStore(path: path) }
         }
     }
+
+    @Test func `no flipped bit of a dead token is believed, at a start or by the check`() async throws {
+        try await Self.withPath { path in
+            func entries() throws -> [TokenScope: [DeviceToken: UInt32]] {
+                let store = try SQLiteGatewayStore(path: path)
+                return [Self.list: Self.tokens(in: Self.list, store), Self.other: Self.tokens(in: Self.other, store)]
+            }
+            do {
+                let store = try SQLiteGatewayStore(path: path)
+                for number in 1...5 { try await Self.keep(number, 0x6000_0000, in: Self.list, store) }
+                try await Self.keep(6, 0x6000_0000, in: Self.other, store)
+            }
+            let sound = try entries()
+            #expect(sound.values.map(\.count).sorted() == [1, 5])
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(10)
+            try await DatabaseQueue(path: path, configuration: configuration).writeWithoutTransaction {
+                _ = try $0.checkpoint(.truncate)
+            }
+            let bytes = try Data(contentsOf: URL(filePath: path))
+            let topic = try #require(bytes.range(of: Data(Self.list.topic.utf8), options: .backwards))
+            var generator = SplitMix64(seed: 28)
+            var refusedCount = 0
+            // The rows, and a part of the unused bytes before them.
+            let range = topic.lowerBound - 300..<topic.upperBound + 30
+            for _ in 0..<TestEffort.count(60, long: 2000) {
+                var damaged = bytes
+                damaged[range.randomElement(using: &generator)!] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+                for end in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + end) }
+                try damaged.write(to: URL(filePath: path))
+                let isRefused = (try? SQLiteGatewayStore.check(path: path)) == nil
+                // What is unused may be damaged.
+                guard let read = try? entries() else {
+                    refusedCount += 1
+                    continue
+                }
+                #expect(read == sound)
+                #expect(!isRefused)
+            }
+            #expect(refusedCount > 10)
+        }
+    }
+
+    @Test func `rows of an earlier release have no checksum, and get one with their next time`() async throws {
+        try await Self.withPath { path in
+            do {
+                let store = try SQLiteGatewayStore(path: path)
+                try await Self.keep(1, 100, in: Self.list, store)
+                try await Self.keep(2, 100, in: Self.list, store)
+            }
+            let queue = try DatabaseQueue(path: path)
+            try await queue.writeWithoutTransaction { try $0.execute(sql: "ALTER TABLE feedback DROP COLUMN checksum") }
+            try SQLiteGatewayStore.check(path: path)
+            let store = try SQLiteGatewayStore(path: path)
+            #expect(store.counts == [Self.list: 2])
+            try await Self.keep(1, 99, in: Self.list, store)
+            try await Self.keep(2, 101, in: Self.list, store)
+            let checksums = try await queue.read {
+                try Bool.fetchAll($0, sql: "SELECT checksum IS NULL FROM feedback ORDER BY token")
+            }
+            #expect(checksums == [true, false])
+            #expect(Set(Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path)).values) == [100, 101])
+        }
+    }
 }
