@@ -428,6 +428,7 @@ package final class Gateway: Sendable {
             let clientCount = try await self.apply(configuration, source, &group)
             self.upstreams.withLockedValue { $0.hasFailed = false }
             Self.logFindings(of: configuration, self.logger)
+            self.logCertificates(keptOutBy: configuration, running)
             self.logKeysForRestart(configuration.file)
             guard !configuration.refusals.isEmpty else {
                 self.logger.notice("configuration reloaded")
@@ -487,6 +488,21 @@ package final class Gateway: Sendable {
     private static func logFindings(of configuration: ResolvedConfiguration, _ logger: Logger) {
         for finding in configuration.findings(now: Int64(time(nil))) {
             logger.warning("configuration problem", metadata: [LogKey.configurationProblem: "\(finding)"])
+        }
+    }
+
+    /// Logs the certificates of providers that were admitted before a reload and are not any more.
+    private func logCertificates(keptOutBy new: ResolvedConfiguration, _ running: ResolvedConfiguration) {
+        do {
+            let checked = try new.checkStoredCertificates(now: Int64(time(nil)), running: running)
+            for problem in checked?.problems ?? [] {
+                self.logger.warning(
+                    "certificate of a provider not admitted any more",
+                    metadata: [LogKey.configurationProblem: "\(problem)"]
+                )
+            }
+        } catch {
+            self.logger.warning("stored certificates not read", metadata: [LogKey.failure: "\(error)"])
         }
     }
 

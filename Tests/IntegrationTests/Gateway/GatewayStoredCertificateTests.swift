@@ -112,4 +112,29 @@ import Testing
         #expect(damaged.code == 78 && damaged.error.contains("move it away"), "\(damaged)")
         #expect(damaged.error.split(separator: "\n").count == 1, "\(damaged)")
     }
+
+    @Test func `a reload logs the certificates that it keeps out, once`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let gateway = try await GatewayProgram(folder)
+        try await ScriptedProvider.withConnection(port: gateway.port, tls: try gateway.tls(folder.provider.identity)) {
+            try await $0.send(try GatewayProgram.probe(1))
+            #expect(try await $0.end().bytes == GatewayProgram.response(.missingDeviceToken, 1))
+        }
+        try await eventually("the certificate") {
+            try await CommandRun(["gateway", "check", "--config", folder.path("gateway.yaml")]).output
+                .contains("admits 1 of 1 certificate")
+        }
+        let message = "certificate of a provider not admitted any more"
+        gateway.child.send(SIGHUP)
+        try await gateway.lines("configuration reloaded")
+        #expect(gateway.lines([message]).isEmpty)
+        try folder.write("ca.pem", CertificateAuthority().certificatePEM)
+        for _ in 1...2 { gateway.child.send(SIGHUP) }
+        let lines = try await gateway.lines(message)
+        #expect(lines.count == 1 && lines[0].contains("\"level\":\"warning\""), "\(lines)")
+        #expect(lines.first?.contains(folder.provider.identity.certificate.fingerprint) == true, "\(lines)")
+        #expect(try await gateway.end().code == 0)
+        #expect(gateway.lines([message]).count == 1)
+    }
 }
