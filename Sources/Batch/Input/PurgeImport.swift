@@ -119,10 +119,15 @@ package struct PurgeImport {
         guard tellsFailure || !reader.csvColumns.contains(.payload) else {
             throw BatchFileError(.badData, in: name, BatchProblem(.notification, lineNumber: lineNumber))
         }
+        let times = [BatchColumn.failedAt, .timestamp].map(\.description)
+        let near = reader.header.names.compactMap(\.name.text).first { name in
+            NearestName.find(name, in: times, .typingErrors) != nil
+        }
+        let column = near.map { "\(ColumnName.argument("failedAt", $0)) if that column has it, or " } ?? ""
         throw BatchFileError(
             .unsuitable,
-            "\(name): no time of failure; add --failed-at with now, a time, or an age such as 1d (devices that "
-                + "registered later are not pruned)"
+            "\(name): no time of failure; add \(column)--failed-at with now, a time, or an age such as 1d "
+                + "(devices that registered later are not pruned)"
         )
     }
 

@@ -125,6 +125,19 @@ import TokenStore
         #expect(try Self.changes(run) == [1, 0, 1])
     }
 
+    @Test func `a misspelled column of times is named`() async throws {
+        let path = self.scene.path("times.csv")
+        for (header, isNear) in [("token,faildAt", true), ("token,failed_aat", true), ("token,created", false)] {
+            try Data("\(header)\n\(String(repeating: "a1", count: 32)),1\n".utf8).write(to: URL(filePath: path))
+            let run = try await CommandRun([
+                "purge", "import", path, "--topic", "a", "--environment", "sandbox",
+                "--purge-list", self.scene.path("misspelled.sqlite"),
+            ])
+            let option = "--column failedAt=\(header.dropFirst(6)) "
+            #expect(run.code == 64 && run.error.contains(option) == isNear, "\(run)")
+        }
+    }
+
     @Test func `an unreadable input exits with 65`() async throws {
         let options = ["--topic", "a", "--environment", "sandbox", "--failed-at", "now"]
         for text in ["zz\nyy\n", "name,age\nx,1\n"] {
@@ -132,9 +145,10 @@ import TokenStore
             let run = try await self.scene.purge("import", [path] + options)
             #expect(run.ending.code == 65, "\(run)")
         }
-        try self.scene.write("purge.db", String(repeating: "no list\n", count: 100))
-        let run = try await self.scene.purge("list")
-        #expect(run.ending.code == 65 && run.error.contains("is not a purge list"))
+        // Not over the list of the runs above, which SQLite may still be closing.
+        let path = try self.scene.write("other.db", String(repeating: "no list\n", count: 100))
+        let run = try await self.scene.run(["purge", "list", "--purge-list", path])
+        #expect(run.ending.code == 65 && run.error.contains("is not a purge list"), "\(run)")
     }
 
     @Test func `a missing list exits with 66, and a wrong command line with 64`() async throws {
