@@ -67,7 +67,7 @@ struct ClientHabits: Sendable {
     var count = Self.usualCount
 
     /// The number of notifications of most clients.
-    static let usualCount = TestEffort.count(60, long: 120)
+    static let usualCount = TestEffort.count(40, long: 120)
 
     /// Whether it acts on each error response and each close as the protocol intends, and so loses nothing but what an
     /// error response names; with ``retriesProcessingError``, only what the service rejects.
@@ -79,7 +79,7 @@ struct ClientHabits: Sendable {
     var rejections: String { self.reading == .never ? "ignore" : "report" }
 
     /// The number of those that write until the fault is over.
-    private static let longCount = TestEffort.count(200, long: 400)
+    private static let longCount = TestEffort.count(140, long: 400)
 
     static let all = [
         Self(name: "from-1", usesItems: true),
