@@ -24,7 +24,9 @@ import Testing
     }()
 
     /// The documents that run as written in every run; in the others, simulators make quick keys by default.
-    private static let slowDocuments: Set = ["README.md", "docs/simulator.md"]
+    private static let slowDocuments: Set = [
+        "README.md", "docs/certificates.md", "docs/simulator.md", "docs/troubleshooting.md",
+    ]
 
     @Test(arguments: Self.documents) func `every command works and prints the output shown`(_ path: String) async throws
     {
@@ -33,7 +35,7 @@ import Testing
         let text = try String(contentsOf: file, encoding: .utf8)
         let run: DocumentRun
         do {
-            let usesQuickKeys = !TestEffort.isLong && !Self.slowDocuments.contains(path)
+            let usesQuickKeys = !TestEffort.isLong && !isUpdate && !Self.slowDocuments.contains(path)
             run = try await DocumentRun(text, deadline: 150, usesQuickKeys: usesQuickKeys, pause: isUpdate ? 1 : 0)
         } catch let problem as DocumentProblem {
             Issue.record("\(path), \(problem)")
