@@ -23,8 +23,10 @@ package enum Folder {
 
     /// The folder of a file.
     package static func of(_ path: String) -> String {
-        let folder = FilePath(path).removingLastComponent()
-        return folder.isEmpty ? "." : folder.string
+        // In debug builds, a FilePath checks itself again for each of its components.
+        let parts = path.utf8.split(separator: UInt8(ascii: "/")).dropLast()
+        let folder = parts.map { String(Substring($0)) }.joined(separator: "/")
+        return path.utf8.first == UInt8(ascii: "/") ? "/" + folder : folder.isEmpty ? "." : folder
     }
 
     /// Waits until created, renamed and removed names in a folder are on the disk.

@@ -41,7 +41,7 @@ import Testing
         try await base.start(keyKind: .p256)
         let before = try base.contents()
         var (count, unchangedCount) = (0, 0)
-        let step = TestEffort.count(2, long: 1)
+        let step = TestEffort.count(3, long: 1)
         while true {
             let folder = try KeptFolder()
             if isFolderThere { try folder.copy(base) }

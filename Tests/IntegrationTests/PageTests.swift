@@ -23,7 +23,7 @@ import Testing
         let environment = try await PythonEnvironment("websockets==17.4")
         let scene = try SendScene()
         let folder = scene.path("simulator")
-        let arguments = ["simulator", "--folder", folder, "--control-port", "0"]
+        let arguments = ["simulator", "--key-type", "ec", "--folder", folder, "--control-port", "0"]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"), deadline: Int64(Self.secondsMax))
         defer { child.send(SIGKILL) }
         let printed = try await Program.run(

@@ -22,7 +22,7 @@ import Testing
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let dead = SendScene.token(9)
-        let arguments = ["simulator", "--folder", folder, "--dead-device", dead]
+        let arguments = ["simulator", "--key-type", "ec", "--folder", folder, "--dead-device", dead]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }
         let found = try Ready(line)
@@ -50,7 +50,9 @@ import Testing
             let attributes = try FileManager.default.attributesOfItem(atPath: folder + "/" + name)
             #expect(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
         }
-        let second = try await scene.run(["simulator", "--folder", folder, "--gateway-port", "\(found.gateway_port)"])
+        let second = try await scene.run([
+            "simulator", "--key-type", "ec", "--folder", folder, "--gateway-port", "\(found.gateway_port)",
+        ])
         #expect(second.ending.code == 69)
         #expect(
             second.error.contains("address already in use; stop the other program or choose another port"),
@@ -65,7 +67,9 @@ import Testing
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let dead = SendScene.token(9)
-        let arguments = ["simulator", "--folder", folder, "--dead-device", dead, "--device", SendScene.token(1)]
+        let arguments = [
+            "simulator", "--key-type", "ec", "--folder", folder, "--dead-device", dead, "--device", SendScene.token(1),
+        ]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }
         let found = try Ready(line)

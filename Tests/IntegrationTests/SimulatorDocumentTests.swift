@@ -42,7 +42,10 @@ import TestSupport
         for sample in samples { _ = try scene.write(sample.name, sample.text) }
         let folder = scene.path("simulator")
         try await SimulatorPeerTests.copyFiles(to: folder)
-        let (child, line) = try await Child.start(["simulator", "--folder", folder], log: scene.path("log"))
+        let (child, line) = try await Child.start(
+            ["simulator", "--key-type", "ec", "--folder", folder],
+            log: scene.path("log")
+        )
         defer { child.send(SIGKILL) }
         let port = try SimulatorCommandTests.Ready(line).control_port
         let interpreter = try #require(Self.interpreters.first { name.hasSuffix($0.ending) })

@@ -25,7 +25,8 @@ import Testing
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let arguments = [
-            "simulator", "--folder", folder, "--strict-payload-limit", "--strict-priority", "--device-limit", "1/1h",
+            "simulator", "--key-type", "ec", "--folder", folder, "--strict-payload-limit", "--strict-priority",
+            "--device-limit", "1/1h",
             "--zero-identifier",
             "never", "--connection-limit", "1000/1m", "--connection-block", "1m", "--revoked",
             String(repeating: "AB:", count: 31) + "ab", "--limit-streams", "--require-alpn",

@@ -31,7 +31,7 @@ import Testing
                 ["send", "--tokens", folder.path("tokens"), "--alert", "a", "--give-up-after", "1"] + who
             case .feedback: ["feedback", "--purge-list", folder.path("purge"), "--environment", "sandbox"] + who
             case .gateway: ["gateway", "--config", folder.path("gateway.yaml")]
-            case .simulator: ["simulator", "--folder", folder.path("simulator")]
+            case .simulator: ["simulator", "--key-type", "ec", "--folder", folder.path("simulator")]
             case .quickstart: ["quickstart"]
             }
         }

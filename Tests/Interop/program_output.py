@@ -249,7 +249,7 @@ def payloads():
 
 
 def certificates(state):
-    run("certificate new authority")
+    run("certificate new authority --key-type ec")
     run("certificate new authority", 73)
     run("certificate new server --name gateway.example.com")
     run("certificate new server --name gateway.example.com", 73)

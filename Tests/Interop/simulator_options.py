@@ -31,7 +31,7 @@ class OptionTests(Base):
 
     def run_to_end(self, *options):
         run = subprocess.run(
-            [PROGRAM, "simulator", "--folder", self.folder, *options],
+            [PROGRAM, "simulator", "--key-type", "ec", "--folder", self.folder, *options],
             capture_output=True, text=True, timeout=DEADLINE,
         )
         return run.returncode, run.stderr

@@ -40,6 +40,9 @@ struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Service")
     var endpoint: FeedbackEndpointOptions
 
+    @OptionGroup(title: "Service")
+    var client: ClientTLSOptions
+
     @Option(help: .value("file", "The purge list to add dead tokens to; created if missing."), completion: .file())
     var purgeList: String
 

@@ -57,9 +57,6 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     @Option(help: .value("bundle-id", "The app. (default: from the certificate)"))
     var topic: String?
 
-    @OptionGroup
-    var client: ClientTLSOptions
-
     func validate() throws {
         try self.requirePort("--port", self.port)
         guard self.certificate.isEmpty == (self.certificates != nil) else {
@@ -80,11 +77,11 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     }
 
     /// The files of the certificates and their keys.
-    func files() throws -> [(certificate: String, key: String?)] {
+    func files(_ client: ClientTLSOptions) throws -> [(certificate: String, key: String?)] {
         try HostCheck.checkText(self.host)
-        if let trust = self.client.trust { try IdentityFiles.checkTrust(trust) }
+        if let trust = client.trust { try IdentityFiles.checkTrust(trust) }
         // The proxy resolves the name.
-        if let host = self.host, self.client.connection.proxy == nil {
+        if let host = self.host, client.connection.proxy == nil {
             try HostCheck.check(Endpoint(host: host, port: self.port), .feedback)
         }
         guard let folder = self.certificates else {
@@ -112,14 +109,19 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     }
 
     /// The configuration for reading the list of a certificate.
-    func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
+    func configuration(
+        _ client: ClientTLSOptions,
+        certificate: String,
+        key: String?,
+        now: Int64
+    ) throws -> FeedbackConfiguration {
         let files = IdentityFiles(
             certificate: certificate,
             key: key,
             passphraseFile: self.passphraseFile,
             areFromFolder: self.certificates != nil
         )
-        let tls = try self.client.configuration(files, now: now)
+        let tls = try client.configuration(files, now: now)
         guard let identity = tls.identity else { throw CommandFailure(.software, "internal error: no certificate") }
         let scope = try self.scope(identity, of: certificate)
         var configuration = FeedbackConfiguration(
@@ -128,7 +130,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             tls: tls,
             scope: scope
         )
-        configuration.proxy = try self.client.connection.proxyValue
+        configuration.proxy = try client.connection.proxyValue
         if self.host == nil, configuration.proxy == nil { try HostCheck.check(configuration.endpoint, .feedback) }
         return configuration
     }

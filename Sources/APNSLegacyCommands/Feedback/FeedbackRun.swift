@@ -24,12 +24,13 @@ struct FeedbackRun {
 
     func run() async throws -> ExitStatus {
         self.count(nil, PurgeChange())
-        let files = try self.command.endpoint.files()
+        let files = try self.command.endpoint.files(self.command.client)
         var worst = ExitStatus.success
         var configurations: [FeedbackConfiguration] = []
         for (certificate, key) in files {
             do {
                 var configuration = try self.command.endpoint.configuration(
+                    self.command.client,
                     certificate: certificate,
                     key: key,
                     now: self.environment.now()

@@ -33,9 +33,6 @@ struct EndpointOptions: ParsableArguments, Sendable {
     )
     var passphraseFile: String?
 
-    @OptionGroup
-    var client: ClientTLSOptions
-
     func validate() throws {
         if self.environment != nil, self.host != nil {
             throw ValidationError("--environment and --host exclude each other; give one of them")
@@ -52,7 +49,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
     /// The gateway, or the HTTP/2 service.
     ///
     /// - Throws: one line with the right options.
-    func endpoint(_ purpose: HostCheck.Purpose) throws -> Endpoint {
+    func endpoint(_ purpose: HostCheck.Purpose, _ client: ClientTLSOptions) throws -> Endpoint {
         try HostCheck.checkText(self.host)
         guard let endpoint = self.named(purpose) else {
             throw CommandFailure(
@@ -62,7 +59,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
             )
         }
         // The proxy resolves the name.
-        if self.client.connection.proxy == nil { try HostCheck.check(endpoint, purpose) }
+        if client.connection.proxy == nil { try HostCheck.check(endpoint, purpose) }
         return endpoint
     }
 
@@ -72,14 +69,14 @@ struct EndpointOptions: ParsableArguments, Sendable {
     }
 
     /// Identity, trust and versions.
-    func tls(now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
+    func tls(_ client: ClientTLSOptions, now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
         guard self.certificate != nil || self.key == nil else {
             throw CommandFailure(.usage, "--key needs --certificate FILE")
         }
         let files = self.certificate.map {
             IdentityFiles(certificate: $0, key: self.key, passphraseFile: self.passphraseFile)
         }
-        return try self.client.configuration(files, now: now)
+        return try client.configuration(files, now: now)
     }
 }
 

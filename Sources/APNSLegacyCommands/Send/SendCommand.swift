@@ -24,8 +24,25 @@ struct SendCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Gateway")
     var endpoint: EndpointOptions
 
+    // Debug builds of the argument parser check a group several times for each group around it, so that groups are
+    // members of the command rather than of each other.
+    @OptionGroup(title: "Gateway")
+    var client: ClientTLSOptions
+
     @OptionGroup(title: "Results")
     var report: SendReportOptions
+
+    @OptionGroup(title: "Results")
+    var metrics: MetricsFileOptions
+
+    @OptionGroup(title: "Results")
+    private var verbosity: VerbosityOptions
+
+    /// Whether only errors are reported.
+    var quiet: Bool { self.verbosity.quiet }
+
+    /// Whether each connection is logged.
+    var verbose: Bool { self.verbosity.verbose }
 
     @OptionGroup(title: "Delivery")
     var delivery: SendDeliveryOptions
@@ -62,7 +79,7 @@ struct SendCommand: ConsoleCommand, Sendable {
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(self.delivery.connections)
         // A batch of which some were rejected did all it had to do.
-        return try await self.report.metrics.record(
+        return try await self.metrics.record(
             in: environment,
             isDryRun: self.delivery.dryRun,
             successes: [.success, .someRefused]
@@ -112,7 +129,10 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     )
     var input: String?
 
-    @OptionGroup var columns: SendColumnOptions
+    @OptionGroup var naming: ColumnNameOptions
+
+    @Flag(help: "Skip columns of CSV and keys of JSON lines that are unknown, instead of refusing them.")
+    var ignoreUnknownColumns = false
 
     @Option(
         help: .value("file", "Instead of INPUT: a file with one device token a line, or - for standard input."),
@@ -157,7 +177,11 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     )
     var command = 1
 
+    /// The names of columns and keys.
+    func columnNames() throws -> ColumnNames { try .init(parsing: self.naming.column) }
+
     func validate() throws {
+        _ = try self.columnNames()
         try TopicCheck.check(self.topic)
         guard self.input == nil || self.tokens == nil else {
             throw ValidationError("INPUT and --tokens exclude each other; use one of them")
@@ -246,15 +270,4 @@ struct SendReportOptions: ParsableArguments, Sendable {
 
     @Flag(help: "Leave accepted notifications out of the results.")
     var resultsOnlyExceptions = false
-
-    @OptionGroup var metrics: MetricsFileOptions
-
-    @OptionGroup(title: "Output")
-    private var verbosity: VerbosityOptions
-
-    /// Whether only errors are reported.
-    var quiet: Bool { self.verbosity.quiet }
-
-    /// Whether each connection is logged.
-    var verbose: Bool { self.verbosity.verbose }
 }

@@ -63,8 +63,12 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
     }
 
     /// Where to send and who one is.
-    func configuration(_ endpoint: EndpointOptions, _ tls: TLSConfiguration) throws -> PushConfiguration {
-        let target = try endpoint.endpoint(.http2)
+    func configuration(
+        _ endpoint: EndpointOptions,
+        _ client: ClientTLSOptions,
+        _ tls: TLSConfiguration
+    ) throws -> PushConfiguration {
+        let target = try endpoint.endpoint(.http2, client)
         var configuration: PushConfiguration
         if let key = try self.providerToken(endpoint) {
             configuration = PushConfiguration(endpoint: target, providerToken: ProviderTokenSource(key: key))
@@ -74,7 +78,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
             throw CommandFailure(.usage, "no identity; use --certificate FILE, or --p8-key with --key-id and --team-id")
         }
         configuration.tls = tls
-        configuration.proxy = try endpoint.client.connection.proxyValue
+        configuration.proxy = try client.connection.proxyValue
         configuration.answerDurationMax = self.answerTimeout.duration
         return configuration
     }

@@ -86,7 +86,7 @@ extension SendRun {
     /// Why not everything was tried, without what was reported already.
     private func diagnostic(of failure: CommandFailure) -> Diagnostic {
         let count = self.command.delivery.giveUpAfter
-        guard failure.status == .unavailable, !self.command.report.quiet, count > 1,
+        guard failure.status == .unavailable, !self.command.quiet, count > 1,
             let last = self.lastFailure.withLockedValue({ $0 }), failure.connection == last
         else {
             var diagnostic = failure.diagnostic

@@ -24,11 +24,11 @@ extension SendRun {
         return Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
     }
 
-    private var logger: Logger { self.environment.logger(isVerbose: self.command.report.verbose) }
+    private var logger: Logger { self.environment.logger(isVerbose: self.command.verbose) }
 
     private func http2Sender(_ tls: TLSConfiguration) throws -> BatchSender {
         let (command, delivery) = (self.command, self.command.delivery)
-        var configuration = try command.http2.configuration(command.endpoint, tls)
+        var configuration = try command.http2.configuration(command.endpoint, command.client, tls)
         configuration.connectionCount = delivery.connections
         let requestCountMax = UInt64(delivery.connections * SendRun.requestCountMaxPerConnection)
         configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
@@ -80,14 +80,15 @@ extension SendRun {
         let endpoint = self.command.endpoint
         switch failure.kind {
         case .proxy, .proxyAuthentication, .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit:
-            if let proxy = try? endpoint.client.connection.proxyValue { return proxy.endpoint }
+            if let proxy = try? self.command.client.connection.proxyValue { return proxy.endpoint }
         default: break
         }
         return endpoint.named(self.command.http2.transport == .binary ? .gateway : .http2)
     }
 
     private func binarySender(_ tls: TLSConfiguration) throws -> BatchSender {
-        var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(.gateway), tls: tls)
+        let (command, client) = (self.command, self.command.client)
+        var configuration = ProviderConfiguration(endpoint: try command.endpoint.endpoint(.gateway, client), tls: tls)
         configuration.command = self.frameCommand
         configuration.connectionCount = self.command.delivery.connections
         configuration.limits.policy = self.command.delivery.delivery
@@ -97,7 +98,7 @@ extension SendRun {
         configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         // The results of what is verified at a time are in memory together, however slow the disk.
         if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
-        configuration.proxy = try self.command.endpoint.client.connection.proxyValue
+        configuration.proxy = try client.connection.proxyValue
         return try BatchSender(
             configuration,
             monitor: self.monitor,

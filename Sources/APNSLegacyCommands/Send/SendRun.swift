@@ -26,7 +26,7 @@ struct SendRun {
     init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
-        let (isQuiet, console) = (command.report.quiet, environment.console)
+        let (isQuiet, console) = (command.quiet, environment.console)
         self.emit = { if !isQuiet { console.emit($0) } }
     }
 
@@ -34,7 +34,7 @@ struct SendRun {
         let start = ContinuousClock.now
         let tls =
             try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
-            ? nil : self.command.endpoint.tls(now: self.environment.now())
+            ? nil : self.command.endpoint.tls(self.command.client, now: self.environment.now())
         let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
         try input.begin(expecting: self.command.batch.tokens == nil ? .batch(self.format) : .tokens)
@@ -139,11 +139,11 @@ struct SendRun {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
-            endpoint.client.trust, self.command.purge.purgeList, self.command.http2.p8Key,
+            self.command.client.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
         let written = [
             ("--results", self.command.report.results), ("--journal", self.command.delivery.journal),
-            ("--metrics-file", self.command.report.metrics.metricsFile),
+            ("--metrics-file", self.command.metrics.metricsFile),
         ]
         let outputs = written.compactMap { option, path in path.map { (option: option, path: $0) } }
         try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 })
@@ -168,8 +168,8 @@ struct SendRun {
         var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
-        options.columns = try self.command.batch.columns.names()
-        options.ignoresUnknownColumns = self.command.batch.columns.ignoreUnknownColumns
+        options.columns = try self.command.batch.columnNames()
+        options.ignoresUnknownColumns = self.command.batch.ignoreUnknownColumns
         do {
             return try BatchReader(format: self.format, options: options)
         } catch {
@@ -237,10 +237,10 @@ struct SendRun {
     ) async throws -> (CommandFailure?, files: CommandFailure?) {
         let (isDryRun, monitor) = (self.command.delivery.dryRun, self.monitor)
         var display: ProgressDisplay?
-        if !self.command.report.quiet {
+        if !self.command.quiet {
             display = ProgressDisplay(
                 self.environment,
-                isPlain: self.command.report.verbose,
+                isPlain: self.command.verbose,
                 delay: isDryRun ? .seconds(1) : .zero
             ) {
                 ProgressSnapshot(
@@ -272,7 +272,7 @@ struct SendRun {
             reaction.first = "Stopping: nothing was sent; a second signal stops at once."
             reaction.last = "stopped at once; nothing was sent"
         }
-        if self.command.report.quiet { reaction.first = nil }
+        if self.command.quiet { reaction.first = nil }
         let sender = try tls.map { try self.sender($0) }
         return try await self.environment.stoppable(reaction) {
             var failure: CommandFailure?

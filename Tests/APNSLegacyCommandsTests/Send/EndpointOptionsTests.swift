@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 import Testing
@@ -12,19 +13,24 @@ import Testing
         try SendCommand.parse(["a.jsonl"] + arguments)
     }
 
+    static func endpoint(_ arguments: [String], _ purpose: HostCheck.Purpose) throws -> Endpoint {
+        let command = try self.command(arguments)
+        return try command.endpoint.endpoint(purpose, command.client)
+    }
+
     @Test func `host, port and environment determine the gateway`() throws {
-        let host = try Self.command(["--host", "push.example.com", "--port", "2200"]).endpoint.endpoint(.gateway)
+        let host = try Self.endpoint(["--host", "push.example.com", "--port", "2200"], .gateway)
         #expect(host.host == "push.example.com" && host.port == 2200)
         for (environment, name) in [("production", "api.push.apple.com"), ("sandbox", "api.sandbox.push.apple.com")] {
-            let service = try Self.command(["--environment", environment]).endpoint.endpoint(.http2)
+            let service = try Self.endpoint(["--environment", environment], .http2)
             #expect(service.host == name && service.port == 443)
             // Apple shut down the binary service with this name.
             let failure = Self.failure {
-                _ = try Self.command(["--environment", environment]).endpoint.endpoint(.gateway)
+                _ = try Self.endpoint(["--environment", environment], .gateway)
             }
             #expect(failure?.status == .unavailable)
         }
-        #expect(Self.failure { _ = try Self.command([]).endpoint.endpoint(.gateway) }?.status == .usage)
+        #expect(Self.failure { _ = try Self.endpoint([], .gateway) }?.status == .usage)
     }
 
     @Test(
@@ -34,7 +40,7 @@ import Testing
         ]
     ) func `a proxy has a kind, a host, a port, and may have credentials`(_ text: String) throws {
         let proxy = try #require(
-            try Self.command(["--host", "a", "--proxy", text]).endpoint.client.connection.proxyValue
+            try Self.command(["--host", "a", "--proxy", text]).client.connection.proxyValue
         )
         #expect(proxy.kind == (text.hasPrefix("socks5") ? .socks5 : .http))
         #expect(["proxy", "10.0.0.1"].contains(proxy.endpoint.host))
@@ -65,13 +71,14 @@ import Testing
             ("1.0", .tls1_0), ("1.1", .tls1_1), ("1.2", .tls1_2), ("1.3", .tls1_3),
         ]
         for (text, version) in versions {
-            #expect(try Self.command(["--host", "a", "--tls-min", text]).endpoint.tls().minimumVersion == version)
+            let command = try Self.command(["--host", "a", "--tls-min", text])
+            #expect(try command.endpoint.tls(command.client).minimumVersion == version)
         }
     }
 
     @Test func `a key without a certificate is rejected`() throws {
-        let options = try Self.command(["--host", "a", "--key", "k.pem"]).endpoint
-        #expect(Self.failure { _ = try options.tls() }?.status == .usage)
+        let command = try Self.command(["--host", "a", "--key", "k.pem"])
+        #expect(Self.failure { _ = try command.endpoint.tls(command.client) }?.status == .usage)
     }
 
     @Test func `the help names every command and every option`() {

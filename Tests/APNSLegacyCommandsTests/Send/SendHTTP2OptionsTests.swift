@@ -32,9 +32,9 @@ import Testing
 
     @Test func `port and host are those of the HTTP/2 service unless given`() throws {
         let options = ["--transport", "http2", "--environment", "sandbox"]
-        let endpoint = try EndpointOptionsTests.command(options).endpoint.endpoint(.http2)
+        let endpoint = try EndpointOptionsTests.endpoint(options, .http2)
         #expect(endpoint.host == "api.sandbox.push.apple.com" && endpoint.port == 443)
-        let other = try EndpointOptionsTests.command(options + ["--port", "2197"]).endpoint.endpoint(.http2)
+        let other = try EndpointOptionsTests.endpoint(options + ["--port", "2197"], .http2)
         #expect(other.port == 2197)
     }
 

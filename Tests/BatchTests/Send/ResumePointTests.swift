@@ -67,7 +67,7 @@ import Testing
     func `unsent lines are after the resume point, and open lines before it are counted`(_ format: BatchFormat) throws {
         let seed = UInt64.random(in: 0 ... .max)
         var random = SplitMix64(seed: seed)
-        for _ in 0..<20 {
+        for _ in 0..<TestEffort.count(8, long: 20) {
             let (text, lines) = Self.batch(format, &random)
             try self.folder.write("batch", text)
             let source = try self.source(format)

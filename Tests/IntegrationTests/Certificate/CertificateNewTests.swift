@@ -62,8 +62,9 @@ import Testing
 
     @Test func `each stored key is different`() async throws {
         let scene = try CertificateScene()
-        for name in ["a", "b", "c", "d", "e"] { try await scene.create("new authority --output @\(name)") }
-        let keys = try ["a", "b", "c", "d", "e"].map { try scene.read($0 + ".key.pem") }
+        let kinds = ["a": "rsa", "b": "rsa", "c": "ec", "d": "ec", "e": "ec"]
+        for (name, kind) in kinds { try await scene.create("new authority --key-type \(kind) --output @\(name)") }
+        let keys = try kinds.keys.map { try scene.read($0 + ".key.pem") }
         #expect(Set(keys).count == 5)
     }
 

@@ -17,7 +17,7 @@ import Testing
         let folder = scene.path("local")
         let (alive, dead, unknown) = (SendScene.token(1), SendScene.token(2), SendScene.token(1_000_000))
         let (simulator, ready) = try await Child.start(
-            ["simulator", "--folder", folder, "--device", alive, "--dead-device", dead],
+            ["simulator", "--key-type", "ec", "--folder", folder, "--device", alive, "--dead-device", dead],
             log: scene.path("simulator.log")
         )
         defer { simulator.send(SIGKILL) }

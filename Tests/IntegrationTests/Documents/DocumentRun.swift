@@ -31,10 +31,12 @@ struct DocumentRun {
     /// - Parameters:
     ///   - text: the document.
     ///   - deadline: the number of seconds after which everything is killed.
+    ///   - usesQuickKeys: whether simulators make keys on P-256, for which the document has no option, since RSA keys
+    ///     take a second.
     ///   - pause: the number of seconds that a program in the background gets to print more than its first line, for a
     ///     run that writes its output into the document.
     /// - Throws: ``DocumentProblem`` if the document cannot be read.
-    init(_ text: String, deadline: Int64, pause: Int = 0) async throws {
+    init(_ text: String, deadline: Int64, usesQuickKeys: Bool = false, pause: Int = 0) async throws {
         self.lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         self.steps = try DocumentStep.steps(of: self.lines)
         self.mask = OutputMask(source: self.steps.map(\.text).joined())
@@ -45,7 +47,11 @@ struct DocumentRun {
         let work = machine.folder + "/work"
         try FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: true)
         try FileManager.default.copyItem(atPath: certificates.path, toPath: work + "/certs-example")
-        for (number, step) in self.steps.enumerated() { _ = try folder.write("step.\(number)", Array(step.text.utf8)) }
+        for (number, step) in self.steps.enumerated() {
+            let simulator = "apns-legacy simulator "
+            let text = usesQuickKeys ? step.text.replacing(simulator, with: simulator + "--key-type ec ") : step.text
+            _ = try folder.write("step.\(number)", Array(text.utf8))
+        }
         let script = Self.script(self.steps, folder.path, pause: pause)
         self.isOverdue = try await machine.execute(script, deadline: deadline).isOverdue
         self.outcomes = self.steps.indices.map { number in

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 /// Goal: every command of the README and of docs/ works as written, and prints the output shown there.
@@ -22,6 +23,11 @@ import Testing
         return all.filter { path in chosen.contains { path == $0 || path == "docs/\($0)" } }
     }()
 
+    /// The documents that run as written in every run; in the others, simulators make quick keys by default.
+    private static let slowDocuments: Set = [
+        "README.md", "docs/certificates.md", "docs/simulator.md", "docs/troubleshooting.md",
+    ]
+
     @Test(arguments: Self.documents) func `every command works and prints the output shown`(_ path: String) async throws
     {
         let file = GatewayTests.repository.appending(path: path)
@@ -29,7 +35,8 @@ import Testing
         let text = try String(contentsOf: file, encoding: .utf8)
         let run: DocumentRun
         do {
-            run = try await DocumentRun(text, deadline: 150, pause: isUpdate ? 1 : 0)
+            let usesQuickKeys = !TestEffort.isLong && !isUpdate && !Self.slowDocuments.contains(path)
+            run = try await DocumentRun(text, deadline: 150, usesQuickKeys: usesQuickKeys, pause: isUpdate ? 1 : 0)
         } catch let problem as DocumentProblem {
             Issue.record("\(path), \(problem)")
             return

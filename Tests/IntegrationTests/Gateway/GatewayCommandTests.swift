@@ -23,7 +23,10 @@ import Testing
             let (send, device) = (try SendScene(), self.device)
             self.send = send
             let (simulator, ready) = try await Child.start(
-                ["simulator", "--folder", send.path("local"), "--device", device, "--environment", "production"]
+                [
+                    "simulator", "--key-type", "ec", "--folder", send.path("local"), "--device", device,
+                    "--environment", "production",
+                ]
                     + (dead.map { ["--dead-device", $0] } ?? []),
                 log: send.path("simulator.log")
             )

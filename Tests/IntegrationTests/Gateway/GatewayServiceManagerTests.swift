@@ -54,7 +54,7 @@ import Testing
         let folder = try TemporaryFolder()
         let name = "@apns-legacy-\(UUID().uuidString)"
         let socket = try NotifySocket(name)
-        let words = Self.launcher(name) + [try Child.program, "simulator", "--folder", folder.path]
+        let words = Self.launcher(name) + [try Child.program, "simulator", "--key-type", "ec", "--folder", folder.path]
         let log = folder.path + "/log"
         let (child, _) = try await Child.start(Array(words.dropFirst()), program: words[0], log: log)
         defer { child.send(SIGKILL) }

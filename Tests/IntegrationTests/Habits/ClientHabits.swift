@@ -67,7 +67,7 @@ struct ClientHabits: Sendable {
     var count = Self.usualCount
 
     /// The number of notifications of most clients.
-    static let usualCount = TestEffort.count(60, long: 120)
+    static let usualCount = TestEffort.count(40, long: 120)
 
     /// Whether it acts on each error response and each close as the protocol intends, and so loses nothing but what an
     /// error response names; with ``retriesProcessingError``, only what the service rejects.
@@ -79,13 +79,16 @@ struct ClientHabits: Sendable {
     var rejections: String { self.reading == .never ? "ignore" : "report" }
 
     /// The number of those that write until the fault is over.
-    private static let longCount = TestEffort.count(200, long: 400)
+    private static let longCount = TestEffort.count(140, long: 400)
+
+    /// The number of notifications that a client keeps that does not keep all, and before identifiers wrap.
+    private static let someCount = TestEffort.count(30, long: 50)
 
     static let all = [
         Self(name: "from-1", usesItems: true),
         Self(name: "from-0", numbering: .counting(from: 0)),
         Self(name: "retries-status-1", numbering: .counting(from: 0), retriesProcessingError: true),
-        Self(name: "wraps", numbering: .counting(from: UInt32.max - 49)),
+        Self(name: "wraps", numbering: .counting(from: UInt32.max - UInt32(someCount) + 1)),
         Self(name: "little-endian", numbering: .littleEndian),
         Self(name: "simple-among", simpleEvery: 3),
         Self(name: "constant", numbering: .repeating(every: 1)),
@@ -95,8 +98,8 @@ struct ClientHabits: Sendable {
         Self(name: "half-closes", halfClosesAfter: 15),
         Self(name: "half-closes-from-0", numbering: .counting(from: 0), halfClosesAfter: 15),
         Self(name: "three-connections", connectionCount: 3),
-        Self(name: "keeps-50", numbering: .counting(from: 0), keptCount: 50, afterClose: .resendsFailed),
-        Self(name: "drops-unknown", keptCount: 50, resendsAllForUnknown: false, afterClose: .resendsFailed),
+        Self(name: "keeps-some", numbering: .counting(from: 0), keptCount: someCount, afterClose: .resendsFailed),
+        Self(name: "drops-unknown", keptCount: someCount, resendsAllForUnknown: false, afterClose: .resendsFailed),
         Self(name: "idle", numbering: .counting(from: 0), isIdleDuringFault: true),
         Self(name: "never-reads", reading: .never, afterClose: .resendsFailed, count: longCount),
         Self(

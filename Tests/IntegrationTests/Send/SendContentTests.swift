@@ -107,6 +107,8 @@ import Testing
 
     @Test func `what is not a batch is named, and nothing is sent or created`() async throws {
         let line = SendScene.line(1)
+        let file = try FileHandle(forReadingFrom: URL(filePath: Child.program))
+        let program = try file.read(upToCount: 4096) ?? Data()
         let contents: [(String, [UInt8], String)] = [
             (
                 "a.json", Array("[\n\(line)]\n".utf8),
@@ -120,7 +122,7 @@ import Testing
             ("d.pem", Array(self.scene.read("provider.pem").utf8), "a certificate or key (PEM)"),
             ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "an XML file, expected a batch"),
             ("f.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8), "iconv -f UTF-16 -t UTF-8 "),
-            ("g", try Array(Data(contentsOf: URL(filePath: Child.program)).prefix(4096)), "an executable program"),
+            ("g", Array(program), "an executable program"),
             ("h.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0], "export the sheet as CSV"),
             ("i", Array("abc\0\0\n".utf8), "binary data, expected a batch"),
         ]

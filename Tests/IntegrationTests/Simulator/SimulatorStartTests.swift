@@ -117,7 +117,7 @@ import Testing
         let scene = try SendScene()
         let folder = scene.path("simulator")
         func start(_ log: String) async throws -> (child: Child, line: String) {
-            try await Child.start(["simulator", "--folder", folder], log: scene.path(log))
+            try await Child.start(["simulator", "--key-type", "ec", "--folder", folder], log: scene.path(log))
         }
         async let first = start("first")
         async let second = start("second")
@@ -145,7 +145,10 @@ import Testing
         let passphrase = try scene.write("passphrase.txt", "secret\n")
         let own = ["--certificate", try scene.write("client.pem", authority.issueClient(topic: SendScene.topic).pem)]
         let kept = ["--certificate", scene.path("simulator/provider-combined.pem")]
-        let shown = ["--server-certificate", certificate, "--server-key", key, "--server-passphrase-file", passphrase]
+        let shown = [
+            "--key-type", "ec", "--server-certificate", certificate, "--server-key", key, "--server-passphrase-file",
+            passphrase,
+        ]
         let log = try await self.withSimulator(scene, shown) { ports in
             try await self.send(scene, ports, trust: trust, identity: kept)
             try await self.send(scene, ports, trust: trust, identity: own, expecting: 77)

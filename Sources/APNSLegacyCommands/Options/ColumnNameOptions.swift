@@ -14,19 +14,6 @@ struct ColumnNameOptions: ParsableArguments, Sendable {
     var column: [String] = []
 }
 
-/// The names of columns and keys in a batch.
-struct SendColumnOptions: ParsableArguments, Sendable {
-    @OptionGroup var naming: ColumnNameOptions
-
-    @Flag(help: "Skip columns of CSV and keys of JSON lines that are unknown, instead of refusing them.")
-    var ignoreUnknownColumns = false
-
-    /// The names.
-    func names() throws -> ColumnNames { try .init(parsing: self.naming.column) }
-
-    func validate() throws { _ = try self.names() }
-}
-
 extension ColumnNames {
     /// Reads the arguments of `--column`.
     ///
