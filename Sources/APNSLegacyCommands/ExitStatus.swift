@@ -157,6 +157,7 @@ extension Diagnostic {
             default: failure.advice
             }
         self.init(level, failure.detail, advice: advice, endpoint: endpoint)
+        self.cause = failure
     }
 }
 

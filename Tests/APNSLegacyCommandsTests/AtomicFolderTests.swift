@@ -111,7 +111,7 @@ import Testing
         defer { umount2(folder.path, Int32(MNT_DETACH)) }
         let error = await #expect(throws: CommandFailure.self) { try await folder.start(keyKind: .p256) }
         #expect(error?.status == .ioError)
-        #expect(error?.description.contains(folder.path) == true, "\(String(describing: error))")
+        #expect(error?.description.contains("No space left on device") == true, "\(String(describing: error))")
         #expect(try folder.contents().isEmpty)
         #expect(mount("tmpfs", folder.path, "tmpfs", UInt(MS_REMOUNT), "size=64k") == 0)
         for (name, bytes) in whole { try folder.write(name, bytes) }
@@ -137,6 +137,6 @@ import Testing
         #expect(try await folder.start().lines.isEmpty)
         let error = await #expect(throws: CommandFailure.self) { try await folder.start(topic: "com.example.other") }
         #expect(error?.status == .cannotCreate)
-        #expect(error?.description.contains(folder.path) == true, "\(String(describing: error))")
+        #expect(error?.description.contains("Read-only file system") == true, "\(String(describing: error))")
     }
 }
