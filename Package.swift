@@ -573,8 +573,9 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire",
-                "COpenSSL", "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
+                "APNSFeedback", "APNSGateway", "APNSLegacyCommands", "APNSProvider", "APNSServer", "APNSSimulator",
+                "APNSTestKit", "APNSTransport", "APNSWire", "Batch", "COpenSSL", "OpenSSLTLS", "TestSupport",
+                "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

@@ -20,6 +20,8 @@ package struct Console: Sendable {
     var command = ""
     /// Whether errors are colored.
     var hasColors = false
+    /// Called with each message before it is written, so that a test need not parse text.
+    package var onDiagnostic: (@Sendable (Diagnostic) -> Void)?
     private let bar = NIOLockedValueBox(Bar())
     private let record = NIOLockedValueBox(Record())
 
@@ -155,6 +157,7 @@ package struct Console: Sendable {
     ///
     /// Names of files may contain control characters, which are shown as numbers.
     package func emit(_ diagnostic: Diagnostic) {
+        self.onDiagnostic?(diagnostic)
         if diagnostic.level == .error { self.record.withLockedValue { $0.lastError = diagnostic.text } }
         switch self.messageForm {
         case .json: self.writeMessage(diagnostic.json(command: self.command) + "\n")

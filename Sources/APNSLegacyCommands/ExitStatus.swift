@@ -125,6 +125,7 @@ struct CommandFailure: Error, CustomStringConvertible {
             }
         default: self.init(.software, "internal error: \(error)")
         }
+        if self.diagnostic.cause == nil { self.diagnostic.cause = error }
     }
 
     /// Creates the exit code and the line for a list that was not read.
@@ -134,7 +135,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         case .notPermitted(let endpoint, let error as TLSError), .unavailable(let endpoint, let error as TLSError):
             let remote = RemoteRole.feedbackService.name(endpoint)
             let names = tls.map { TLSErrorNames(remote: remote, $0) } ?? TLSErrorNames(remote: remote)
+            let cause = self.diagnostic.cause
             self.diagnostic = Diagnostic(.error, ConnectionFailure(error, names), to: endpoint)
+            self.diagnostic.cause = cause
         default: break
         }
     }
@@ -154,6 +157,7 @@ extension Diagnostic {
             default: failure.advice
             }
         self.init(level, failure.detail, advice: advice, endpoint: endpoint)
+        self.cause = failure
     }
 }
 

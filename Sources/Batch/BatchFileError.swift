@@ -20,6 +20,30 @@ package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertibl
         case lost
     }
 
+    /// Which of the failures of a kind it is, where their files do not tell them apart.
+    package enum Reason: Hashable, Sendable {
+        /// The content is of another kind, such as a certificate instead of a batch.
+        case otherContent
+        /// The compressed data ends early.
+        case truncated
+        /// The compressed data does not match its checksum.
+        case corrupt
+        /// The input changed while it was read.
+        case changed
+        /// One file has two uses.
+        case sameFile
+        /// The output has further names, or is a link.
+        case linked
+        /// The file is not a journal, or its first line is damaged.
+        case notAJournal
+        /// The journal is that of another batch.
+        case otherBatch
+        /// The journal lacks records of which there are results.
+        case recordsLost
+        /// The results are not those that the journal records.
+        case resultsChanged
+    }
+
     /// A line of an input that is at fault.
     package struct Place: Hashable, Sendable {
         package var file: String
@@ -33,11 +57,16 @@ package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertibl
     package var kind: Kind
     /// A sentence for people, with the place.
     package var description: String
+    /// Which of the failures of its kind it is, if it can be confused with others.
+    package private(set) var reason: Reason?
     /// The line at fault, if there is one.
     package private(set) var place: Place?
 
-    init(_ kind: Kind, _ description: String) {
+    init(_ kind: Kind, _ description: String) { self.init(kind, nil, description) }
+
+    init(_ kind: Kind, _ reason: Reason?, _ description: String) {
         self.kind = kind
+        self.reason = reason
         self.description = description
     }
 

@@ -2,7 +2,7 @@
 
 import APNSPayload
 import APNSJSON
-import APNSTransport
+package import APNSTransport
 import APNSWire
 import Batch
 
@@ -20,14 +20,14 @@ package struct Diagnostic: Sendable {
     }
 
     /// The file that a message is about, and the place in it.
-    struct Place: Sendable, Hashable, CustomStringConvertible {
-        var file: String
+    package struct Place: Sendable, Hashable, CustomStringConvertible {
+        package var file: String
         /// From 1.
-        var line: Int?
+        package var line: Int?
         /// From 1, in code points.
-        var column: Int?
+        package var column: Int?
 
-        var description: String {
+        package var description: String {
             self.file + (self.line.map { ", line \($0)" } ?? "") + (self.column.map { ", column \($0)" } ?? "")
         }
     }
@@ -38,10 +38,12 @@ package struct Diagnostic: Sendable {
     /// What to do about it.
     package var advice: String?
     /// The exit code that the message leads to by itself; `nil` if the command continues.
-    var code: ExitStatus?
-    var place: Place?
+    package var code: ExitStatus?
+    package var place: Place?
     /// The other end of the connection that the message is about, or the address to listen on.
-    var endpoint: Endpoint?
+    package var endpoint: Endpoint?
+    /// The typed error behind the message, if there is one: messages with the same code and place can differ in it.
+    package var cause: (any Error)?
     /// Additional fields, whose names contain a period, such as `push.connection.id`.
     var fields: [(name: String, value: String)] = []
     /// Whether text begins with "Warning:"; a sentence about a run that stops early does not need it.

@@ -93,7 +93,11 @@ extension SendRun {
             diagnostic.endpoint = failure.connection.flatMap(self.address)
             return diagnostic
         }
-        return .error("gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))")
+        var diagnostic = Diagnostic.error(
+            "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
+        )
+        diagnostic.cause = failure.diagnostic.cause
+        return diagnostic
     }
 
     // MARK: Stopped early

@@ -102,13 +102,21 @@ package final class SendInput: Sendable {
                 expecting: self.expectation.withLockedValue { $0 },
                 file: self.isOwned ? self.name : nil
             )
-            throw BatchFileError(.badData, "\(self.name): this is \(advice)")
+            throw BatchFileError(.badData, .otherContent, "\(self.name): this is \(advice)")
         } catch let failure as GzipDecoder.Failure {
             switch failure {
             case .truncated:
-                throw BatchFileError(.badData, "\(self.name): the gzip data is truncated; copy or create it again")
+                throw BatchFileError(
+                    .badData,
+                    .truncated,
+                    "\(self.name): the gzip data is truncated; copy or create it again"
+                )
             case .corrupt:
-                throw BatchFileError(.badData, "\(self.name): the gzip data is corrupt; copy or create it again")
+                throw BatchFileError(
+                    .badData,
+                    .corrupt,
+                    "\(self.name): the gzip data is corrupt; copy or create it again"
+                )
             case .outOfMemory:
                 throw BatchFileError(.unreadable, "cannot read \(self.name): not enough memory to decompress it")
             }
@@ -132,12 +140,14 @@ package final class SendInput: Sendable {
             if self.isSameFile(as: output.path) || read.contains(where: { Self.isSame($0, output.path) }) {
                 throw BatchFileError(
                     .unsuitable,
+                    .sameFile,
                     "\(output.option) \(output.path): this file is also an input; choose another file"
                 )
             }
             if let other = outputs[..<index].first(where: { Self.isSame($0.path, output.path) }) {
                 throw BatchFileError(
                     .unsuitable,
+                    .sameFile,
                     "\(other.option) and \(output.option) name the same file; choose another one"
                 )
             }
@@ -187,6 +197,7 @@ package final class SendInput: Sendable {
         if byteCount < byteCountTotal, self.decoder.rawByteCount < byteCountTotal {
             throw BatchFileError(
                 .unreadable,
+                .changed,
                 "cannot read the rest of \(self.name): the file was shortened from \(byteCountTotal) to \(byteCount) "
                     + "bytes while it was read"
             )
@@ -195,6 +206,7 @@ package final class SendInput: Sendable {
         guard try !isSame || !Self.isSame(status.st_ctim, self.changed) && !self.hasContentRead() else { return }
         throw BatchFileError(
             .unreadable,
+            .changed,
             "\(self.name) was changed while it was read; some of its lines may be missing, or be of its earlier "
                 + "version: compare it with the results, because a continued run does not find those lines"
         )

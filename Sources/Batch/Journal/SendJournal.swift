@@ -163,6 +163,7 @@ package final class SendJournal {
         else { return }
         throw BatchFileError(
             .badData,
+            .recordsLost,
             "\(journal) is empty, but \(results) has results, so records of the journal were lost; nothing was sent; "
                 + "restore it, or delete both files to send everything again"
         )

@@ -150,6 +150,7 @@ struct SendJournalReader {
         guard fault != .otherInput else {
             return BatchFileError(
                 .badData,
+                .otherBatch,
                 "\(self.path) is the journal of another batch: the input or the payload changed; choose another file "
                     + "for --journal, or delete this one to send everything"
             )
@@ -157,6 +158,7 @@ struct SendJournalReader {
         guard number > 1 || fault != .noRecord else {
             return BatchFileError(
                 .badData,
+                .notAJournal,
                 "\(self.path) is not a journal of apns-legacy, or its first line is damaged; nothing was sent; choose "
                     + "another file for --journal, or restore it"
             )

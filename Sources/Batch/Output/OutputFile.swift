@@ -69,7 +69,8 @@ package final class OutputFile {
                     "it is a symbolic link; name the file that it leads to"
                 default: "\(error)"
                 }
-            throw BatchFileError(.uncreatable, "cannot write \(path): \(reason)")
+            let isLink = error == .tooManySymbolicLinkLevels && !isLinkAllowed
+            throw BatchFileError(.uncreatable, isLink ? .linked : nil, "cannot write \(path): \(reason)")
         }
         var status = stat()
         self.isTruncatable = unsafe fstat(self.file.rawValue, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
@@ -89,11 +90,11 @@ package final class OutputFile {
 
     /// Refuses a file with further names, and makes it readable by its owner only, since it will contain tokens.
     private func makePrivate(_ status: stat) throws {
-        func refusal(_ reason: String) -> BatchFileError {
-            BatchFileError(.uncreatable, "cannot write \(self.name): \(reason)")
+        func refusal(_ text: String, _ reason: BatchFileError.Reason? = nil) -> BatchFileError {
+            BatchFileError(.uncreatable, reason, "cannot write \(self.name): \(text)")
         }
         guard status.st_nlink <= 1 else {
-            throw refusal("it has \(status.st_nlink) names (hard links); delete it or choose another file")
+            throw refusal("it has \(status.st_nlink) names (hard links); delete it or choose another file", .linked)
         }
         guard status.st_mode & (S_IRWXG | S_IRWXO) != 0 else { return }
         switch FileMode.set(FileMode.secret, of: self.file.rawValue) {

@@ -128,6 +128,7 @@ package struct SendResults: ~Copyable {
         guard let expected = past.resultHash, hash.value != expected else { return }
         throw BatchFileError(
             .badData,
+            .resultsChanged,
             "\(path) does not have the results that the journal records (its first \(past.resultByteCount) bytes "
                 + "changed); nothing was sent; restore it, or delete both files to send everything again"
         )
@@ -146,6 +147,7 @@ package struct SendResults: ~Copyable {
         guard byteCount < past.resultByteCount else { return true }
         throw BatchFileError(
             .badData,
+            .resultsChanged,
             "\(path) is shorter than the journal records (\(byteCount) of \(past.resultByteCount) bytes); nothing was "
                 + "sent; restore it, or delete both files to send everything again"
         )
@@ -346,6 +348,7 @@ private enum SurplusResults {
                 guard let sent = unsafe Self.sentLine(line), !past.doubted.contains(sent) else { continue }
                 throw BatchFileError(
                     .badData,
+                    .recordsLost,
                     "\(file.name) has a result of line \(sent), which was not sent according to \(journal): the "
                         + "journal lost its last records, or the results are of another batch; nothing was sent; "
                         + "restore the journal, or delete both files to send everything again"

@@ -210,7 +210,7 @@ import Testing
         let failure = SendFolder.failure {
             _ = try SendJournal(path: self.folder.file("journal"), input: "other", formerInput: "batch") { 1000 }
         }
-        #expect(failure?.kind == .badData && failure?.description.contains("another batch") == true)
+        #expect(failure?.kind == .badData && failure?.reason == .otherBatch)
     }
 
     @Test func `without a results file, an outcome keeps the length and the hash of the run before`() throws {
@@ -219,15 +219,14 @@ import Testing
         #expect(past.settled.ranges == [1..<4] && past.resultByteCount == 9 && past.resultHash == 0x0123_4567_89AB_CDEF)
         for record in ["3 3 accepted - - 10 -", "3 3 accepted - - 9 abc", "3 3 accepted - - 9 0123456789abcdeg"] {
             let failure = SendFolder.failure { _ = try self.past(records + [record]) }
-            #expect(failure?.description.contains("line 6: damaged journal") == true, "\(record)")
-            #expect(failure?.place?.lineNumber == 6)
+            #expect(failure?.kind == .badData && failure?.place?.lineNumber == 6, "\(record)")
         }
     }
 
     @Test func `the journal of another batch is rejected`() throws {
         try self.write { $0.intend(through: 64) }
         let failure = SendFolder.failure { _ = try self.folder.journal("other") }
-        #expect(failure?.kind == .badData && failure?.description.contains("another batch") == true)
+        #expect(failure?.kind == .badData && failure?.reason == .otherBatch)
     }
 
     @Test func `a truncated title is written again, and other files are not changed`() throws {
@@ -250,7 +249,7 @@ import Testing
         _ path: String
     ) {
         let failure = SendFolder.failure { _ = try SendJournal(path: path, input: "batch") { 1 } }
-        #expect(failure?.kind == .unsuitable && failure?.description.contains("not a regular file") == true)
+        #expect(failure?.kind == .unsuitable && failure?.description.contains("--journal \(path)") == true)
     }
 
     @Test func `a locked journal is rejected until it is released`() throws {
@@ -269,7 +268,6 @@ import Testing
         #expect(failure?.kind == .unwritable)
         let text = try #require(failure?.description)
         #expect(text.hasPrefix("cannot lock \(self.folder.file("journal")): No locks available;"), "\(text)")
-        #expect(text.contains("put the journal on a file system with locks"), "\(text)")
     }
 
     @Test func `completeness is recorded`() throws {

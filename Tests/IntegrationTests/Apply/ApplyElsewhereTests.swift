@@ -39,7 +39,7 @@ import Testing
             }
         }
         let run = try await self.scene.run(Self.columns + ["--sql", "ansi", "--registered-kind", "seconds"])
-        #expect(run.code == 0 && run.error.contains("4 tokens written in 1 batch"), "\(run)")
+        #expect(run.code == 0 && run.error.contains("4 tokens"), "\(run)")
         try self.scene.withDatabase { try $0.execute(sql: run.output) }
         #expect(try self.scene.left() == [3, 4, 5])
     }
@@ -56,7 +56,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("dry.sql")))
         let timestamps = ["--sql", "ansi", "--registered-kind", "timestamp"]
         let bad = try await self.scene.run(Self.columns + timestamps + ["--sql-file", "/nowhere/x"])
-        #expect(bad.code == 73 && bad.error.contains("must use UTC"), "\(bad)")
+        #expect(bad.failed(73, naming: "/nowhere/x") && bad.warned(naming: "UTC"), "\(bad)")
     }
 
     @Test func `a terminal shows how many batches of statements are written, and is cleared`() async throws {
@@ -139,7 +139,7 @@ import Testing
         let count = self.scene.path("count")
         let hook = "cat > /dev/null; echo x >> '\(count)'; test $(wc -l < '\(count)') -ne 2"
         let run = try await self.scene.run(["--exec", hook, "--batch", "10"])
-        #expect(run.code == 75 && run.error.contains("batch 2 (tokens 11 to 20)"), "\(run)")
+        #expect(run.code == 75 && run.error.contains(/batch 2 .*11.*20/), "\(run)")
         #expect(run.output.contains("10 tokens passed to the command in 1 batch"))
         let again = try await self.scene.run(["--exec", hook, "--batch", "10"])
         #expect(again.code == 0 && again.output.contains("25 tokens passed to the command in 3 batches"))

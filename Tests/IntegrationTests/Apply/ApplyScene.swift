@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSWire
 import Foundation
 import GRDB
@@ -8,12 +9,16 @@ import TokenStore
 /// A folder with a purge list and a token table for `purge apply`; removed with this object.
 final class ApplyScene: Sendable {
     /// The result of a run of the program.
-    struct Run: Sendable {
+    struct Run: ReportingRun, Sendable {
         var code: Int32?
         /// Whether it was killed because it took too long.
         var isOverdue: Bool
         var output: String
         var error: String
+        /// The messages of a run in this process.
+        var diagnostics: [Diagnostic] = []
+
+        var exitCode: Int32? { self.code }
 
         /// The report, if it was requested as JSON.
         var report: [String: Any] {
@@ -143,7 +148,13 @@ final class ApplyScene: Sendable {
 
     private func call(_ arguments: [String]) async throws -> Run {
         let run = try await CommandRun(["purge", "apply", "--purge-list", self.list.path] + arguments)
-        return Run(code: run.code, isOverdue: false, output: run.output, error: run.error)
+        return Run(
+            code: run.code,
+            isOverdue: false,
+            output: run.output,
+            error: run.error,
+            diagnostics: run.diagnostics
+        )
     }
 
     /// Runs `apns-legacy purge apply` as a separate process.

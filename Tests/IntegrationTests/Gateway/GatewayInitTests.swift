@@ -268,7 +268,6 @@ import Testing
         ] {
             let run = try await scene.run(options)
             #expect(run.code == 78 && run.output.isEmpty && run.error.contains(word), "\(run)")
-            #expect(run.error.contains("nothing was written"))
             #expect(!FileManager.default.fileExists(atPath: scene.folder))
         }
         #expect(try await scene.run(good).code == 0)
@@ -336,8 +335,7 @@ import Testing
         try FileManager.default.createDirectory(atPath: scene.folder, withIntermediateDirectories: true)
         try scene.write("gateway/server.pem", Array("somebody's".utf8))
         let run = try await scene.run(["--client", "php", "--upstream-certificate", scene.path + "/upstream.pem"])
-        #expect(run.code == 73)
-        #expect(run.error.contains("already has server.pem; nothing was changed"), "\(run)")
+        #expect(run.failed(73, naming: scene.folder, "server.pem"), "\(run)")
         #expect(try scene.files.keys.sorted() == ["server.pem"])
         #expect(try scene.read("server.pem") == "somebody's")
     }

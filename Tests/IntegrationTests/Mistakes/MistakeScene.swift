@@ -3,6 +3,7 @@
 import APNSSimulator
 import APNSTestKit
 import APNSWire
+import Batch
 import Foundation
 import NIOCore
 import NIOPosix
@@ -56,7 +57,11 @@ struct MistakeScene {
         try table.record(1...3)
         try table.makeTable(1...10)
         table.list.close()
-        for name in ["purge.db", "app.db"] {
+        // The journal of one.jsonl, before anything was sent.
+        let (batch, journal) = (table.path("one.jsonl"), table.path("one.journal"))
+        try Data(SendScene.line(1).utf8).write(to: URL(filePath: batch))
+        _ = try SendJournal(path: journal, of: SendInput(path: batch), payload: nil, results: nil)
+        for name in ["purge.db", "app.db", "one.journal"] {
             files.append((name, Array(try Data(contentsOf: URL(filePath: table.path(name))))))
         }
         return files

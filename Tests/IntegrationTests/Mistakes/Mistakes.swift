@@ -201,6 +201,12 @@ extension MistakeTests {
         Mistake("A compressed file that is cut off", "send cut.jsonl.gz {to}"),
         Mistake("Results in a folder that does not exist", "send batch.jsonl {to} --results out/results.jsonl"),
         Mistake("A full disk", "send batch.jsonl {to} --results /dev/full", .gateway),
+        Mistake("The input as results", "send batch.jsonl {to} --results batch.jsonl"),
+        Mistake("A journal that is not a regular file", "send batch.jsonl {to} --journal /dev/null"),
+        Mistake("A journal that is not one", "send batch.jsonl {to} --journal notes.txt"),
+        Mistake("The journal of another batch", "send batch.jsonl {to} --journal one.journal"),
+        Mistake("An empty journal beside results", "send batch.jsonl {to} --journal empty.txt --results notes.txt"),
+        Mistake("A line after the end of the batch", "send batch.jsonl {to} --from-line 9", .gateway),
     ]
 
     private static let apply =
@@ -208,9 +214,17 @@ extension MistakeTests {
 
     private static let deadTokens: [Mistake] = [
         Mistake("No such purge list", "purge stats --purge-list purgelist.db"),
+        Mistake("A file that is not a purge list", "purge stats --purge-list notes.txt"),
+        Mistake("The purge list as output", "purge export --purge-list purge.db --output purge.db"),
+        Mistake("Dead tokens of another app", "feedback {to} --purge-list purge.db --topic com.example.other"),
         Mistake("More rows would be deleted than the limit", "\(apply) token --registered-column updated_at"),
         Mistake("A column that does not exist", "\(apply) tokn --registered-column updated_at"),
         Mistake("A column without tokens", "\(apply) id --registered-column updated_at"),
+        Mistake(
+            "A database as file for statements",
+            "purge apply --purge-list purge.db --table devices --token-column token --ignore-registration --sql mysql "
+                + "--sql-file app.db"
+        ),
         Mistake("A URL as database", "purge apply --purge-list purge.db --database mysql://localhost/app"),
     ]
 

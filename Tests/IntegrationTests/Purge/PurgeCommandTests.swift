@@ -148,13 +148,13 @@ import TokenStore
         // Not over the list of the runs above, which SQLite may still be closing.
         let path = try self.scene.write("other.db", String(repeating: "no list\n", count: 100))
         let run = try await self.scene.run(["purge", "list", "--purge-list", path])
-        #expect(run.ending.code == 65 && run.error.contains("is not a purge list"), "\(run)")
+        #expect(run.failed(65, PurgeListError.notAPurgeList(path: path)), "\(run)")
     }
 
     @Test func `a missing list exits with 66, and a wrong command line with 64`() async throws {
         for command in ["list", "export", "stats", "check"] {
             let run = try await self.scene.purge(command)
-            #expect(run.ending.code == 66 && run.error.contains("does not exist"), "\(run)")
+            #expect(run.failed(66, PurgeListError.missing(path: self.scene.purgeList)), "\(run)")
         }
         for arguments in [
             ["list"], ["import", "x"], ["forget", "--purge-list", "x"], ["list", "--purge-list", "x", "--limit", "0"],
@@ -167,7 +167,7 @@ import TokenStore
         }
         try self.scene.addDead([1])
         let run = try await self.scene.purge("export", ["--output", self.scene.purgeList])
-        #expect(run.ending.code == 64 && run.error.contains("is the purge list"))
+        #expect(run.failed(64, naming: self.scene.purgeList, "--output"), "\(run)")
         #expect(try await self.scene.purge("check").output == "ok\n")
     }
 
@@ -229,7 +229,7 @@ import TokenStore
         let tokens = try self.scene.write("tokens", SendScene.token(1) + "\n")
         let options = ["--topic", SendScene.topic, "--environment", "production", "--failed-at", "now"]
         let run = try await self.scene.purge("import", [tokens] + options)
-        #expect(run.ending.code == 73 && run.error.contains("purge.db is a dangling link; remove it"), "\(run)")
+        #expect(run.failed(73, PurgeListError.danglingLink(path: self.scene.purgeList)), "\(run)")
         #expect(!FileManager.default.fileExists(atPath: target))
         // A link to a list is one.
         try PurgeList(path: target).close()

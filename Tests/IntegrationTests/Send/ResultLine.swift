@@ -24,6 +24,7 @@ struct ResultLine: Decodable, Sendable {
 /// A message of `--log-format json`, without its sentence.
 struct LogObject: Decodable, Equatable, Sendable {
     var level: String
+    var exitCode: Int32?
     var file: String?
     var line: Int?
     var column: Int?

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSSimulator
+import Batch
 import Foundation
 import TestSupport
 import Testing
 
 /// Goal: whatever a user gives as a batch is sent as meant, or refused in one line before anything is sent.
 ///
-/// Method: the program as a separate process, and a gateway that records what it gets.
+/// Method: the program as a separate process, where it refuses in this one, and a gateway that records what it gets.
 @Suite(.timeLimit(.minutes(3))) struct SendContentTests {
     let scene: SendScene
 
@@ -26,13 +28,11 @@ import Testing
 
     private func bytes(_ path: String) -> [UInt8] { Array(FileManager.default.contents(atPath: path) ?? Data()) }
 
-    /// Runs the program to its end, with a file as its standard input.
-    private func start(_ arguments: [String], input path: String) async throws -> SendScene.Run {
+    /// Runs a command in this process, with a file as its standard input.
+    private func run(_ arguments: [String], input path: String) async throws -> SendScene.Run {
         let input = open(path, O_RDONLY | O_CLOEXEC)
         defer { close(input) }
-        let streams = Child.Streams(input: input, output: self.scene.path("out"), error: self.scene.path("err"))
-        let ending = try await Child(arguments, streams).end()
-        return SendScene.Run(ending: ending, output: self.scene.read("out"), error: self.scene.read("err"))
+        return try await self.scene.run(arguments, input: input)
     }
 
     @Test func `a gzip file is sent as its content is`() async throws {
@@ -44,14 +44,14 @@ import Testing
         let scene = self.scene
         try await SendScene.withGateway { simulator in
             let arguments = ["send"] + scene.endpoint(simulator.gatewayPort)
-            let dryRun = try await scene.start(arguments + [both, "--dry-run"])
-            #expect(dryRun.error.contains("100 notifications ready to send, 0 invalid lines"), "\(dryRun)")
+            let dryRun = try await scene.start(arguments + [both, "--dry-run", "--summary", "json"])
+            #expect(try dryRun.counts["ready"] == 100 && dryRun.counts["invalid"] == 0, "\(dryRun)")
             #expect(simulator.statistics.connectionCount == 0)
             let run = try await scene.start(arguments + [both, "--results", scene.path("results.jsonl")])
             #expect(run.ending.code == 0, "\(run.error)")
             for device in 1...100 { #expect(try simulator.count(device) == 1) }
             #expect(try Set(scene.results().map(\.line)) == Set(1...100))
-            let piped = try await self.start(arguments + ["-"], input: both)
+            let piped = try await self.run(arguments + ["-"], input: both)
             #expect(piped.ending.code == 0, "\(piped.error)")
             for device in 1...100 { #expect(try simulator.count(device) == 2) }
         }
@@ -78,29 +78,27 @@ import Testing
         }
     }
 
-    @Test(arguments: ["truncated", "corrupt"])
-    func `a damaged gzip file is refused before anything is sent or created`(_ damage: String) async throws {
+    @Test(arguments: [BatchFileError.Reason.truncated, .corrupt])
+    func `a damaged gzip file is refused before anything is sent or created`(
+        _ reason: BatchFileError.Reason
+    ) async throws {
         try self.scene.write("a.jsonl", (1...80).map { SendScene.line($0, text: "text \($0 * 7919)") }.joined())
         var bytes = self.bytes(try self.gzip("a.jsonl"))
-        if damage == "truncated" { bytes.removeLast(9) } else { bytes[bytes.count - 5] ^= 1 }
+        if reason == .truncated { bytes.removeLast(9) } else { bytes[bytes.count - 5] ^= 1 }
         let path = try self.scene.write("a.jsonl.gz", bytes)
         let scene = self.scene
         try await SendScene.withGateway { simulator in
             let arguments = ["send"] + scene.endpoint(simulator.gatewayPort)
             let files = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
-            let run = try await scene.start(arguments + files + [path])
-            #expect(run.ending.code == 65, "\(run)")
-            #expect(
-                run.error == "apns-legacy send: \(path): the gzip data is \(damage); copy or create it again\n"
-            )
+            let run = try await scene.run(arguments + files + [path])
+            #expect(run.failed(65, reason, of: path) && run.diagnostics.count == 1, "\(run)")
             #expect(simulator.statistics.connectionCount == 0)
             for name in ["journal", "results.jsonl"] {
                 #expect(!FileManager.default.fileExists(atPath: scene.path(name)))
             }
             // A stream is found out at its end, and what came before has its outcome.
-            let piped = try await self.start(arguments + ["-", "--results", scene.path("results.jsonl")], input: path)
-            #expect(piped.ending.code == 65, "\(piped)")
-            #expect(piped.error.contains("standard input: the gzip data is \(damage); copy or create it again\n"))
+            let piped = try await self.run(arguments + ["-", "--results", scene.path("results.jsonl")], input: path)
+            #expect(piped.failed(65, reason, of: "standard input"), "\(piped)")
             #expect(try scene.results().count == simulator.receivedNotifications.count)
         }
     }
@@ -110,21 +108,15 @@ import Testing
         let file = try FileHandle(forReadingFrom: URL(filePath: Child.program))
         let program = try file.read(upToCount: 4096) ?? Data()
         let contents: [(String, [UInt8], String)] = [
-            (
-                "a.json", Array("[\n\(line)]\n".utf8),
-                "a JSON array, expected one object per line; convert it: jq -c '.[]' "
-            ),
-            ("b.json", Array("{\n\"token\": \"a\"\n}\n".utf8), "JSON over several lines"),
-            (
-                "c.jsonl", [0x30, 0x82, 9, 1, 2, 1, 3, 0x30] + Array(repeating: 7, count: 30),
-                "did you mean --certificate?"
-            ),
-            ("d.pem", Array(self.scene.read("provider.pem").utf8), "a certificate or key (PEM)"),
-            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "an XML file, expected a batch"),
+            ("a.json", Array("[\n\(line)]\n".utf8), "jq -c '.[]' "),
+            ("b.json", Array("{\n\"token\": \"a\"\n}\n".utf8), "jq -c"),
+            ("c.jsonl", [0x30, 0x82, 9, 1, 2, 1, 3, 0x30] + Array(repeating: 7, count: 30), "--certificate"),
+            ("d.pem", Array(self.scene.read("provider.pem").utf8), "PEM"),
+            ("e.plist", Array("<?xml version=\"1.0\"?>\n".utf8), "XML"),
             ("f.csv", [0xFF, 0xFE] + Array("t\0o\0k\0e\0n\0\n\0".utf8), "iconv -f UTF-16 -t UTF-8 "),
-            ("g", Array(program), "an executable program"),
-            ("h.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0], "export the sheet as CSV"),
-            ("i", Array("abc\0\0\n".utf8), "binary data, expected a batch"),
+            ("g", Array(program), "executable"),
+            ("h.xlsx", Array("PK\u{3}\u{4}".utf8) + [20, 0, 6, 0], "CSV"),
+            ("i", Array("abc\0\0\n".utf8), "binary"),
         ]
         let scene = self.scene
         try await SendScene.withGateway { simulator in
@@ -132,23 +124,20 @@ import Testing
                 let path = try scene.write(name, bytes)
                 let arguments = ["send"] + scene.endpoint(simulator.gatewayPort)
                 let files = ["--journal", scene.path("journal"), "--results", scene.path("results.jsonl")]
-                let run = try await scene.start(arguments + files + [path])
-                #expect(run.ending.code == 65 && run.output.isEmpty, "\(name): \(run)")
-                #expect(
-                    run.error.hasPrefix("apns-legacy send: \(path): this is ") && run.error.contains(text),
-                    "\(run)"
-                )
+                let run = try await scene.run(arguments + files + [path])
+                #expect(run.failed(65, .otherContent, of: path) && run.output.isEmpty, "\(name): \(run)")
+                #expect(run.error.contains(text), "\(run)")
                 #expect(run.error.split(separator: "\n").count == 1, "\(run)")
                 for file in ["journal", "results.jsonl"] {
                     #expect(!FileManager.default.fileExists(atPath: scene.path(file)), "\(name)")
                 }
-                let piped = try await self.start(arguments + ["-"], input: path)
-                #expect(piped.ending.code == 65 && piped.error.contains("standard input: this is "), "\(piped)")
+                let piped = try await self.run(arguments + ["-"], input: path)
+                #expect(piped.failed(65, .otherContent, of: "standard input"), "\(piped)")
             }
             #expect(simulator.receivedNotifications.isEmpty)
             let tokens = try scene.write("a.tokens", "[\"\(SendScene.token(1))\"]")
-            let run = try await scene.start(["send", "--tokens", tokens, "--alert", "x", "--dry-run"])
-            #expect(run.ending.code == 65 && run.error.contains("jq -r '.[]'"), "\(run)")
+            let run = try await scene.run(["send", "--tokens", tokens, "--alert", "x", "--dry-run"])
+            #expect(run.failed(65, .otherContent, of: tokens) && run.error.contains("jq -r '.[]'"), "\(run)")
         }
     }
 
@@ -160,14 +149,9 @@ import Testing
         let path = try self.scene.write("users.csv", csv)
         let tsv = try self.scene.write("users.tsv", "TOKEN\tid\n\(SendScene.token(3))\t\n")
         let scene = self.scene
-        let refused = try await scene.start(["send", path, "--dry-run"])
-        #expect(refused.ending.code == 65)
-        #expect(
-            refused.error
-                == "apns-legacy send: \(path), line 1: unknown columns \"User ID\", \"Device_Token\", \"Created\" in "
-                + "the header; to read \"User ID\" as id and \"Device_Token\" as token, add --column \"id=User ID\" "
-                + "--column token=Device_Token; to skip the other, add --ignore-unknown-columns\n"
-        )
+        let refused = try await scene.run(["send", path, "--dry-run"])
+        let (id, token) = ("--column \"id=User ID\"", "--column token=Device_Token")
+        #expect(refused.failed(65, at: path, line: 1, naming: "\(id) \(token)", "--ignore-unknown-columns"))
         try await SendScene.withGateway { simulator in
             let arguments = ["send"] + scene.endpoint(simulator.gatewayPort) + ["--results", "-"]
             let mapping = ["--column", "token=device_token", "--column", "id=user id", "--ignore-unknown-columns"]
@@ -196,15 +180,14 @@ import Testing
     @Test func `ten invalid lines are reported, then their number, and all are in the results`() async throws {
         let path = try self.scene.write("a.jsonl", String(repeating: "{\"tokn\":1}\n", count: 1213) + SendScene.line(1))
         let results = self.scene.path("results.jsonl")
-        let run = try await self.scene.start(["send", path, "--dry-run", "--results", results])
-        let lines = run.error.split(separator: "\n")
-        #expect(run.ending.code == 1 && lines.count == 12, "\(run)")
-        #expect(lines[0] == "\(path), line 1, column 2: unknown key \"tokn\"; did you mean \"token\"?")
-        #expect(lines[9].hasPrefix("\(path), line 10, column 2: "))
-        #expect(lines[10] == "and 1,203 more invalid lines; all are in \(results)")
+        let run = try await self.scene.run(["send", path, "--dry-run", "--results", results])
+        #expect(run.ending.code == 1 && run.diagnostics.count == 12, "\(run)")
+        #expect(run.warned(at: path, line: 1, column: 2, naming: "\"tokn\"", "\"token\""), "\(run)")
+        #expect(run.diagnostics.compactMap(\.place?.line) == Array(1...10), "\(run)")
+        #expect(run.warned(naming: "1,203", results), "\(run)")
         #expect(try self.scene.results().count == 1213)
-        let without = try await self.scene.start(["send", path, "--dry-run"])
-        #expect(without.error.contains("and 1,203 more invalid lines; for all of them, add --results FILE\n"))
+        let without = try await self.scene.run(["send", path, "--dry-run"])
+        #expect(without.warned(naming: "1,203", "--results FILE"), "\(without)")
     }
 
     @Test func `a rejection has the name of its status`() async throws {
@@ -220,7 +203,7 @@ import Testing
                 )
             )
             #expect(run.output.contains("\"statusTexts\":{\"8\":\"invalid token\"}"), "\(run.output)")
-            #expect(run.error.contains("1 rejected (status 8: invalid token)\n"), "\(run.error)")
+            #expect(run.error.contains("1 rejected"), "\(run.error)")
         }
     }
 
@@ -247,8 +230,8 @@ import Testing
             ["purge", "import", array, "--purge-list", fresh], ["payload", "check", "--jsonl", array],
             ["purge", "forget", "--tokens", array, "--purge-list", list],
         ] {
-            let run = try await self.scene.start(arguments)
-            #expect(run.ending.code == 65 && run.error.contains("\(array): this is a JSON array"), "\(run)")
+            let run = try await self.scene.run(arguments)
+            #expect(run.failed(65, .otherContent, of: array), "\(run)")
         }
         #expect(!FileManager.default.fileExists(atPath: fresh))
     }

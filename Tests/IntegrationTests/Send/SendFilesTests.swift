@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import Batch
 import Foundation
 import TestSupport
 import Testing
@@ -37,9 +38,7 @@ import Testing
             for damaged in damages {
                 try scene.write("results.jsonl", damaged)
                 let run = try await scene.send(arguments, port: simulator.gatewayPort)
-                #expect(run.ending.code == 65, "\(run)")
-                #expect(run.error.contains("does not have the results that the journal records"), "\(run.error)")
-                #expect(run.error.contains("nothing was sent; restore it"), "\(run.error)")
+                #expect(run.failed(65, .resultsChanged, of: scene.path("results.jsonl")), "\(run)")
                 #expect(scene.read("results.jsonl") == damaged && scene.read("journal") == journal)
             }
             try scene.write("results.jsonl", results)
@@ -48,8 +47,7 @@ import Testing
             for index in [1, intents[0], intents[intents.count / 2]] {
                 try scene.write("journal", lines[..<index].joined())
                 let run = try await scene.send(arguments, port: simulator.gatewayPort)
-                #expect(run.ending.code == 65, "\(index): \(run)")
-                #expect(run.error.contains("the journal lost its last records"), "\(run.error)")
+                #expect(run.failed(65, .recordsLost, of: scene.path("results.jsonl")), "\(index): \(run)")
                 #expect(scene.read("results.jsonl") == results)
             }
             #expect(simulator.statistics.processedCount == count)
@@ -59,7 +57,7 @@ import Testing
     @Test(arguments: ["results.jsonl", "journal"]) func `a file that vanishes while the batch is sent is an error`(
         _ name: String
     ) async throws {
-        let (scene, arguments) = (self.scene, self.arguments + self.journal + ["--window", "20"])
+        let (scene, arguments) = (self.scene, self.arguments + self.journal + SendScene.json + ["--window", "20"])
         let pace = TransferPace(byteCount: 4096, interval: .milliseconds(20))
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in
@@ -69,9 +67,11 @@ import Testing
             try FileManager.default.removeItem(atPath: scene.path(name))
             let ending = try await child.end()
             let said = scene.read("err")
-            #expect(ending.code == 65, "\(ending) \(said)")
-            #expect(said.contains("\(name) was removed or replaced while it was written"), "\(said)")
-            #expect(!said.contains("to continue: "), "The same command would send notifications twice: \(said)")
+            let error = try #require(try LogObject.parse(said).last { $0.level == "error" }, "\(ending) \(said)")
+            #expect(ending.code == 65 && error.exitCode == 65 && said.contains(scene.path(name)), "\(ending) \(said)")
+            let summary = scene.read("out")
+            #expect(summary.contains("\"accepted\":"), "\(summary)")
+            #expect(!summary.contains("\"continue"), "The same command would send notifications twice: \(summary)")
         }
     }
 
@@ -85,7 +85,7 @@ import Testing
         try scene.write("batch.jsonl", text.replacing(SendScene.token(2000), with: SendScene.token(9999)))
         try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
         let run = try await scene.send(arguments, port: 1)
-        #expect(run.ending.code == 65 && run.error.contains("is the journal of another batch"), "\(run)")
+        #expect(run.failed(65, .otherBatch, of: scene.path("journal")), "\(run)")
         try scene.write("batch.jsonl", text)
         #expect(try await scene.send(arguments, port: 1).ending.code == 69)
     }
@@ -95,7 +95,7 @@ import Testing
     ) async throws {
         try #require(mkfifo(self.scene.path("journal"), 0o600) == 0)
         let run = try await self.scene.send(self.arguments + self.journal + (isDryRun ? ["--dry-run"] : []), port: 1)
-        #expect(run.ending.code == 64 && run.error.contains("journal is not a regular file"), "\(run)")
+        #expect(run.failed(64, naming: "--journal \(self.scene.path("journal"))"), "\(run)")
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("results.jsonl")))
     }
 
@@ -107,12 +107,12 @@ import Testing
             try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: victim)
             for options in [[], self.journal] {
                 let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
-                #expect(run.ending.code == 73 && run.error.contains("it is a symbolic link"), "\(run)")
+                #expect(run.failed(73, .linked, of: path), "\(run)")
             }
             try FileManager.default.removeItem(atPath: path)
             try FileManager.default.linkItem(atPath: victim, toPath: path)
             let run = try await scene.send(arguments, port: simulator.gatewayPort)
-            #expect(run.ending.code == 73 && run.error.contains("it has 2 names (hard links)"), "\(run)")
+            #expect(run.failed(73, .linked, of: path), "\(run)")
             #expect(scene.read("victim") == "precious" && simulator.statistics.messageCount == 0)
             try FileManager.default.removeItem(atPath: path)
             try scene.write("results.jsonl", "old")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSSimulator
 import APNSTestKit
 import APNSWire
@@ -10,10 +11,14 @@ import OpenSSLTLS
 /// A folder with certificates in which the program runs; removed with this object.
 final class SendScene: Sendable {
     /// The result of a run of the program.
-    struct Run: Sendable {
+    struct Run: ReportingRun, Sendable {
         var ending: Child.Ending
         var output: String
         var error: String
+        /// The messages of a run in this process.
+        var diagnostics: [Diagnostic] = []
+
+        var exitCode: Int32? { self.ending.code }
 
         var lines: [ResultLine] {
             get throws { try ResultLine.parse(self.output) }
@@ -118,7 +123,7 @@ final class SendScene: Sendable {
         let run = try await CommandRun(arguments, input: input)
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         let ending = Child.Ending(code: run.code, signal: nil, isOverdue: false, seconds: seconds)
-        return Run(ending: ending, output: run.output, error: run.error)
+        return Run(ending: ending, output: run.output, error: run.error, diagnostics: run.diagnostics)
     }
 
     /// The options for messages and a summary in JSON.

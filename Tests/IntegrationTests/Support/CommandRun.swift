@@ -2,12 +2,16 @@
 
 import APNSLegacyCommands
 import Foundation
+import NIOConcurrencyHelpers
 
 /// The result of a command run within this process.
-struct CommandRun: Sendable {
+struct CommandRun: ReportingRun, Sendable {
     var code: Int32
     var output: String
     var error: String
+    var diagnostics: [Diagnostic]
+
+    var exitCode: Int32? { self.code }
 
     /// Runs `apns-legacy` with arguments to completion.
     ///
@@ -29,10 +33,13 @@ struct CommandRun: Sendable {
         var environment = CommandEnvironment(
             console: Console(input: input ?? nothing, output: other ?? output, error: error)
         )
+        let diagnostics = NIOLockedValueBox<[Diagnostic]>([])
+        environment.console.onDiagnostic = { message in diagnostics.withLockedValue { $0.append(message) } }
         change(&environment)
         self.code = await ApnsLegacyCommand.run(arguments, in: environment)
         self.output = CommandRun.text(output)
         self.error = CommandRun.text(error)
+        self.diagnostics = diagnostics.withLockedValue { $0 }
     }
 
     /// An unnamed file of any size.

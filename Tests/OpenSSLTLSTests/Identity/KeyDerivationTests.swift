@@ -76,7 +76,10 @@ struct KeyDerivationTests {
         let count = TestEffort.count(1_700_000, long: 2_000_000)
         let file = try await self.openSSL(["pkcs12", "-export", "-passout", "pass:x", "-iter", "\(count)"])
         let error = #expect(throws: TLSError.self) { try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
-        #expect(error?.description.contains("\(3 * count) iterations") == true, "\(String(describing: error))")
+        guard case .keyDerivationTooLong(3 * count, _)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
     }
 
     @Test func `an encrypted key with too many iterations is rejected immediately, in PEM and in DER`() async throws {
@@ -111,6 +114,9 @@ struct KeyDerivationTests {
         let error = #expect(throws: TLSError.self) {
             try TLSIdentity(bytes: issued.certificatePEM, key: large, passphrase: TLSPassphrase("x"))
         }
-        #expect(error?.description.contains("\(4096 * 7 * 127 * 2) iterations") == true, "\(String(describing: error))")
+        guard case .keyDerivationTooLong(4096 * 7 * 127 * 2, _)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
     }
 }
