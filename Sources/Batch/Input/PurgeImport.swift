@@ -76,7 +76,7 @@ package struct PurgeImport {
             case .bad: if let problem = batch.reader.problem { onProblem(problem) }
             case .needMore:
                 onRead(batch.reader.lines.lineNumber)
-                try batch.read()
+                if input.waitForBytes() { try batch.read() }
                 // The stream of a program that the same signal ended may end in the middle of a line.
                 isStopped = input.isAbandoned
             case .refused, .end: break reading

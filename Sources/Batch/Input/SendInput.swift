@@ -304,6 +304,23 @@ package final class SendInput: Sendable {
         self.abandoned.unlock(withValue: true)
     }
 
+    /// How often a wait for a stream checks whether reading was abandoned, in milliseconds.
+    private static let abandonCheckInterval: CInt = 100
+
+    /// Waits until the next read does not wait for a stream, or reading is abandoned; a compressed stream is not waited
+    /// for.
+    ///
+    /// Returns whether to read.
+    func waitForBytes() -> Bool {
+        while !self.isAbandoned {
+            guard self.isStream, !self.decoder.hasBytes else { return true }
+            var file = pollfd(fd: self.descriptor, events: CShort(POLLIN), revents: 0)
+            let count = unsafe poll(&file, 1, Self.abandonCheckInterval)
+            guard count == 0 || count < 0 && errno == EINTR else { return true }
+        }
+        return false
+    }
+
     /// How long the end of a stream waits for a signal, in seconds.
     private static let endDelay = 0.1
 
@@ -463,6 +480,9 @@ package struct OpenedBatch: ~Copyable {
     }
 
     // MARK: Decoding
+
+    /// Whether there are bytes that need no read, or may be some.
+    var hasBytes: Bool { self.isGzip || !self.prefix.isEmpty || !self.rawPrefix.isEmpty }
 
     /// Whether the bytes are compressed, once some were read.
     var isGzip: Bool { self.encoding == .gzip }
