@@ -19,6 +19,8 @@ struct ProviderWalk {
     private var roundCount = 0
     private let abandonsAt: Int
     private let wrongRule: WrongRule?
+    /// Whether the system reports less than what has arrived, which is wrong.
+    private let isSentEndTooLow: Bool
     /// What this walk reached.
     private(set) var reached: Set<WalkMark> = []
 
@@ -27,7 +29,7 @@ struct ProviderWalk {
     /// More rounds than any walk needs; a walk with more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, life: ProviderLife = .batch, wrongRule: WrongRule? = nil) {
+    init(seed: UInt64, life: ProviderLife = .batch, wrongRule: WrongRule? = nil, isSentEndTooLow: Bool = false) {
         var random = SplitMix64(seed: seed)
         var limits = life == .batch ? ProviderLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
@@ -55,6 +57,7 @@ struct ProviderWalk {
         self.model = GatewayModel(faults: faults, notificationCount: Int(self.notificationCount), random: random)
         self.session = ProviderSession(limits: limits)
         self.wrongRule = wrongRule
+        self.isSentEndTooLow = isSentEndTooLow
         self.abandonsAt = random.chance(5) ? random.below(300) : -1
         self.random = SplitMix64(seed: ~seed)
     }
@@ -166,8 +169,24 @@ struct ProviderWalk {
             self.reached.insert(WalkMark(endOf: number, self.session, isRefused: connection.isRefused))
             let isRefused = connection.isRefused
             if !isRefused { _ = self.misled(by: nil, on: number) }
-            self.session.closed(number, permanently: isRefused, isUnprocessed: isRefused, now: self.now, jitter: 0.5)
+            self.session.closed(
+                number,
+                permanently: isRefused,
+                isUnprocessed: isRefused,
+                sentBefore: self.random.chance(50) ? nil : self.sentEnd(connection),
+                now: self.now,
+                jitter: 0.5
+            )
         }
+    }
+}
+
+extension ProviderWalk {
+    /// The end of what has left the provider's system: at least what has arrived, at most what its kernel took.
+    private mutating func sentEnd(_ connection: GatewayModel.Connection) -> UInt64 {
+        let arrivedCount = max(0, connection.arrivedCount + (self.isSentEndTooLow ? -1 : 0))
+        let count = arrivedCount + self.random.below(max(1, connection.leftCount - arrivedCount + 1))
+        return connection.messages.prefix(count).last { $0.number != nil }?.number.map { $0 + 1 } ?? 0
     }
 }
 

@@ -52,6 +52,14 @@ import Testing
         }
         #expect(seed != nil)
     }
+
+    @Test func `one notification too few that has left the system is detected`() {
+        let seed = (0..<6000 as Range<UInt64>).first { seed in
+            var walk = ProviderWalk(seed: seed, isSentEndTooLow: true)
+            return walk.run() != nil
+        }
+        #expect(seed != nil)
+    }
 }
 
 /// A plausible but wrong rule for what an answer shows.

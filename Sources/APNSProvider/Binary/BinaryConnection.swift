@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSTransport
 import APNSWire
 import NIOCore
 import NIOTLS
@@ -52,6 +53,11 @@ final class BinaryConnection: ChannelInboundHandler {
 
     /// The number of written bytes in TLS records that the kernel accepted completely.
     var sentByteCount: Int { self.tls?.sentByteCount ?? 0 }
+
+    /// The number of written bytes in TLS records that this system has sent completely, if the connection was reset, so
+    /// that it sends no more; otherwise `nil`.
+    private(set) var finalByteCount: Int?
+    private var socket: RetainedSocket?
 
     /// Whether written data must be flushed.
     private(set) var isFlushDue = false
@@ -109,6 +115,7 @@ final class BinaryConnection: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        self.socket = RetainedSocket(context.channel)
         if self.isOver { context.close(promise: nil) }
     }
 
@@ -163,6 +170,8 @@ final class BinaryConnection: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         self.answerTimer?.cancel()
+        // Bytes to a proxy come before those of TLS, so that the count may only be too large.
+        if let count = self.socket?.release() { self.finalByteCount = self.tls?.plaintextByteCount(inFirst: count) }
         if self.isConnected { self.observer.closed() }
         self.end()
         context.fireChannelInactive()

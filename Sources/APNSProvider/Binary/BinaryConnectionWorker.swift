@@ -364,11 +364,13 @@ extension BinaryConnectionWorker {
         let isPermanent = reason.isPermanent && self.configuration.endsWhenRefused
         let isUnprocessed = error.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected { self.reportSent(connection) }
+        let finalCount = connection.finalByteCount.map { self.store.count(from: self.session.settled, withinBytes: $0) }
         self.session.closed(
             connection.number,
             failure: reason,
             permanently: isPermanent,
             isUnprocessed: isUnprocessed,
+            sentBefore: finalCount.map { self.session.settled + $0 },
             now: self.now,
             jitter: self.jitter
         )

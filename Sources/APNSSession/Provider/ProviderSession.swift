@@ -366,6 +366,8 @@ extension ProviderSession {
     ///     session then stops.
     ///   - isUnprocessed: whether certainly nothing of this connection was processed, because the gateway refused the
     ///     handshake or spoke another protocol. After any other permanent end it may have processed everything.
+    ///   - end: the number of the first notification that cannot have left this system, although it may have been
+    ///     written; `nil` if that is not known.
     ///   - now: the time.
     ///   - jitter: a random number from 0 to 1 for the delay of the next connection, if there is one.
     public mutating func closed(
@@ -373,6 +375,7 @@ extension ProviderSession {
         failure: ConnectionFailure? = nil,
         permanently: Bool = false,
         isUnprocessed: Bool = false,
+        sentBefore end: UInt64? = nil,
         now: Duration,
         jitter: Double
     ) {
@@ -380,6 +383,7 @@ extension ProviderSession {
         self.closesDue.removeAll { $0 == number }
         if let failure { self.lastFailure = failure }
         if case .open(var open) = self.link, open.number == number {
+            if let end { open.sent = min(open.sent, max(end, self.settled)) }
             if isUnprocessed { open.sent = self.settled }
             self.handleEnd(.unknown, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {

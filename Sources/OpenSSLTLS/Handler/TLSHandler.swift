@@ -55,6 +55,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     ///
     /// The peer can have read only these bytes.
     public private(set) var sentByteCount = 0
+    private var recordEnds = RecordEnds()
 
     /// Whether the peer's stream ended without close_notify, and that was treated as close_notify.
     ///
@@ -481,6 +482,10 @@ extension TLSHandler {
         while let next = self.outgoing.popFirst() {
             switch next {
             case .record(let bytes, let plaintextByteCount, let promises):
+                self.recordEnds.append(
+                    ciphertextByteCount: bytes.readableBytes,
+                    plaintextByteCount: plaintextByteCount
+                )
                 let promise = self.promise(plaintextByteCount, promises, context)
                 context.write(self.wrapOutboundOut(bytes), promise: promise)
                 if case .record? = self.outgoing.first { continue }
@@ -505,6 +510,12 @@ extension TLSHandler {
         let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenSuccess { self.sentByteCount += plaintextByteCount }
         return promise
+    }
+
+    /// The number of plaintext bytes in records that are complete in the first bytes that the channel wrote; `nil` if
+    /// that is not known any more.
+    package func plaintextByteCount(inFirst ciphertextByteCount: Int) -> Int? {
+        self.recordEnds.plaintextByteCount(inFirst: ciphertextByteCount)
     }
 
     private func closeChannel(_ context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
