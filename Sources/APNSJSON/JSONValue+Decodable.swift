@@ -3,8 +3,8 @@
 extension JSONValue: Decodable {
     /// Decodes any value.
     ///
-    /// A number keeps its value, and not its spelling. Most decoders round a number that has neither an integer type nor
-    /// a `Double` of the same value; ``init(parsing:)`` of `APNSPayload` keeps every digit.
+    /// A number keeps its value, and not its spelling. Most decoders round a number that has neither an integer type
+    /// nor a `Double` of the same value; `JSONValue(parsing:)` of `APNSPayload` keeps every digit.
     ///
     /// - Parameter decoder: the decoder.
     /// - Throws: the errors of the decoder.

@@ -36,8 +36,8 @@ extension PushExpiry: Codable {
     }
 }
 
-/// The keys are `token`, `payload` and, for values that are set, `expiry`, `priority`, `topic`, `pushType`, `collapseID`
-/// and `apnsID`.
+/// The keys are `token`, `payload` and, for values that are set, `expiry`, `priority`, `topic`, `pushType`,
+/// `collapseID` and `apnsID`.
 extension PushNotification: Codable {
     private enum CodingKeys: String, CodingKey {
         case token, payload, expiry, priority, topic, pushType

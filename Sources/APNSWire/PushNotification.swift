@@ -29,8 +29,8 @@ public struct PushNotification: Hashable, Sendable {
 
     /// The type of the notification; `nil`, the default, to infer it from the topic and payload.
     ///
-    /// The binary protocol has no field for it: a notification of a type that the topic of the certificate does not have
-    /// is refused.
+    /// The binary protocol has no field for it: a notification of a type that the topic of the certificate does not
+    /// have is refused.
     public var pushType: PushType?
 
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.

@@ -5,6 +5,7 @@
 /// The raw value is that of the frame and of `apns-priority`.
 ///
 /// - SeeAlso: "Sending notification requests to APNs".
+@frozen
 public enum PushPriority: UInt8, Hashable, Sendable, CaseIterable, Codable {
     /// 10: immediately.
     case immediate = 10

@@ -88,7 +88,8 @@ extension APS.LiveActivity: Codable {
     /// Decodes the keys.
     ///
     /// - Parameter decoder: the decoder.
-    /// - Throws: the errors of the decoder; `DecodingError` if `event` or `timestamp` is missing, or for an unknown key.
+    /// - Throws: the errors of the decoder; `DecodingError` if `event` or `timestamp` is missing, or for an unknown
+    ///   key.
     public init(from decoder: any Decoder) throws {
         var reader = try MemberReader(try JSONValue(from: decoder), decoder.codingPath)
         try self.init(reading: &reader)
