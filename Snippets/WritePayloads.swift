@@ -43,6 +43,11 @@ do throws(PayloadProblem) {
 }
 // snippet.end
 
+// snippet.warnings
+let suspicious: Payload = #"{"aps":{"bagde":1,"event":"update","content-state":{}}}"#
+for warning in try suspicious.warnings() { print(warning) }
+// snippet.end
+
 // snippet.minified
 let minified = try ready.minified()
 print("\(ready.bytes.count) bytes, minified \(minified.bytes.count)")
@@ -54,6 +59,17 @@ let long = Payload(APS(alert: .init(title: "Order 1234", body: .plain(story))), 
 let short = try long.truncated(to: PayloadRules.originalByteCountMax)
 print("\(long.bytes.count) bytes, truncated \(short.bytes.count)")
 // snippet.end
+
+// snippet.queued
+struct PushJob: Codable {
+    var aps: APS
+    var data: JSONValue
+}
+
+let job = PushJob(aps: APS(alert: "It has left our house.", badge: 1), data: ["order": 1234])
+let stored = try JSONValue(encoding: job)
+// snippet.end
+if let aps = stored["aps"] { print(String(decoding: aps.bytes, as: UTF8.self)) }
 
 // snippet.preview
 let strings = try LocalizedStrings(parsing: Array(#""INVITATION" = "%2$@ invites %1$@ to play.";"#.utf8))

@@ -59,7 +59,7 @@ package struct JSONEncoding: Encoder {
     }
 
     fileprivate func element() -> JSONEncoding {
-        let key = ElementKey(intValue: self.node.elementCount)
+        let key = JSONKey(intValue: self.node.elementCount)
         return JSONEncoding(
             node: self.node.add(),
             refusesNonFinite: self.refusesNonFinite,
@@ -68,17 +68,17 @@ package struct JSONEncoding: Encoder {
     }
 }
 
-/// The key of an array element, or `super`.
-private struct ElementKey: CodingKey {
-    var stringValue: String
-    var intValue: Int?
+/// The name of any member, or the index of an element.
+package struct JSONKey: CodingKey {
+    package var stringValue: String
+    package var intValue: Int?
 
-    init(intValue: Int) {
+    package init(intValue: Int) {
         self.intValue = intValue
         self.stringValue = "\(intValue)"
     }
 
-    init(stringValue: String) { self.stringValue = stringValue }
+    package init(stringValue: String) { self.stringValue = stringValue }
 }
 
 private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
@@ -107,7 +107,7 @@ private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
         self.encoding.member(key).unkeyedContainer()
     }
 
-    mutating func superEncoder() -> any Encoder { self.encoding.member(ElementKey(stringValue: "super")) }
+    mutating func superEncoder() -> any Encoder { self.encoding.member(JSONKey(stringValue: "super")) }
 
     mutating func superEncoder(forKey key: Key) -> any Encoder { self.encoding.member(key) }
 }

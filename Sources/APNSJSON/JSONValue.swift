@@ -24,6 +24,8 @@ public enum JSONValue: Hashable, Sendable {
 }
 
 /// A JSON number, stored as text, so that nothing is rounded.
+///
+/// Numbers are equal if they have the same value, however they are spelled: 1.50 equals 1.5.
 public struct JSONNumber: Hashable, Sendable {
     /// The text of the number.
     public let text: String
@@ -43,6 +45,18 @@ public struct JSONNumber: Hashable, Sendable {
 
     /// Creates a number from text that a scanner has validated.
     init(scanned text: String) { self.text = text }
+
+    /// Whether two numbers have the same value.
+    public static func == (one: JSONNumber, other: JSONNumber) -> Bool {
+        guard one.text != other.text else { return true }
+        guard let value = DecimalValue(one.text) else { return false }
+        return value == DecimalValue(other.text)
+    }
+
+    /// Hashes the value.
+    public func hash(into hasher: inout Hasher) {
+        if let value = DecimalValue(self.text) { hasher.combine(value) } else { hasher.combine(self.text) }
+    }
 
     /// The number as an integer; `nil` if it is not one.
     public var integer: Int? { Int(self.text) ?? Double(self.text).flatMap { Int(exactly: $0) } }
@@ -100,7 +114,7 @@ extension JSONValue: Encodable {
     /// Encodes the value.
     ///
     /// - Parameter encoder: the encoder.
-    /// - Throws: the errors of the encoder.
+    /// - Throws: the errors of the encoder; `EncodingError` for a number that the encoder would round.
     public func encode(to encoder: any Encoder) throws {
         guard let encoding = encoder as? JSONEncoding else { return try self.encodeGenerally(to: encoder) }
         encoding.node.content = self.node.content
@@ -112,12 +126,7 @@ extension JSONValue: Encodable {
         switch self {
         case .null: try container.encodeNil()
         case .boolean(let value): try container.encode(value)
-        case .number(let number):
-            if let integer = number.integer {
-                try container.encode(integer)
-            } else {
-                try container.encode(Double(number.text) ?? 0)
-            }
+        case .number(let number): try number.encode(into: &container)
         case .string(let text): try container.encode(text)
         case .array(let elements): try container.encode(elements)
         case .object(let members): try container.encode(members)

@@ -25,8 +25,8 @@ public struct CertificateTopics: Hashable, Sendable {
         /// Creates a topic whose kind follows from its suffix, as in Apple's certificates: `.voip`, `.complication`,
         /// otherwise `app`.
         package init(name: String) {
-            let kinds = ["voip", "complication"]
-            self.init(name: name, kind: kinds.first { name.hasSuffix("." + $0) } ?? "app")
+            let pushType = TopicFamily(of: name)?.pushType
+            self.init(name: name, kind: pushType == .voip || pushType == .complication ? "\(pushType ?? "app")" : "app")
         }
     }
 

@@ -58,6 +58,10 @@ extension DeliveryOutcome {
         case pushType
         /// The collapse identifier is too long, or not a valid header value of HTTP/2.
         case collapseIdentifier
+        /// The payload fits several push types, of which none is set: it reloads either widgets or controls.
+        case pushTypeUnclear
+        /// The push type requires other topics than that of the notification, the configuration or the certificate.
+        case topicNotForPushType(PushType)
     }
 
     /// Why it is unknown whether a notification was accepted, or why it was not sent.
@@ -185,6 +189,10 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
         case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"
+        case .pushTypeUnclear: "the payload is for widgets or controls; set the push type"
+        case .topicNotForPushType(let type):
+            TopicFamily(requiredBy: type).map { "push type \(type) requires a topic that \($0.condition)" }
+                ?? "the topic is not for push type \(type)"
         }
     }
 }

@@ -15,20 +15,22 @@ public struct PushNotification: Hashable, Sendable {
     /// How long the service stores it for a device that is offline.
     public var expiry: PushExpiry
 
-    /// 10: immediately; 5: at a time that saves the device's battery; `nil`: omitted, which means 10.
+    /// When the device receives it; `nil`, the default, for the default of the push type.
     ///
-    /// Only command 2 transmits it.
-    public var priority: UInt8?
+    /// In the binary protocol, only command 2 transmits it.
+    public var priority: PushPriority?
 
-    /// The app, with the suffix of the push type; `nil`, the default, for the topic of the certificate or the
-    /// configuration.
+    /// The app; `nil`, the default, for the topic of the certificate or the configuration.
+    ///
+    /// The suffix of the push type, such as `.voip`, is added if it is missing.
     ///
     /// Over HTTP/2 only: in the binary protocol, the certificate determines the topic.
     public var topic: String?
 
     /// The type of the notification; `nil`, the default, to infer it from the topic and payload.
     ///
-    /// Over HTTP/2 only.
+    /// The binary protocol has no field for it: a notification of a type that the topic of the certificate does not
+    /// have is refused.
     public var pushType: PushType?
 
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
@@ -47,8 +49,8 @@ public struct PushNotification: Hashable, Sendable {
     ///   - token: the recipient.
     ///   - payload: JSON text in UTF-8.
     ///   - expiry: how long it is stored; by default as long as the service stores any.
-    ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: ByteBuffer, expiry: PushExpiry = .none, priority: UInt8? = nil) {
+    ///   - priority: when the device receives it; by default the default of the push type.
+    public init(token: DeviceToken, payload: ByteBuffer, expiry: PushExpiry = .none, priority: PushPriority? = nil) {
         self.token = token
         self.payload = payload
         self.expiry = expiry
@@ -61,8 +63,8 @@ public struct PushNotification: Hashable, Sendable {
     ///   - token: the recipient.
     ///   - payload: JSON text.
     ///   - expiry: how long it is stored; by default as long as the service stores any.
-    ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: String, expiry: PushExpiry = .none, priority: UInt8? = nil) {
+    ///   - priority: when the device receives it; by default the default of the push type.
+    public init(token: DeviceToken, payload: String, expiry: PushExpiry = .none, priority: PushPriority? = nil) {
         self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
     }
 
@@ -72,8 +74,8 @@ public struct PushNotification: Hashable, Sendable {
     ///   - token: the recipient.
     ///   - payload: JSON text in UTF-8.
     ///   - expiry: how long it is stored; by default as long as the service stores any.
-    ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: [UInt8], expiry: PushExpiry = .none, priority: UInt8? = nil) {
+    ///   - priority: when the device receives it; by default the default of the push type.
+    public init(token: DeviceToken, payload: [UInt8], expiry: PushExpiry = .none, priority: PushPriority? = nil) {
         self.init(token: token, payload: ByteBuffer(bytes: payload), expiry: expiry, priority: priority)
     }
 

@@ -19,15 +19,15 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
     /// For controls; topics end in `.push-type.controls`.
     public static let controls = PushType(rawValue: "controls")
     /// For file providers; topics end in `.pushkit.fileprovider`.
-    public static let fileprovider = PushType(rawValue: "fileprovider")
+    public static let fileProvider = PushType(rawValue: "fileprovider")
     /// For Live Activities; topics end in `.push-type.liveactivity`.
-    public static let liveactivity = PushType(rawValue: "liveactivity")
+    public static let liveActivity = PushType(rawValue: "liveactivity")
     /// Asks for a location; topics end in `.location-query`; only with a provider token.
     public static let location = PushType(rawValue: "location")
     /// For device management; the topic is the UID of the certificate.
     public static let mdm = PushType(rawValue: "mdm")
     /// For push to talk; topics end in `.voip-ptt`.
-    public static let pushtotalk = PushType(rawValue: "pushtotalk")
+    public static let pushToTalk = PushType(rawValue: "pushtotalk")
     /// For calls; topics end in `.voip`.
     public static let voip = PushType(rawValue: "voip")
     /// For widgets; topics end in `.push-type.widgets`.
@@ -35,7 +35,7 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
 
     /// All documented push types.
     public static let documented: Set<PushType> = [
-        .alert, .background, .complication, .controls, .fileprovider, .liveactivity, .location, .mdm, .pushtotalk,
+        .alert, .background, .complication, .controls, .fileProvider, .liveActivity, .location, .mdm, .pushToTalk,
         .voip, .widgets,
     ]
 }

@@ -59,6 +59,8 @@ extension ResponseClass {
         case .indeterminate(.acceptanceIncomplete): self = .unconfirmed
         case .indeterminate: self = .transient(.unknown)
         case .rejected(let rejection): self.init(rejection, topic: topic, now: now)
+        // The request is as the payload requires, and another one would not be better.
+        case .invalid(.pushTypeUnclear), .invalid(.topicNotForPushType): self = .rejected(.processingError)
         case .invalid(let reason): self.init(.http2(reason.rejection), topic: topic, now: now)
         }
     }
@@ -134,7 +136,8 @@ extension DeliveryOutcome.InvalidReason {
         case .payloadEmpty, .payload: PushRejection(status: 400, reason: .payloadEmpty)
         case .payloadTooLong: PushRejection(status: 413, reason: .payloadTooLarge)
         case .topic: PushRejection(status: 400, reason: .badTopic)
-        case .pushType: PushRejection(status: 400, reason: .invalidPushType)
+        case .pushType, .pushTypeUnclear: PushRejection(status: 400, reason: .invalidPushType)
+        case .topicNotForPushType: PushRejection(status: 400, reason: .badTopic)
         case .collapseIdentifier: PushRejection(status: 400, reason: .badCollapseId)
         }
     }

@@ -60,6 +60,7 @@ struct JSONGenerator {
         case "array": return "[" + self.space() + self.string("one") + self.space() + "," + self.string("€") + "]"
         case "number": return self.number()
         case "null": return "null"
+        case "boolean": return "true"
         default: return self.string(self.text())
         }
     }

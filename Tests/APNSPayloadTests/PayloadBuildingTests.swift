@@ -54,6 +54,7 @@ struct PayloadBuildingTests {
         var aps = APS(alert: alert, badge: 0, sound: .critical("siren", volume: 0.5))
         aps.isContentAvailable = true
         aps.isMutableContent = true
+        aps.isContentChanged = true
         aps.category = "c"
         aps.threadID = "t"
         aps.urlArguments = ["a", "b"]
@@ -93,6 +94,27 @@ struct PayloadBuildingTests {
         // A text is either plain or localized.
         let others: Set = ["aps.alert.title", "aps.alert.subtitle", "aps.alert.loc-key", "aps.alert.loc-args"]
         #expect(keys.subtracting(written) == others.union(["aps.alert.subtitle-loc-args"]))
+    }
+
+    @Test("The sound of an alert is that of the notification")
+    func soundOfTheAlert() throws {
+        var aps = APS(alert: .init(title: "Mail", body: "From Ann", sound: .default))
+        #expect(aps.sound == .default && aps.alert?.sound == nil)
+        aps.alert?.sound = "ding.aiff"
+        try self.expect(
+            Payload(aps),
+            #"{"aps":{"alert":{"title":"Mail","body":"From Ann"},"sound":"ding.aiff"}}"#
+        )
+        aps.alert = "Plain"
+        #expect(aps.sound == "ding.aiff")
+        #expect(APS(alert: .init(body: "a", sound: "b"), sound: "c").sound == "c")
+    }
+
+    @Test("Other keys are encoded, and take precedence over properties")
+    func otherKeys() throws {
+        var aps = APS(alert: "Hi", badge: 1)
+        aps.otherKeys = ["future": [1], "badge": 2]
+        try self.expect(Payload(aps), #"{"aps":{"alert":"Hi","badge":2,"future":[1]}}"#)
     }
 
     @Test("A number that JSON cannot represent does not pass")

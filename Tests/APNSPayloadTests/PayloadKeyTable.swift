@@ -11,7 +11,8 @@ enum PayloadKeyTable {
             "relevance-score": "number", "filter-criteria": "string", "timestamp": "number", "event": "string",
             "content-state": "object", "stale-date": "number", "dismissal-date": "number",
             "attributes-type": "string", "attributes": "object", "input-push-token": "number",
-            "input-push-channel": "string", "summary-arg": "string", "summary-arg-count": "number",
+            "input-push-channel": "string", "content-changed": "boolean number", "summary-arg": "string",
+            "summary-arg-count": "number",
         ]
         let alert = [
             "body": "string", "title": "string", "subtitle": "string", "launch-image": "string",

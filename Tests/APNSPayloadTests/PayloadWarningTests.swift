@@ -38,6 +38,20 @@ import Testing
             ["aps.alert.loc-args has no effect without aps.alert.loc-key"]
         ),
         (
+            #"{"aps":{"event":"update","content-state":{}}}"#,
+            ["aps.timestamp is missing; a Live Activity requires it"]
+        ),
+        (#"{"aps":{"timestamp":1,"content-state":{}}}"#, ["aps.event is missing; a Live Activity requires it"]),
+        (#"{"aps":{"event":"pause","timestamp":1}}"#, ["aps.event should be start, update or end"]),
+        (
+            #"{"aps":{"event":"start","timestamp":1,"content-state":{},"attributes":{}}}"#,
+            ["aps.attributes-type is missing; a Live Activity requires it"]
+        ),
+        (
+            #"{"aps":{"alert":{"body":"a","sound":"b"}}}"#,
+            ["aps.alert.sound has no effect; did you mean aps.sound?"]
+        ),
+        (
             #"{"aps":{}}"#,
             ["the payload has no effect: aps has no alert, badge, sound or content-available"]
         ),
@@ -52,7 +66,8 @@ import Testing
     /// Real payloads, and names of an app that are not similar to known ones.
     @Test(arguments: [
         "{}", #"{"mdm":"magic"}"#, #"{"aps":{"alert":"a","badge":0,"sound":"default"},"category":"x","id":7}"#,
-        #"{"aps":{"content-available":1},"alerts":["a"]}"#, #"{"aps":{"alert":"a","url-args":["b"]},"alert":"c"}"#,
+        #"{"aps":{"content-available":1},"alerts":["a"]}"#, #"{"aps":{"content-changed":true}}"#,
+        #"{"aps":{"alert":"a","url-args":["b"]},"alert":"c"}"#,
         #"{"aps":{"event":"update","timestamp":1,"content-state":{},"relevance-score":75}}"#,
         #"{"aps":{"alert":{"title":"a","action-loc-key":null},"thread-id":"b","vendor":{"x":1}}}"#,
         #"{"aps":{"alert":"a","sound":{"critical":1,"name":"b","volume":0.5}}}"#,

@@ -37,7 +37,7 @@ import Testing
                                 token: notification.token,
                                 payload: payload,
                                 expiry: notification.expiry,
-                                priority: notification.priority,
+                                priority: notification.priority?.rawValue,
                                 tag: Self.tag(next),
                                 note: note
                             )
@@ -64,7 +64,7 @@ import Testing
             token: token,
             payload: ByteBuffer(repeating: UInt8(ascii: "a"), count: payloadByteCount),
             expiry: [.none, .immediately, .at(secondsSince1970: 1_800_000_000)][index % 3],
-            priority: [nil, 5, 10][index % 3]
+            priority: [nil, .conservingPower, .immediate][index % 3]
         )
     }
 

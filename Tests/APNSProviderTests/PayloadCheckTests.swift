@@ -25,7 +25,7 @@ struct PayloadCheckTests {
     ) async throws {
         try await Sending.withGateway { gateway in
             let configuration = PushClientConfiguration.binary(try Sending.configuration(port: gateway.port))
-            #expect(configuration.checksPayloads)
+            #expect(configuration.payloadChecks == .errors)
             let outcome = try await PushClient.withClient(configuration) { client in
                 let outcome = await client.send(try Sending.notification(0, payload: payload))
                 #expect(await client.send(try Sending.notification(1)) == .accepted)
@@ -78,7 +78,7 @@ struct PayloadCheckTests {
     @Test func `without the check, only the length is checked`() async throws {
         try await Sending.withGateway { gateway in
             var configuration = try PushClientLifeTests.service(port: gateway.port) { $0.payloadByteCountMax = 64 }
-            configuration.checksPayloads = false
+            configuration.payloadChecks = .none
             try await PushClient.withClient(configuration) { client in
                 for (number, mistake) in Self.mistakes.enumerated() {
                     #expect(await client.send(try Sending.notification(number, payload: mistake.payload)) == .accepted)

@@ -334,7 +334,7 @@ struct PushClientLifeTests {
                         token: token,
                         payload: payload,
                         expiry: .at(secondsSince1970: 1),
-                        priority: 10
+                        priority: .immediate
                     )
                     // Longer than this gateway accepts; but it was framed and written.
                     let report = await client.report(of: notification)

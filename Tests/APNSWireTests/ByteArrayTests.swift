@@ -16,7 +16,7 @@ import Testing
             token: try Self.token.get(),
             payload: #"{"aps":{"alert":"é"}}"#,
             expiry: .at(secondsSince1970: 1_700_000_000),
-            priority: 5
+            priority: .conservingPower
         )
         let frame = NotificationFrame(notification, identifier: 7, command: command)
         let read = try NotificationFrame(try frame.bytes)
@@ -27,7 +27,7 @@ import Testing
         #expect(back.payloadBytes == Array(#"{"aps":{"alert":"é"}}"#.utf8) && read.payloadBytes == back.payloadBytes)
         #expect(read.identifier == (command == .simple ? nil : 7))
         #expect(back.expiry.wireValue == (command == .simple ? nil : 1_700_000_000))
-        #expect(back.priority == (command == .items ? 5 : nil))
+        #expect(back.priority == (command == .items ? .conservingPower : nil))
         if command == .items { #expect(back == notification) }
     }
 

@@ -39,7 +39,7 @@ struct BenchPush: AsyncParsableCommand {
         let body = ByteBuffer(string: #"{"aps":{"alert":"\#(text)"}}"#)
         let notification = PushNotification(token: token, payload: body)
         var client = PushClientConfiguration.http2(configuration, RequestRules(topic: "com.example.app"))
-        client.checksPayloads = false
+        client.payloadChecks = .none
         let start = DispatchTime.now().uptimeNanoseconds
         let rows = Rows(count: self.count, notification: notification)
         let counts = try await PushClient.withClient(client) { client in

@@ -57,9 +57,8 @@ extension SendRun {
     func payloadByteCountMax(_ identity: TLSIdentity?) -> Int {
         if let byteCount = self.command.batch.payloadMax { return byteCount }
         guard self.command.http2.transport == .http2 else { return WireLimits.payloadByteCountMax }
-        let isVoIP =
-            self.command.http2.pushType.map { $0 == .voip } ?? self.topic(identity)?.hasSuffix(".voip") ?? false
-        return isVoIP ? WireLimits.payloadByteCountMaxVoIP : WireLimits.payloadByteCountMaxHTTP2
+        let type = self.command.http2.pushType ?? self.topic(identity).flatMap { TopicFamily(of: $0)?.pushType }
+        return type == .voip ? WireLimits.payloadByteCountMaxVoIP : WireLimits.payloadByteCountMaxHTTP2
     }
 
     /// Reports connections that fail, and a failure that comes again and again only once.

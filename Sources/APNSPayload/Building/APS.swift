@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSJSON
+
 /// The `aps` object of a payload, which the system reads; the other keys belong to the app.
 ///
 /// A property that is `nil` or `false` is omitted. The effect of a key depends on the system version of the device;
@@ -15,7 +17,9 @@ public struct APS: Hashable, Sendable {
     /// `alert`: the text to show.
     ///
     /// Since 2009.
-    public var alert: Alert?
+    ///
+    /// Its ``Alert/sound``, if it has one, is moved to ``sound``.
+    public var alert: Alert? { didSet { self.moveSound() } }
 
     /// `badge`: the number on the app's icon; 0 removes it.
     ///
@@ -39,6 +43,13 @@ public struct APS: Hashable, Sendable {
     ///
     /// Since iOS 10.
     public var isMutableContent = false
+
+    /// `content-changed`, as `true`: reloads the app's widgets or controls.
+    ///
+    /// Since iOS 18 for controls, iOS 26 for widgets.
+    ///
+    /// Set the push type of the notification to `controls` or `widgets`, since the payload is the same for both.
+    public var isContentChanged = false
 
     /// `category`: determines the actions of the notification.
     ///
@@ -97,15 +108,27 @@ public struct APS: Hashable, Sendable {
     /// Since iOS 12, ignored since iOS 15.
     public var summaryArgumentCount: Int?
 
+    /// Keys that have no property, such as new ones of Apple; none by default.
+    ///
+    /// A key here takes precedence over the property with the same key.
+    public var otherKeys: [String: JSONValue] = [:]
+
     /// Creates an `aps` object from the most common keys; the others are properties.
     ///
     /// - Parameters:
     ///   - alert: the text to show; none by default.
     ///   - badge: the number on the app's icon; unchanged by default.
-    ///   - sound: the sound to play; none by default.
+    ///   - sound: the sound to play; that of the alert by default.
     public init(alert: Alert? = nil, badge: Int? = nil, sound: Sound? = nil) {
         self.alert = alert
         self.badge = badge
+        self.moveSound()
+        if let sound { self.sound = sound }
+    }
+
+    private mutating func moveSound() {
+        guard let sound = self.alert?.sound else { return }
+        self.alert?.sound = nil
         self.sound = sound
     }
 
@@ -117,7 +140,7 @@ public struct APS: Hashable, Sendable {
     }()
 
     /// How much a notification may interrupt the user.
-    public struct InterruptionLevel: RawRepresentable, Hashable, Sendable, Encodable {
+    public struct InterruptionLevel: RawRepresentable, Hashable, Sendable, Codable {
         /// The value in the payload.
         public var rawValue: String
 
@@ -137,10 +160,11 @@ public struct APS: Hashable, Sendable {
     }
 }
 
-extension APS: Encodable {
+extension APS: Codable {
     enum CodingKeys: String, CodingKey {
         case alert, badge, sound, category
         case contentAvailable = "content-available"
+        case contentChanged = "content-changed"
         case mutableContent = "mutable-content"
         case threadID = "thread-id"
         case urlArguments = "url-args"
@@ -153,6 +177,36 @@ extension APS: Encodable {
         case summaryArgumentCount = "summary-arg-count"
     }
 
+    /// Decodes the object, including keys that have no property.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: the errors of the decoder; `DecodingError` for a value of the wrong type.
+    public init(from decoder: any Decoder) throws {
+        var reader = try MemberReader(try JSONValue(from: decoder), decoder.codingPath)
+        self.badge = try reader.integer(CodingKeys.badge)
+        self.isContentAvailable = try reader.flag(CodingKeys.contentAvailable)
+        self.isContentChanged = try reader.flag(CodingKeys.contentChanged)
+        self.isMutableContent = try reader.flag(CodingKeys.mutableContent)
+        self.category = try reader.string(CodingKeys.category)
+        self.threadID = try reader.string(CodingKeys.threadID)
+        self.urlArguments = try reader.strings(CodingKeys.urlArguments)
+        self.accountID = try reader.string(CodingKeys.accountID)
+        self.targetContentID = try reader.string(CodingKeys.targetContentID)
+        self.interruptionLevel = try reader.string(CodingKeys.interruptionLevel).map { .init(rawValue: $0) }
+        self.relevanceScore = try reader.double(CodingKeys.relevanceScore)
+        self.filterCriteria = try reader.string(CodingKeys.filterCriteria)
+        self.summaryArgument = try reader.string(CodingKeys.summaryArgument)
+        self.summaryArgumentCount = try reader.integer(CodingKeys.summaryArgumentCount)
+        // Without an event, the other keys of a Live Activity have no effect.
+        let event = LiveActivity.CodingKeys.event
+        if reader.members[event.stringValue] != nil { self.liveActivity = try LiveActivity(reading: &reader) }
+        self.alert = try reader.value(CodingKeys.alert).map { try Alert($0, reader.path(CodingKeys.alert)) }
+        self.moveSound()
+        let sound = try reader.value(CodingKeys.sound).map { try Sound($0, reader.path(CodingKeys.sound)) }
+        if let sound { self.sound = sound }
+        self.otherKeys = reader.members
+    }
+
     /// Encodes the object.
     ///
     /// - Parameter encoder: the encoder.
@@ -163,6 +217,7 @@ extension APS: Encodable {
         try container.encodeIfPresent(self.badge, forKey: .badge)
         try container.encodeIfPresent(self.sound, forKey: .sound)
         if self.isContentAvailable { try container.encode(1, forKey: .contentAvailable) }
+        if self.isContentChanged { try container.encode(true, forKey: .contentChanged) }
         if self.isMutableContent { try container.encode(1, forKey: .mutableContent) }
         try container.encodeIfPresent(self.category, forKey: .category)
         try container.encodeIfPresent(self.threadID, forKey: .threadID)
@@ -175,5 +230,6 @@ extension APS: Encodable {
         try container.encodeIfPresent(self.summaryArgument, forKey: .summaryArgument)
         try container.encodeIfPresent(self.summaryArgumentCount, forKey: .summaryArgumentCount)
         try self.liveActivity?.encode(to: encoder)
+        try self.otherKeys.encodeMembers(to: encoder)
     }
 }

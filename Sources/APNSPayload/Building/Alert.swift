@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSJSON
+
 extension APS {
     /// The text to show: `alert` of the `aps` object.
     ///
@@ -45,16 +47,31 @@ extension APS {
         /// Since iOS 12, ignored since iOS 15.
         public var summaryArgumentCount: Int?
 
+        /// The sound to play with the alert: the same as ``APS/sound``, to which it is moved.
+        public var sound: Sound?
+
+        /// Keys that have no property, such as new ones of Apple; none by default.
+        ///
+        /// A key here takes precedence over the property with the same key.
+        public var otherKeys: [String: JSONValue] = [:]
+
         /// Creates an alert from the most common keys; the others are properties.
         ///
         /// - Parameters:
         ///   - title: a short line above the body; none by default.
         ///   - subtitle: a line between the title and the body; none by default.
         ///   - body: the text; none by default.
-        public init(title: AlertText? = nil, subtitle: AlertText? = nil, body: AlertText? = nil) {
+        ///   - sound: the sound to play; none by default.
+        public init(
+            title: AlertText? = nil,
+            subtitle: AlertText? = nil,
+            body: AlertText? = nil,
+            sound: Sound? = nil
+        ) {
             self.title = title
             self.subtitle = subtitle
             self.body = body
+            self.sound = sound
         }
 
         /// Creates an alert with only a body.
@@ -96,9 +113,9 @@ extension APS.AlertText: ExpressibleByStringLiteral {
     public init(stringLiteral value: String) { self = .plain(value) }
 }
 
-extension APS.Alert: Encodable {
+extension APS.Alert: Codable {
     enum CodingKeys: String, CodingKey {
-        case title, subtitle, body, action
+        case title, subtitle, body, action, sound
         case titleKey = "title-loc-key"
         case titleArguments = "title-loc-args"
         case subtitleKey = "subtitle-loc-key"
@@ -111,7 +128,38 @@ extension APS.Alert: Encodable {
         case summaryArgumentCount = "summary-arg-count"
     }
 
+    /// Decodes a string or an object, including keys that have no property.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: the errors of the decoder; `DecodingError` for a value of the wrong type.
+    public init(from decoder: any Decoder) throws {
+        try self.init(try JSONValue(from: decoder), decoder.codingPath)
+    }
+
+    init(_ value: JSONValue, _ codingPath: [any CodingKey]) throws {
+        if let text = value.string {
+            self.init(text)
+            return
+        }
+        var reader = try MemberReader(value, codingPath)
+        self.init(
+            title: try APS.AlertText(reading: &reader, CodingKeys.title, .titleKey, .titleArguments),
+            subtitle: try APS.AlertText(reading: &reader, CodingKeys.subtitle, .subtitleKey, .subtitleArguments),
+            body: try APS.AlertText(reading: &reader, CodingKeys.body, .bodyKey, .bodyArguments)
+        )
+        if reader.members[CodingKeys.actionKey.stringValue] == .null { self.actionButton = APS.ActionButton.none }
+        if let key = try reader.string(CodingKeys.actionKey) { self.actionButton = .localized(key: key) }
+        self.action = try reader.string(CodingKeys.action)
+        self.launchImage = try reader.string(CodingKeys.launchImage)
+        self.summaryArgument = try reader.string(CodingKeys.summaryArgument)
+        self.summaryArgumentCount = try reader.integer(CodingKeys.summaryArgumentCount)
+        self.sound = try reader.value(CodingKeys.sound).map { try APS.Sound($0, reader.path(CodingKeys.sound)) }
+        self.otherKeys = reader.members
+    }
+
     /// Encodes a string or an object.
+    ///
+    /// The ``sound`` is part of the object only if the alert is not in an ``APS``.
     ///
     /// - Parameter encoder: the encoder.
     /// - Throws: the errors of the encoder.
@@ -133,10 +181,28 @@ extension APS.Alert: Encodable {
         try container.encodeIfPresent(self.launchImage, forKey: .launchImage)
         try container.encodeIfPresent(self.summaryArgument, forKey: .summaryArgument)
         try container.encodeIfPresent(self.summaryArgumentCount, forKey: .summaryArgumentCount)
+        try container.encodeIfPresent(self.sound, forKey: .sound)
+        try self.otherKeys.encodeMembers(to: encoder)
     }
 }
 
 extension APS.AlertText {
+    /// Reads a text; next to a literal one, the keys of a localized one are left.
+    fileprivate init?<Key: CodingKey>(
+        reading reader: inout MemberReader,
+        _ plain: Key,
+        _ key: Key,
+        _ arguments: Key
+    ) throws {
+        if let text = try reader.string(plain) {
+            self = .plain(text)
+        } else if let name = try reader.string(key) {
+            self = .localized(key: name, arguments: try reader.strings(arguments) ?? [])
+        } else {
+            return nil
+        }
+    }
+
     fileprivate func encode<Key: CodingKey>(
         into container: inout KeyedEncodingContainer<Key>,
         _ plain: Key,

@@ -53,7 +53,7 @@ extension APS {
         }
 
         /// What happens to an activity.
-        public struct Event: RawRepresentable, Hashable, Sendable, Encodable {
+        public struct Event: RawRepresentable, Hashable, Sendable, Codable {
             /// The value in the payload.
             public var rawValue: String
 
@@ -74,7 +74,7 @@ extension APS {
     }
 }
 
-extension APS.LiveActivity: Encodable {
+extension APS.LiveActivity: Codable {
     enum CodingKeys: String, CodingKey {
         case event, timestamp, attributes
         case contentState = "content-state"
@@ -83,6 +83,29 @@ extension APS.LiveActivity: Encodable {
         case attributesType = "attributes-type"
         case inputPushToken = "input-push-token"
         case inputPushChannel = "input-push-channel"
+    }
+
+    /// Decodes the keys.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: the errors of the decoder; `DecodingError` if `event` or `timestamp` is missing, or for an unknown
+    ///   key.
+    public init(from decoder: any Decoder) throws {
+        var reader = try MemberReader(try JSONValue(from: decoder), decoder.codingPath)
+        try self.init(reading: &reader)
+        try reader.finish()
+    }
+
+    init(reading reader: inout MemberReader) throws {
+        let event = try reader.require(try reader.string(CodingKeys.event), CodingKeys.event)
+        let timestamp = try reader.require(try reader.integer(CodingKeys.timestamp), CodingKeys.timestamp)
+        self.init(Event(rawValue: event), timestamp: timestamp, contentState: reader.value(CodingKeys.contentState))
+        self.staleDate = try reader.integer(CodingKeys.staleDate)
+        self.dismissalDate = try reader.integer(CodingKeys.dismissalDate)
+        self.attributesType = try reader.string(CodingKeys.attributesType)
+        self.attributes = reader.value(CodingKeys.attributes)
+        self.wantsPushToken = try reader.flag(CodingKeys.inputPushToken)
+        self.pushChannel = try reader.string(CodingKeys.inputPushChannel)
     }
 
     /// Encodes the keys.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSJSON
+
 extension APS {
     /// The sound to play: `sound` of the `aps` object.
     ///
@@ -49,8 +51,28 @@ extension APS.Sound: ExpressibleByStringLiteral {
     public init(stringLiteral value: String) { self.init(value) }
 }
 
-extension APS.Sound: Encodable {
+extension APS.Sound: Codable {
     enum CodingKeys: String, CodingKey { case critical, name, volume }
+
+    /// Decodes a string or an object.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: the errors of the decoder; `DecodingError` if the name is missing, or for an unknown key.
+    public init(from decoder: any Decoder) throws {
+        try self.init(try JSONValue(from: decoder), decoder.codingPath)
+    }
+
+    init(_ value: JSONValue, _ codingPath: [any CodingKey]) throws {
+        if let name = value.string {
+            self.init(name)
+            return
+        }
+        var reader = try MemberReader(value, codingPath)
+        self.init(try reader.require(try reader.string(CodingKeys.name), CodingKeys.name))
+        self.isCritical = try reader.flag(CodingKeys.critical)
+        self.volume = try reader.double(CodingKeys.volume)
+        try reader.finish()
+    }
 
     /// Encodes a string or an object.
     ///

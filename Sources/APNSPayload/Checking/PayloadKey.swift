@@ -22,6 +22,8 @@ public enum PayloadKey: UInt8, Hashable, Sendable, CaseIterable {
     case contentAvailable
     /// `aps.mutable-content`: a number.
     case mutableContent
+    /// `aps.content-changed`: a boolean or a number.
+    case contentChanged
     /// `aps.category`: a string.
     case category
     /// `aps.thread-id`: a string.
@@ -106,6 +108,7 @@ extension PayloadKey: CustomStringConvertible {
         case .sound: "aps.sound"
         case .contentAvailable: "aps.content-available"
         case .mutableContent: "aps.mutable-content"
+        case .contentChanged: "aps.content-changed"
         case .category: "aps.category"
         case .threadID: "aps.thread-id"
         case .urlArguments: "aps.url-args"
@@ -167,6 +170,8 @@ extension PayloadKey {
             .array
         case .alertActionLocKey:
             [.string, .null]
+        case .contentChanged:
+            [.boolean, .number]
         }
     }
 }

@@ -42,6 +42,7 @@ enum PayloadObject {
             if bytes.equals("dismissal-date") { return .dismissalDate }
         case 15:
             if bytes.equals("mutable-content") { return .mutableContent }
+            if bytes.equals("content-changed") { return .contentChanged }
             if bytes.equals("relevance-score") { return .relevanceScore }
             if bytes.equals("filter-criteria") { return .filterCriteria }
             if bytes.equals("attributes-type") { return .attributesType }

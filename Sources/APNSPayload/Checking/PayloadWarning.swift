@@ -14,6 +14,10 @@ public struct PayloadWarning: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// A key is next to `aps`, but the system expects it inside.
         case outsideAPS(PayloadKey)
+        /// A key is in another object than the one where the system expects it.
+        case misplaced(PayloadKey)
+        /// A key that the others require is missing.
+        case missing(PayloadKey)
         /// An unknown key has almost the name of a known one.
         case misspelled(PayloadKey)
         /// The value of a known key is invalid; `expected` describes the valid values.
@@ -42,10 +46,21 @@ public struct PayloadWarning: Hashable, Sendable {
 
 extension PayloadWarning: CustomStringConvertible {
     /// The path and the problem, as in `aps.bagde is unknown; did you mean aps.badge?`.
-    public var description: String {
-        let place = Self.plain(self.path)
-        return switch self.kind {
+    public var description: String { self.text(place: Self.plain(self.path)) }
+
+    /// The same without the name of an unknown key, which may be private, for logs.
+    package var textOfKnownKeys: String {
+        switch self.kind {
+        case .outsideAPS, .misspelled: self.text(place: "a key")
+        default: self.description
+        }
+    }
+
+    private func text(place: String) -> String {
+        switch self.kind {
         case .outsideAPS(let key): "\(place) is outside aps and has no effect; did you mean \(key)?"
+        case .misplaced(let key): "\(place) has no effect; did you mean \(key)?"
+        case .missing: "\(place) is missing; a Live Activity requires it"
         case .misspelled(let key): "\(place) is unknown; did you mean \(key)?"
         case .unexpectedValue(let expected): "\(place) should be \(expected)"
         case .argumentsWithoutKey(let key): "\(place) has no effect without \(key)"
@@ -99,7 +114,11 @@ private struct PayloadWarnings {
         }
         self.findMisspelled(aps, in: "aps")
         self.checkValues(aps)
+        self.checkLiveActivity(aps)
         if case .object(let alert)? = aps["alert"] {
+            for key in Self.unmistakable where key != .alert && alert[key.name] != nil {
+                self.add(.misplaced(key), at: "aps.alert.\(key.name)")
+            }
             self.findMisspelled(alert, in: "aps.alert")
             self.checkTexts(alert)
         }
@@ -108,7 +127,9 @@ private struct PayloadWarnings {
             self.expect(sound["volume"], .soundVolume, "a number from 0 to 1") { (0...1).contains($0) }
             self.expect(sound["critical"], .soundCritical, "1 or 0") { $0 == 0 || $0 == 1 }
         }
-        let effects: [PayloadKey] = [.alert, .badge, .sound, .contentAvailable, .contentState, .event]
+        let effects: [PayloadKey] = [
+            .alert, .badge, .sound, .contentAvailable, .contentChanged, .contentState, .event,
+        ]
         if self.found.isEmpty, !effects.contains(where: { aps[$0.name] != nil }) { self.add(.noEffect) }
     }
 
@@ -154,6 +175,19 @@ private struct PayloadWarnings {
                 at: "aps.interruption-level"
             )
         }
+    }
+
+    private mutating func checkLiveActivity(_ aps: [String: JSONValue]) {
+        let events = ["start", "update", "end"]
+        let event = aps["event"]?.string
+        if let event, !events.contains(event) {
+            self.add(.unexpectedValue(expected: "start, update or end"), at: "aps.event")
+        }
+        let keys: [PayloadKey] = [.contentState, .staleDate, .dismissalDate, .attributesType, .attributes]
+        let isLiveActivity = keys.contains { aps[$0.name] != nil } || event.map(events.contains) == true
+        guard isLiveActivity else { return }
+        let required = [.event, .timestamp] + (event == "start" ? [PayloadKey.attributesType, .attributes] : [])
+        for key in required where aps[key.name] == nil { self.add(.missing(key), at: "\(key)") }
     }
 
     private mutating func checkTexts(_ alert: [String: JSONValue]) {

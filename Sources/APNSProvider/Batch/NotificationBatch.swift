@@ -101,7 +101,7 @@ public struct NotificationBatch: ~Copyable {
             token: copy token,
             payload: ByteBuffer(bytes: payload),
             expiry: expiry,
-            priority: priority
+            priority: priority.flatMap { PushPriority(rawValue: $0) }
         )
         self.separate?.append(notification)
         unsafe self.mark(tag: tag, note: note, index: index)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSTransport
 import APNSWire
 import Logging
 import NIOConcurrencyHelpers
@@ -16,6 +17,8 @@ struct BinaryClient: ClientTransport {
 
     private let transport: BinaryTransport
     private let queue: SubmissionQueue
+    /// The topic of the certificate, which is that of all notifications.
+    private let topic: String?
     private let group: any EventLoopGroup
     private let phase = NIOLockedValueBox(Phase.new)
 
@@ -33,6 +36,7 @@ struct BinaryClient: ClientTransport {
             eventLoop: eventLoopGroup.next()
         )
         self.group = eventLoopGroup
+        self.topic = configuration.tls.identity.flatMap { ProviderIdentity($0.certificate).topic }
     }
 
     var observer: DeliveryObserver { self.transport.observer }
@@ -42,7 +46,13 @@ struct BinaryClient: ClientTransport {
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        self.queue.enqueue(notification, receiver, key: key)
+        // The protocol has no push type: a notification is of the type of the certificate's topic.
+        if let type = notification.pushType, let topic, let required = TopicFamily(requiredBy: type),
+            !required.contains(topic)
+        {
+            return self.queue.settleLocally(.invalid(.topicNotForPushType(type)), receiver, key)
+        }
+        return self.queue.enqueue(notification, receiver, key: key)
     }
 
     func settleLocally(

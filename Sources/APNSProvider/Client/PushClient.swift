@@ -43,7 +43,7 @@ public final class PushClient: Sendable {
         logger: Logger = .current
     ) throws(ProviderError) {
         self.transport = try configuration.makeTransport(eventLoopGroup, logger)
-        self.check = configuration.checksPayloads ? PayloadCheck() : nil
+        self.check = PayloadCheck(configuration.payloadChecks, logger)
         self.name = configuration.description
     }
 
@@ -199,8 +199,17 @@ struct PayloadCheck: Sendable {
     /// check.
     private let lastValid = NIOLockedValueBox(ByteBuffer())
 
+    /// `nil` if probable mistakes are not logged.
+    private let warnings: PayloadWarningLog?
+
     /// The transport has its own limits for the length.
     private static let rules = PayloadRules(byteCountMax: .max)
+
+    /// Creates a check; `nil` if there is nothing to check.
+    init?(_ checks: PayloadChecks, _ logger: Logger) {
+        guard checks != .none else { return nil }
+        self.warnings = checks == .warnings ? PayloadWarningLog(logger) : nil
+    }
 
     /// The outcome of a notification that must not be sent; `nil` if it may be sent.
     ///
@@ -210,6 +219,7 @@ struct PayloadCheck: Sendable {
         let payload = notification.payload
         guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
         if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
+        self.warnings?.check(payload, pushType: notification.pushType)
         self.lastValid.withLockedValue { $0 = payload }
         return nil
     }

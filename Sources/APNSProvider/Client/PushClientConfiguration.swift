@@ -11,12 +11,12 @@ public struct PushClientConfiguration: Sendable {
     /// The address of the service.
     public let endpoint: Endpoint
 
-    /// Whether payloads are checked before they are sent, as by `Payload.check(rules:)`; the default is `true`.
+    /// What is checked in payloads before they are sent; the default is ``PayloadChecks/errors``.
     ///
     /// A notification with an invalid payload has the outcome `invalid` and is not sent: over the binary protocol, each
     /// invalid payload costs a connection. The length limit is separate and always applies. Turn the check off for
     /// payloads that are already checked.
-    public var checksPayloads = true
+    public var payloadChecks = PayloadChecks.errors
 
     /// Creates the transport of the client.
     package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport

@@ -11,9 +11,17 @@ extension PushNotification {
     ///   - token: the recipient.
     ///   - payload: the payload.
     ///   - expiry: how long it is stored; by default as long as the service stores any.
-    ///   - priority: 10 or 5; `nil` by default.
-    public init(to token: DeviceToken, _ payload: Payload, expiry: PushExpiry = .none, priority: UInt8? = nil) {
+    ///   - priority: when the device receives it; by default the default of the push type.
+    ///   - pushType: the type of the notification; by default it is inferred from the topic and the payload.
+    public init(
+        to token: DeviceToken,
+        _ payload: Payload,
+        expiry: PushExpiry = .none,
+        priority: PushPriority? = nil,
+        pushType: PushType? = nil
+    ) {
         self.init(token: token, payload: payload.bytes, expiry: expiry, priority: priority)
+        self.pushType = pushType
     }
 
     /// Creates a notification from Apple's keys and the app's own keys.
@@ -23,15 +31,25 @@ extension PushNotification {
     ///   - aps: what the device shows and does.
     ///   - custom: the keys for the app.
     ///   - expiry: how long it is stored; by default as long as the service stores any.
-    ///   - priority: 10 or 5; `nil` by default.
+    ///   - priority: when the device receives it; by default the default of the push type.
+    ///   - pushType: the type of the notification; by default `liveActivity` if there is one in `aps`, otherwise it is
+    ///     inferred from the topic and the payload.
     public init(
         to token: DeviceToken,
         _ aps: APS,
         _ custom: [String: JSONValue] = [:],
         expiry: PushExpiry = .none,
-        priority: UInt8? = nil
+        priority: PushPriority? = nil,
+        pushType: PushType? = nil
     ) {
-        self.init(to: token, Payload(aps, custom), expiry: expiry, priority: priority)
+        let inferred: PushType? = aps.liveActivity == nil ? nil : .liveActivity
+        self.init(
+            to: token,
+            Payload(aps, custom),
+            expiry: expiry,
+            priority: priority,
+            pushType: pushType ?? inferred
+        )
     }
 }
 

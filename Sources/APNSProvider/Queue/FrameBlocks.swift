@@ -119,7 +119,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
         let expiry = notification.expiry.wireValue
-        let priority = notification.priority
+        let priority = notification.priority?.rawValue
         let isAppended = unsafe notification.payload.withUnsafeReadableBytes { payload in
             unsafe encoder.append(
                 token: notification.token,

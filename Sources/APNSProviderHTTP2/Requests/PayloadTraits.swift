@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSJSON
+import APNSWire
 import Glibc
 
 /// The parts of a payload that determine the push type.
@@ -11,12 +12,33 @@ struct PayloadTraits: Hashable {
     var hasContentAvailable = false
     /// Whether the device shows or plays something.
     var hasAlertBadgeOrSound = false
+    /// Whether it contains `content-changed`, which reloads widgets or controls.
+    var hasContentChanged = false
+    private var hasContentState = false
+    private var hasEvent = false
+    private var hasTimestamp = false
+
+    /// Whether it is for a Live Activity.
+    ///
+    /// An app may have keys of its own in `aps`, so that `event` alone does not suffice.
+    var hasLiveActivity: Bool { self.hasContentState || self.hasEvent && self.hasTimestamp }
+
+    /// Whether it does nothing but reload widgets or controls, which have different push types.
+    var isForWidgetsOrControls: Bool {
+        self.hasContentChanged && !self.hasLiveActivity && !self.hasAlertBadgeOrSound && !self.hasContentAvailable
+    }
+
+    /// The push type for the topic of an app.
+    var pushType: PushType {
+        if self.hasLiveActivity { return .liveActivity }
+        return self.hasContentAvailable && !self.hasAlertBadgeOrSound ? .background : .alert
+    }
 
     init() {}
 
     /// Examines a payload; parts that cannot be parsed are ignored.
     init(_ payload: UnsafeRawBufferPointer) {
-        // Most payloads contain neither word, and need no more than this scan.
+        // Most payloads contain none of the words, and need no more than this scan.
         guard unsafe Self.hasRelevantWord(payload) else { return }
         var scanner = unsafe JSONScanner(payload)
         do throws(ScanFailure) {
@@ -24,13 +46,17 @@ struct PayloadTraits: Hashable {
             guard try scanner.kind() == .object else { return }
             scanner.enter()
             var isFirst = true
+            var (hasManagementKey, hasServiceKey) = (false, false)
             while let key = try scanner.nextKey(isFirst: &isFirst) {
-                if unsafe Self.spells(scanner.bytes(of: key), "mdm") { self.hasDeviceManagement = true }
+                if unsafe Self.spells(scanner.bytes(of: key), "mdm") { hasManagementKey = true }
                 if unsafe Self.spells(scanner.bytes(of: key), "aps"), try scanner.kind() == .object {
+                    hasServiceKey = true
                     try self.readService(&scanner)
                 } else {
                     try scanner.skipValue(enclosedBy: 1)
                 }
+                // Next to `aps`, it is a key of an app.
+                self.hasDeviceManagement = hasManagementKey && !hasServiceKey
             }
         } catch {
             // The service refuses invalid JSON; here it only ends the scan.
@@ -45,11 +71,18 @@ struct PayloadTraits: Hashable {
             if unsafe Self.spells(name, "alert") || Self.spells(name, "badge") || Self.spells(name, "sound") {
                 self.hasAlertBadgeOrSound = true
             }
-            if unsafe Self.spells(name, "content-available") {
-                let byte = scanner.next
-                self.hasContentAvailable = byte == UInt8(ascii: "1") || byte == UInt8(ascii: "t")
+            let isTrue = scanner.next == UInt8(ascii: "1") || scanner.next == UInt8(ascii: "t")
+            if unsafe Self.spells(name, "content-available") { self.hasContentAvailable = isTrue }
+            if unsafe Self.spells(name, "content-changed") { self.hasContentChanged = isTrue }
+            if unsafe Self.spells(name, "content-state") { self.hasContentState = true }
+            if unsafe Self.spells(name, "timestamp") { self.hasTimestamp = try scanner.kind() == .number }
+            if unsafe Self.spells(name, "event"), try scanner.kind() == .string {
+                let event = unsafe scanner.bytes(of: try scanner.string())
+                self.hasEvent =
+                    unsafe Self.spells(event, "start") || Self.spells(event, "update") || Self.spells(event, "end")
+            } else {
+                try scanner.skipValue(enclosedBy: 2)
             }
-            try scanner.skipValue(enclosedBy: 2)
         }
     }
 
@@ -62,7 +95,14 @@ struct PayloadTraits: Hashable {
         var rest = unsafe bytes
         while let start = rest.baseAddress, let quote = unsafe memchr(start, 0x22, rest.count) {
             unsafe rest = UnsafeRawBufferPointer(rebasing: rest[(UnsafeRawPointer(quote) - start + 1)...])
-            if unsafe Self.begins(rest, "content-available\"") || Self.begins(rest, "mdm\"") { return true }
+            let isFound =
+                switch unsafe rest.first {
+                case UInt8(ascii: "c"): unsafe Self.begins(rest, "content-")
+                case UInt8(ascii: "e"): unsafe Self.begins(rest, "event\"")
+                case UInt8(ascii: "m"): unsafe Self.begins(rest, "mdm\"")
+                default: false
+                }
+            if isFound { return true }
         }
         return false
     }

@@ -35,6 +35,9 @@ public struct PushRequest: Sendable {
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseIdentifier: String?
 
+    /// Why no request could be derived from the notification; `nil` if it could.
+    var fault: DeliveryOutcome.InvalidReason?
+
     /// Creates a request.
     ///
     /// - Parameters:
@@ -62,7 +65,7 @@ public struct PushRequest: Sendable {
 
     /// The problem of the request, checked before it is sent.
     func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
-        if let problem = self.payload.lengthProblem(limit: payloadByteCountMax) { return problem }
+        if let problem = self.payload.lengthProblem(limit: payloadByteCountMax) ?? self.fault { return problem }
         if let collapse = self.collapseIdentifier {
             guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
                 return .collapseIdentifier

@@ -9,10 +9,13 @@ package import NIOCore
 /// |---------------------------------|-----------------------------------------------------------------------------|
 /// | expiry                          | `apns-expiration`, at most 30 days ahead; a past one is unchanged            |
 /// | no expiry                       | no header                                                                   |
-/// | priority 10, 5 or 1             | `apns-priority`; 5 for background pushes, which are refused with 10         |
-/// | no or another priority, as 0    | the same as 10                                                              |
-/// | the certificate's topic         | `apns-topic`                                                                |
+/// | priority 10, 5 or 1             | `apns-priority`, if the push type permits it: background pushes have 5 or 1  |
+/// | no or another priority, as 0    | the default of the push type: 10, and 5 for background pushes               |
+/// | the certificate's topic         | `apns-topic`, with the suffix of the push type                              |
 /// | nothing                         | `apns-push-type`, by the topic and the payload                              |
+///
+/// A notification whose push type cannot be inferred, or whose topic is that of another push type, is invalid and not
+/// sent.
 public struct RequestRules: Hashable, Sendable {
     /// The maximum time that the service stores a notification: 30 days.
     public static let lifetimeMax = Duration.seconds(30 * 86_400)
@@ -31,7 +34,14 @@ public struct RequestRules: Hashable, Sendable {
     }
 
     /// The topic of all requests; `nil` omits the header.
-    public var topic: String?
+    ///
+    /// The suffix of the push type, such as `.voip`, is added if it is missing.
+    public var topic: String? {
+        didSet { self.family = self.topic.flatMap { TopicFamily(of: $0) } }
+    }
+
+    /// The family of ``topic``, found once for many notifications.
+    private var family: TopicFamily?
 
     /// How the push type is determined; by default from the topic and the payload.
     public var pushType = PushTypeRule.inferred
@@ -40,8 +50,8 @@ public struct RequestRules: Hashable, Sendable {
     /// `nil`, which omits the header.
     public var passPushType: PushType?
 
-    /// The priority of all requests except background pushes; by default `nil`, for the provider's priority.
-    public var priority: UInt8?
+    /// The priority of all requests whose push type permits it; by default `nil`, for the provider's priority.
+    public var priority: PushPriority?
 
     /// The expiry of a notification without one, as a duration in whole seconds; by default `nil`, which omits the
     /// header.
@@ -54,18 +64,21 @@ public struct RequestRules: Hashable, Sendable {
     /// Makes rules with the defaults.
     ///
     /// - Parameter topic: the topic of all requests; `nil` omits the header.
-    public init(topic: String?) { self.topic = topic }
+    public init(topic: String?) {
+        self.topic = topic
+        self.family = topic.flatMap { TopicFamily(of: $0) }
+    }
 
     /// Creates the request for a notification of the library; its own values have precedence over these rules.
     func request(for notification: borrowing PushNotification, now: UInt32) -> PushRequest {
         var rules = self
-        if let topic = notification.topic { rules.topic = topic }
+        if let topic = notification.topic, topic != rules.topic { rules.topic = topic }
         if let type = notification.pushType { rules.pushType = .fixed(type) }
         var request = rules.request(
             token: notification.token,
             payload: notification.payload,
             expiry: notification.expiry.wireValue,
-            priority: notification.priority,
+            priority: notification.priority?.rawValue,
             now: now
         )
         request.collapseIdentifier = notification.collapseIdentifier
@@ -81,11 +94,13 @@ public struct RequestRules: Hashable, Sendable {
         priority: UInt8?,
         now: UInt32
     ) -> PushRequest {
-        let pushType = unsafe payload.withUnsafeReadableBytes { unsafe self.pushType(of: PayloadTraits($0)) }
-        var request = PushRequest(token: token, payload: payload, topic: self.topic, pushType: pushType)
-        let known = self.priority ?? FrameLayout.knownPriority(priority)
-        request.priority = pushType == .background ? 5 : known ?? 10
-        request.expiry = PushExpiry(wireValue: self.expiry(expiry, now: now))
+        var request = PushRequest(token: token, payload: payload, topic: self.topic, pushType: nil)
+        self.setPushType(&request)
+        let type = request.pushType ?? .alert
+        let known = self.priority ?? priority.flatMap { PushPriority(rawValue: $0) } ?? type.defaultPriority
+        request.priority = (type.permits(known) ? known : type.defaultPriority).rawValue
+        let expiry = self.expiry(expiry, now: now) ?? (type.expiresImmediately ? 0 : nil)
+        request.expiry = PushExpiry(wireValue: expiry)
         return request
     }
 
@@ -102,17 +117,31 @@ public struct RequestRules: Hashable, Sendable {
         }
     }
 
-    private func pushType(of payload: PayloadTraits) -> PushType? {
+    /// Sets the push type of a request, and the topic that it requires.
+    private func setPushType(_ request: inout PushRequest) {
         switch self.pushType {
-        case .fixed(let type): return type
-        case .omitted: return nil
-        case .inferred: break
+        case .fixed(let type): request.pushType = type
+        case .omitted: return
+        case .inferred:
+            let traits = unsafe request.payload.withUnsafeReadableBytes { unsafe PayloadTraits($0) }
+            if traits.hasDeviceManagement {
+                request.pushType = .mdm
+            } else if let family {
+                request.pushType = family.pushType ?? self.passPushType
+            } else if traits.isForWidgetsOrControls {
+                request.fault = .pushTypeUnclear
+            } else {
+                request.pushType = traits.pushType
+            }
         }
-        let topic = self.topic ?? ""
-        if payload.hasDeviceManagement || topic.hasPrefix("com.apple.mgmt.") { return .mdm }
-        if topic.hasSuffix(".voip") { return .voip }
-        if topic.hasSuffix(".complication") { return .complication }
-        if topic.hasPrefix("pass.") || topic.hasPrefix("web.") { return self.passPushType }
-        return payload.hasContentAvailable && !payload.hasAlertBadgeOrSound ? .background : .alert
+        // Nearly all notifications are of these types or of that of the topic.
+        guard let type = request.pushType, let topic, type != .alert, type != .background, type != family?.pushType,
+            let required = TopicFamily(requiredBy: type)
+        else { return }
+        if family == nil, let derived = required.topic(ofApp: topic) {
+            request.topic = derived
+        } else {
+            request.fault = .topicNotForPushType(type)
+        }
     }
 }

@@ -53,7 +53,7 @@ public struct InboundNotification: Sendable {
     public var expiry: UInt32? { self.layout.expiry }
 
     /// The priority: 10, 5 or 1; `nil` if not specified, 0 or unknown, which means 10.
-    public var priority: UInt8? { FrameLayout.knownPriority(self.layout.priority) }
+    public var priority: UInt8? { self.layout.knownPriority?.rawValue }
 
     /// The number of bytes of the payload.
     public var payloadByteCount: Int { self.layout.payloadByteCount }
@@ -113,7 +113,7 @@ public struct InboundNotification: Sendable {
             token: self.token,
             payload: ByteBuffer(bytes: self.payload.readableBytesView),
             expiry: PushExpiry(wireValue: self.expiry),
-            priority: self.priority
+            priority: self.layout.knownPriority
         )
     }
 

@@ -148,7 +148,7 @@ struct MessageBatch: Sendable {
         notification.number = number
         notification.topic = self.source.topic
         notification.expiry = PushExpiry(wireValue: layout.expiry)
-        notification.priority = FrameLayout.knownPriority(layout.priority)
+        notification.priority = layout.knownPriority?.rawValue
         notification.identifier = layout.identifier
         notification.device = self.messages[index].device
         notification.timestamp = self.timestamp

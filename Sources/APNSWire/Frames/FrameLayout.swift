@@ -25,15 +25,10 @@ public struct FrameLayout: Hashable, Sendable {
     /// Bytes of the message.
     public var byteCount = 0
 
-    /// A priority that a service knows: 10, 5 or 1; `nil` for any other value, which counts as none.
+    /// The priority; `nil` for any other value than 10, 5 and 1, which counts as none.
     ///
     /// Some providers send 0 when none is set.
-    ///
-    /// Returns the same value if it is known.
-    @inlinable
-    package static func knownPriority(_ value: UInt8?) -> UInt8? {
-        value == 10 || value == 5 || value == 1 ? value : nil
-    }
+    package var knownPriority: PushPriority? { self.priority.flatMap { PushPriority(rawValue: $0) } }
 
     /// An empty layout, for use with ``read(_:limits:)``.
     ///

@@ -198,18 +198,20 @@ extension NotificationFrame {
         case .items:
             self.identifier = identifier
             self.expiry = notification.expiry.wireValue
-            self.priority = notification.priority
+            self.priority = notification.priority?.rawValue
         }
     }
 
     /// The notification in the frame; `nil` if it has no token.
+    ///
+    /// A ``priority`` that the service does not know, such as 0, counts as none.
     public var notification: PushNotification? {
         self.token.map {
             PushNotification(
                 token: $0,
                 payload: self.payload,
                 expiry: PushExpiry(wireValue: self.expiry),
-                priority: self.priority
+                priority: self.priority.flatMap { PushPriority(rawValue: $0) }
             )
         }
     }

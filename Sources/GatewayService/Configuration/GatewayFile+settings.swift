@@ -362,12 +362,12 @@ extension SettingKind<RequestRules.PushTypeRule> {
     }
 }
 
-extension SettingKind<UInt8> {
+extension SettingKind<PushPriority> {
     fileprivate static var priority: Self {
         Self(name: "number", range: "1, 5, 10") { node, _ throws(YAMLNode.Fault) in
-            try node.word([("1", 1), ("5", 5), ("10", 10)])
+            try node.word([("1", .lowest), ("5", .conservingPower), ("10", .immediate)])
         } write: { priority, _ in
-            YAMLNode(scalar: "\(priority)")
+            YAMLNode(scalar: "\(priority.rawValue)")
         }
     }
 }

@@ -90,14 +90,14 @@ import Testing
         #expect(try Self.request().priority == 10)
         #expect(try Self.request(priority: 5).priority == 5)
         #expect(try Self.request(priority: 10).priority == 10)
-        #expect(try Self.request(priority: 10) { $0.priority = 5 }.priority == 5)
+        #expect(try Self.request(priority: 10) { $0.priority = .conservingPower }.priority == 5)
     }
 
     @Test func `priority 1 is forwarded, and 0 and unknown ones count as none, also for the override`() throws {
         #expect(try Self.request(priority: 1).priority == 1)
         for priority: UInt8 in [0, 2, 7, 11, 255] {
             #expect(try Self.request(priority: priority).priority == 10)
-            #expect(try Self.request(priority: priority) { $0.priority = 5 }.priority == 5)
+            #expect(try Self.request(priority: priority) { $0.priority = .conservingPower }.priority == 5)
         }
     }
 
@@ -159,6 +159,15 @@ import Testing
         PushTypeCase(topic: "com.example.app", payload: "[\"mdm\"]", pushType: .alert),
         PushTypeCase(topic: "pass.com.example", payload: "{\"aps\":{}}", pushType: nil),
         PushTypeCase(topic: "web.com.example", payload: Self.alert, pushType: nil),
+        PushTypeCase(topic: "com.apple.mail.XServer.1", payload: "{}", pushType: .alert),
+        PushTypeCase(topic: "com.apple.calendar.XServer.1", payload: "{}", pushType: .background, priority: 5),
+        PushTypeCase(topic: "com.example.app.voip-ptt", payload: "{}", pushType: .pushToTalk),
+        PushTypeCase(topic: "com.example.app.location-query", payload: "{}", pushType: .location),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"event\":\"end\",\"timestamp\":1}}",
+            pushType: .liveActivity
+        ),
     ]
 
     @Test(arguments: Self.pushTypes) func `the push type is inferred from topic and payload`(_ fixture: PushTypeCase)
@@ -172,7 +181,7 @@ import Testing
     @Test func `a background push never has priority 10`() throws {
         let payload = "{\"aps\":{\"content-available\":1}}"
         #expect(try Self.request(payload, priority: 10).priority == 5)
-        #expect(try Self.request(payload, priority: 10) { $0.priority = 10 }.priority == 5)
+        #expect(try Self.request(payload, priority: 10) { $0.priority = .immediate }.priority == 5)
     }
 
     @Test func `the push type can be configured`() throws {

@@ -6,6 +6,8 @@ import APNSProviderHTTP2
 import APNSServer
 import APNSTestKit
 import APNSWire
+import ListenerFixtures
+import Logging
 import NIOCore
 import Testing
 
@@ -28,7 +30,7 @@ struct PayloadCheckTests {
                 try PushFixture.clientConfiguration(port: port),
                 RequestRules(topic: PushFixture.topic)
             )
-            configuration.checksPayloads = isChecked
+            configuration.payloadChecks = isChecked ? .errors : .none
             return try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let token = try PushFixture.token(1)
                 let wrong = PushNotification(token: token, payload: #"{"aps":{"badge":"secret"}}"#)
@@ -48,5 +50,41 @@ struct PayloadCheckTests {
         }
         #expect("\(problem)" == "line 1, column 17: aps.badge is a string, expected a number")
         #expect(service.requests.count == 1)
+    }
+
+    @Test func `a probable mistake is logged once for each kind, without names, and sent`() async throws {
+        let (service, log) = (ScriptedService(), LogLines())
+        let payloads = [
+            #"{"aps":{"bagde":1,"alert":"a"}}"#, #"{"aps":{"bage":1,"alert":"a"}}"#,
+            #"{"aps":{"event":"update","content-state":{}}}"#,
+        ]
+        let outcomes = try await Listener(
+            try PushFixture.serverConfiguration(),
+            service: service,
+            logger: PushFixture.quiet
+        )
+        .withRunning { server in
+            var configuration = PushClientConfiguration.http2(
+                try PushFixture.tokenConfiguration(port: try await server.boundAddress.port ?? 0),
+                RequestRules(topic: PushFixture.topic)
+            )
+            configuration.payloadChecks = .warnings
+            return try await PushClient.withClient(configuration, logger: log.logger(.warning)) { client in
+                var outcomes: [DeliveryOutcome] = []
+                for payload in payloads + ["[]"] {
+                    let notification = PushNotification(token: try PushFixture.token(1), payload: payload)
+                    outcomes.append(await client.send(notification))
+                }
+                return outcomes
+            }
+        }
+        #expect(outcomes.map(\.kind) == [.accepted, .accepted, .accepted, .invalid])
+        #expect(service.requests.map { String(buffer: $0.payload) } == payloads)
+        #expect(
+            log.all.map(\.message) == [
+                "probable mistake in a payload: a key is unknown; did you mean aps.badge?",
+                "probable mistake in a payload: aps.timestamp is missing; a Live Activity requires it",
+            ]
+        )
     }
 }
