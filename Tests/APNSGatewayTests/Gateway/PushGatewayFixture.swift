@@ -27,18 +27,18 @@ enum PushGatewayFixture {
     /// Rows in memory, which survive the gateways that use them.
     actor Rows: GatewayStore {
         private(set) var rows: [String: String] = [:]
-        /// How many calls fail before the next one succeeds, and how many have failed.
-        private var failureCount: Int
+        /// Whether a call fails, by how many have failed before.
+        private let fails: @Sendable (_ failedCount: Int) -> Bool
         private(set) var failedCount = 0
         private let beforeSave: @Sendable () async -> Void
 
         init(
             _ rows: [String: String] = [:],
-            failureCount: Int = 0,
+            fails: @escaping @Sendable (_ failedCount: Int) -> Bool = { _ in false },
             beforeSave: @escaping @Sendable () async -> Void = {}
         ) {
             self.rows = rows
-            self.failureCount = failureCount
+            self.fails = fails
             self.beforeSave = beforeSave
         }
 
@@ -47,7 +47,7 @@ enum PushGatewayFixture {
         /// A failing call stores half of its rows, since any part may be stored.
         func save(_ rows: [String: String?]) async throws {
             await self.beforeSave()
-            let isFailing = self.failedCount < self.failureCount
+            let isFailing = self.fails(self.failedCount)
             let count = isFailing ? rows.count / 2 : rows.count
             for (key, value) in rows.prefix(count) { self.rows[key] = value }
             guard isFailing else { return }
