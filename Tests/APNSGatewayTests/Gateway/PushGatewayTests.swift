@@ -101,6 +101,39 @@ import Testing
         }
     }
 
+    /// Method: a provider sends until everything is accepted, and after each error response again what follows it, to a
+    /// new gateway with the same store, of which every second call fails after it stored a part.
+    @Test(arguments: 0..<8) func `with a failing store and restarts, each notification is delivered once`(
+        seed: UInt64
+    ) async throws {
+        let count: UInt32 = 60
+        var seeded = SplitMix64(seed: seed)
+        let rejected = Set((0..<6).map { _ in Int.random(in: 1...Int(count), using: &seeded) })
+        let random = NIOLockedValueBox(seeded)
+        let rows = Own.Rows { _ in random.withLockedValue { Bool.random(using: &$0) } }
+        let upstream = Own.Upstream { number in
+            for _ in 0..<random.withLockedValue({ Int.random(in: 0...20, using: &$0) }) { await Task.yield() }
+            return rejected.contains(number) ? .rejected(.binary(.invalidToken)) : .accepted
+        }
+        var first: UInt32 = 1
+        while first <= count {
+            let gateway = try Own.gateway(upstream, store: rows)
+            let bytes = try await gateway.withRunning { [first] gateway in
+                try await Own.connect(try await gateway.port) {
+                    try await $0.send(try Fixture.frames(first...count))
+                    try await $0.send(try Fixture.probe(count + 1))
+                    return try await $0.end().bytes
+                }
+            }
+            first = try ErrorResponse(bytes).identifier + 1
+        }
+        // A rejected one may be sent again, since nothing of it was delivered.
+        let accepted = Set(1...Int(count)).subtracting(rejected).sorted()
+        #expect(upstream.numbers.filter { !rejected.contains($0) } == accepted)
+        #expect(rejected.isSubset(of: upstream.numbers))
+        #expect(await rows.count("resend/") == 0)
+    }
+
     @Test func `what arrives during a slow admission is delivered once`() async throws {
         let (upstream, latch) = (Own.Upstream(), Own.Latch())
         let entered = Own.Latch()
