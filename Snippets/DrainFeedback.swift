@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads and prints the list of dead tokens.
+// Reads the list of dead tokens into an actor, and prints them.
 // Arguments: host, port, a PEM file with certificate and key, trusted CA, folder for tokens not printed yet.
 
 // snippet.show
 import APNSFeedback
 import Glibc
 
-/// Stands for your database: returns when it has the tokens for good.
-func forget(_ page: DeadTokenPage) {
-    for dead in page { print(dead.token.hexadecimal, dead.failedAt) }
-    fflush(nil)
+/// Stands for your database, with the time at which each token was last registered.
+actor Registrations {
+    private var times: [DeviceToken: Timestamp] = [:]
+
+    func register(_ token: DeviceToken) { self.times[token] = .now }
+
+    /// Returns when the tokens are removed for good.
+    func remove(_ page: DeadTokenPage) {
+        for dead in page where self.times[dead.token] ?? dead.failedAt <= dead.failedAt {
+            self.times[dead.token] = nil
+            print(dead.token.hexadecimal, dead.failedAt)
+        }
+        fflush(nil)
+    }
 }
 
-func drain(host: String, port: Int, identity: TLSIdentity, trust: TLSTrust, spool: String) async throws {
-    let feedback = try FeedbackClient(host: host, port: port, identity: identity, trust: trust, spool: spool)
-    let outcome = try await feedback.drain { page in forget(page) }
-    print(outcome)
+func drain(_ feedback: FeedbackClient, into registrations: Registrations) async throws {
+    let report = try await feedback.drain { page in await registrations.remove(page) }
+    print(report)
 }
 // snippet.hide
 
@@ -25,10 +34,11 @@ guard arguments.count > 5, let port = Int(arguments[2]) else {
     print("usage: DrainFeedback HOST PORT IDENTITY TRUST SPOOL")
     throw CancellationError()
 }
-try await drain(
+let client = try FeedbackClient(
     host: arguments[1],
     port: port,
     identity: TLSIdentity(contentsOf: arguments[3]),
     trust: .file(arguments[4]),
     spool: arguments[5]
 )
+try await drain(client, into: Registrations())

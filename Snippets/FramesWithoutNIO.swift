@@ -18,7 +18,7 @@ let response = try ErrorResponse([8, 8, 0, 0, 0, 7])
 print("identifier \(response.identifier) was refused: \(response.status)")
 
 // Feedback can be split anywhere: an incomplete tuple stays in the buffer.
-var received = FeedbackTuple(token: token, failedAt: 1_700_000_000).bytes[...]
+var received = FeedbackTuple(token: token, failedAt: Timestamp(secondsSince1970: 1_700_000_000)).bytes[...]
 received += [0x65, 0x53, 0xF1]
 while let dead = try FeedbackTuple(parsing: &received) {
     print("\(dead.token.hexadecimal.prefix(8))... is dead since \(dead.failedAt)")

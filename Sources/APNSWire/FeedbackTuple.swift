@@ -18,17 +18,28 @@ public struct FeedbackTuple: Hashable, Sendable {
     /// The dead token.
     public var token: DeviceToken
 
-    /// When the service found the app removed, in seconds since 1970 (UTC).
-    public var failedAt: UInt32
+    /// When the service found the app removed, in seconds since 1970 (UTC), as in the bytes.
+    package var failedAtSeconds: UInt32
+
+    /// When the service found the app removed; a whole second until the year 2106, where the field ends.
+    public var failedAt: Timestamp {
+        get { Timestamp(secondsSince1970: Int64(self.failedAtSeconds)) }
+        set { self.failedAtSeconds = UInt32(clamping: newValue.secondsSince1970) }
+    }
 
     /// Creates a tuple.
     ///
     /// - Parameters:
     ///   - token: the dead token.
-    ///   - failedAt: seconds since 1970 (UTC).
-    public init(token: DeviceToken, failedAt: UInt32) {
+    ///   - failedAt: when the service found the app removed; parts of a second are omitted.
+    public init(token: DeviceToken, failedAt: Timestamp) {
+        self.init(token: token, failedAt: UInt32(clamping: failedAt.secondsSince1970))
+    }
+
+    /// Creates a tuple from the seconds in its bytes.
+    package init(token: DeviceToken, failedAt seconds: UInt32) {
         self.token = token
-        self.failedAt = failedAt
+        self.failedAtSeconds = seconds
     }
 
     /// Reads one tuple; `nil`, with `buffer` unchanged, if it is incomplete.
@@ -76,15 +87,20 @@ public struct FeedbackTuple: Hashable, Sendable {
     ///
     /// - Parameter buffer: the buffer to append to.
     public func write(into buffer: inout ByteBuffer) {
-        buffer.writeMultipleIntegers(self.failedAt, UInt16(self.token.byteCount))
+        buffer.writeMultipleIntegers(self.failedAtSeconds, UInt16(self.token.byteCount))
         unsafe self.token.withUnsafeBytes { _ = unsafe buffer.writeBytes($0) }
     }
 }
 
-/// The keys are those of a purge list entry: `token`, in hexadecimal, and `failedAt`.
-extension FeedbackTuple: Codable {}
+/// The keys are those of a purge list entry: `token`, in hexadecimal, and `failedAt`, in seconds since 1970 (UTC).
+extension FeedbackTuple: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case token
+        case failedAtSeconds = "failedAt"
+    }
+}
 
 extension FeedbackTuple: CustomStringConvertible {
     /// Since when the token is dead, and its length; the bytes are private data.
-    public var description: String { "\(self.token), dead since \(ISO8601Time.text(Int64(self.failedAt)))" }
+    public var description: String { "\(self.token), dead since \(self.failedAt)" }
 }

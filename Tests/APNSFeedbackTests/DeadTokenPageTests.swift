@@ -144,10 +144,40 @@ import Testing
         try self.segment(10)
         let consumer = PageConsumer(tokenCountMax: 7) { page in
             counts.withLockedValue { $0 += [Array(page).count, Array(page).count] }
-            #expect(page.firstSeen == Self.now)
+            #expect(page.firstSeen == Timestamp(secondsSince1970: Self.now))
         }
         _ = try await self.folder.replay(now: Self.now, into: consumer)
         #expect(counts.withLockedValue { $0 } == [7, 7, 3, 3])
+    }
+
+    @Test func `a page is a collection of tokens with times`() async throws {
+        try self.segment(10)
+        let checkedCount = NIOLockedValueBox(0)
+        let consumer = PageConsumer(tokenCountMax: 7) { page in
+            let expected = Array((try Fixture.tuples(10)).dropFirst(checkedCount.withLockedValue { $0 }).prefix(7))
+            #expect(page.count == expected.count && !page.isEmpty && page.indices == 0..<expected.count)
+            #expect(page.first == expected.first && page.last == expected.last)
+            #expect(Array(page[1...]) == Array(expected[1...]) && page.reversed() == expected.reversed())
+            #expect(page.first?.failedAt == Timestamp(secondsSince1970: Int64(expected[0].failedAtSeconds)))
+            checkedCount.withLockedValue { $0 += page.count }
+        }
+        _ = try await self.folder.replay(now: Self.now, into: consumer)
+        #expect(checkedCount.withLockedValue { $0 } == 10)
+    }
+
+    /// Goal: traversals agree even if the file is damaged between two of them, so that none traps.
+    @Test func `a page is read once`() async throws {
+        try self.segment(10)
+        let name = try #require(self.folder.files.first { $0.hasSuffix(".spool") })
+        let path = self.folder.spool.path(name)
+        let counts = NIOLockedValueBox<[Int]>([])
+        let consumer = PageConsumer(tokenCountMax: 100) { page in
+            let count = page.count
+            try Data().write(to: URL(filePath: path))
+            counts.withLockedValue { $0 += [count, page.count, Array(page).count] }
+        }
+        _ = try? await self.folder.replay(now: Self.now, into: consumer)
+        #expect(counts.withLockedValue { $0 } == [10, 10, 10])
     }
 
     /// Goal: only pages that may have been delivered before are marked.

@@ -151,13 +151,13 @@ final class ListRecorder: Sendable {
 
     func take(_ page: DeadTokenPage) throws {
         let change = try self.list.record(
-            page.lazy.map {
+            page.stream.lazy.map {
                 PurgeEntry(
                     topic: page.scope.topic,
                     environment: page.scope.environment,
                     token: $0.token.bytes,
-                    failedAt: Int64($0.failedAt),
-                    firstSeen: page.firstSeen,
+                    failedAt: $0.failedAt.secondsSince1970,
+                    firstSeen: page.firstSeen.secondsSince1970,
                     source: "feedback"
                 )
             }

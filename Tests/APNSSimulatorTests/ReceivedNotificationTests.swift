@@ -273,7 +273,7 @@ struct ReceivedNotificationTests {
             #expect(device?.token == (try Fixture.token(1)))
             // Feedback has 32 bits of seconds.
             _ = try await Self.push(1, to: try Fixture.token(1), simulator)
-            #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox).map(\.failedAt) == [.max])
+            #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox).map(\.failedAtSeconds) == [.max])
         }
     }
 

@@ -78,7 +78,7 @@ enum PublicTypes {
             used.insert(modules)
         }
         let tasks: [Set<Substring>] = [
-            ["APNSProvider"], ["APNSProviderHTTP2"], ["APNSFeedback"], ["APNSTestKit"], ["APNSWire"],
+            ["APNSProvider"], ["APNSProviderHTTP2"], ["APNSFeedback"], ["APNSGateway"], ["APNSTestKit"], ["APNSWire"],
             ["APNSProvider", "APNSTestKit"],
         ]
         for task in tasks { #expect(used.contains(task), "no snippet shows \(task.sorted())") }

@@ -49,7 +49,7 @@ final class RandomList: FeedbackList {
     private func tuple() -> FeedbackTuple? {
         let words = (0..<4).map { _ in self.word() }
         let token = words.withUnsafeBytes { try? DeviceToken(bytes: $0) }
-        return token.map { FeedbackTuple(token: $0, failedAt: 1_700_000_000) }
+        return token.map { FeedbackTuple(token: $0, failedAt: Timestamp(secondsSince1970: 1_700_000_000)) }
     }
 
     /// SplitMix64.

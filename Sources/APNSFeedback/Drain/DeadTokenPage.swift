@@ -6,62 +6,100 @@ import NIOConcurrencyHelpers
 /// Dead tokens of one topic and environment, each with the time of its removal.
 ///
 /// ``FeedbackClient/drain(_:)`` passes them to its closure page by page. The tokens are read from a file of the spool
-/// during iteration, so that a page of any length needs little memory. It can be iterated over any number of times
-/// until the closure returns; then the page is removed from the spool.
-public struct DeadTokenPage: Sequence, Sendable {
+/// at the first access, and are then in memory. Use a page only until the closure returns, when it is removed from the
+/// spool.
+public struct DeadTokenPage: RandomAccessCollection, Sendable {
     /// The topic and environment of the tokens.
     public let scope: TokenScope
-    /// When this machine first received the tokens, in seconds since 1970 (UTC).
-    public let firstSeen: Int64
+    /// When this machine first received the tokens.
+    public let firstSeen: Timestamp
     /// Whether some of these tokens may have been delivered before: an earlier drain left them in the spool, because
     /// its process ended or because the closure threw an error, or they follow an error within this drain.
     public let possibleDuplicate: Bool
 
     private let start: SpoolCursor
     private let tokenCountMax: Int
-    private let last = NIOLockedValueBox<SpoolCursor?>(nil)
+    private let read = NIOLockedValueBox(Read())
+
+    /// What was read of the file.
+    private struct Read {
+        var tokens: [FeedbackTuple]?
+        /// The position after the last token.
+        var end: SpoolCursor?
+    }
 
     /// Creates a page of the next tokens of a segment.
     init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, possibleDuplicate: Bool) {
         self.scope = start.scope
-        self.firstSeen = firstSeen
+        self.firstSeen = Timestamp(secondsSince1970: firstSeen)
         self.possibleDuplicate = possibleDuplicate
         self.start = start
         self.tokenCountMax = tokenCountMax
     }
 
-    /// The tokens; their times are never later than the time they were read.
-    public func makeIterator() -> Iterator { Iterator(self) }
+    /// The tokens in memory, read once so that all traversals agree.
+    private var tokens: [FeedbackTuple] {
+        if let tokens = self.read.withLockedValue(\.tokens) { return tokens }
+        let tokens = Array(self.stream)
+        return self.read.withLockedValue { read in
+            read.tokens = read.tokens ?? tokens
+            return read.tokens ?? tokens
+        }
+    }
+
+    /// The position of the first token.
+    public var startIndex: Int { 0 }
+
+    /// The number of tokens.
+    public var endIndex: Int { self.tokens.endIndex }
+
+    /// A token, with the time since when it is dead, which is never later than the time it was read.
+    ///
+    /// - Parameter position: from 0 to the number of tokens minus 1.
+    public subscript(position: Int) -> FeedbackTuple { self.tokens[position] }
+
+    /// The tokens in the order of the service's list.
+    public func makeIterator() -> IndexingIterator<[FeedbackTuple]> { self.tokens.makeIterator() }
+
+    /// The tokens, read from the file during each iteration, so that a page of any length needs little memory.
+    package var stream: Stream { Stream(page: self) }
 
     /// The position after the last token, where the next page begins.
     var end: SpoolCursor {
         // Usually the closure has iterated to the end.
-        if let end = self.last.withLockedValue({ $0 }) { return end }
-        var iterator = self.makeIterator()
+        if let end = self.read.withLockedValue(\.end) { return end }
+        var iterator = self.stream.makeIterator()
         while iterator.next() != nil {}
         return iterator.cursor
     }
 
-    /// Reads the tokens of a page.
-    public struct Iterator: IteratorProtocol {
-        private let page: DeadTokenPage
-        private var remainingCount: Int
-        fileprivate private(set) var cursor: SpoolCursor
+    /// The tokens of a page, read from the file.
+    package struct Stream: Sequence, Sendable {
+        fileprivate let page: DeadTokenPage
 
-        fileprivate init(_ page: DeadTokenPage) {
-            self.page = page
-            self.remainingCount = page.tokenCountMax
-            self.cursor = page.start
-        }
+        package func makeIterator() -> Iterator { Iterator(self.page) }
 
-        /// The next token, with the time since when it is dead.
-        public mutating func next() -> FeedbackTuple? {
-            guard self.remainingCount > 0, let tuple = self.cursor.next() else {
-                self.page.last.withLockedValue { [cursor = self.cursor] last in last = cursor }
-                return nil
+        /// Reads the tokens of a page.
+        package struct Iterator: IteratorProtocol {
+            private let page: DeadTokenPage
+            private var remainingCount: Int
+            fileprivate private(set) var cursor: SpoolCursor
+
+            fileprivate init(_ page: DeadTokenPage) {
+                self.page = page
+                self.remainingCount = page.tokenCountMax
+                self.cursor = page.start
             }
-            self.remainingCount -= 1
-            return tuple
+
+            /// The next token.
+            package mutating func next() -> FeedbackTuple? {
+                guard self.remainingCount > 0, let tuple = self.cursor.next() else {
+                    self.page.read.withLockedValue { [cursor = self.cursor] read in read.end = cursor }
+                    return nil
+                }
+                self.remainingCount -= 1
+                return tuple
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ public struct FeedbackConfiguration: Sendable {
     /// The maximum number of tokens of a ``DeadTokenPage``; 10,000 by default.
     ///
     /// Most stores process many tokens faster in one transaction than in many. `.max` makes one page of everything in
-    /// the spool.
+    /// the spool. A page is in memory while it is used; a million tokens need about 50 MB.
     public var pageTokenCountMax = 10_000
 
     /// Creates a configuration with the defaults.

@@ -9,6 +9,9 @@ public struct BridgeConfiguration: Sendable {
     /// The default limit for notifications of one provider in flight.
     public static let inFlightCountMaxDefault = 10_000
 
+    /// The default duration for which notifications are remembered that were delivered after a rejected one.
+    static let rememberedDurationDefault = Duration.seconds(120)
+
     /// The name in logs and metrics; unique within a backend.
     public var name: String
 
@@ -51,7 +54,7 @@ public struct BridgeConfiguration: Sendable {
     /// How long they are remembered; by default two minutes.
     ///
     /// The time starts again when the gateway starts, since no provider can resend while it is down.
-    public var rememberedDuration = Duration.seconds(120)
+    public var rememberedDuration = BridgeConfiguration.rememberedDurationDefault
 
     /// Where the requests are sent.
     public var upstream: any Upstream

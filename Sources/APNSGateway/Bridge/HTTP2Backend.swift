@@ -19,7 +19,9 @@ public final class HTTP2Backend: DeliveryBackend {
         var closed: [ClosedProvider] = []
         /// Providers that were removed from the configuration, until their notifications are completed.
         var retired: [Bridge] = []
-        var all: [Bridge] { self.bridges + self.retired }
+        /// Providers of which only the names are known, since an admission of the gateway's author returns them.
+        var byName: [String: Bridge] = [:]
+        var all: [Bridge] { self.bridges + self.retired + self.byName.values }
         var lastConnection: UInt64 = 0
         var certificates = AdmittedCertificates()
         /// The number of open connections by provider and by how their rejections are handled.
@@ -148,7 +150,9 @@ public final class HTTP2Backend: DeliveryBackend {
             let states = Dictionary(providers.all.map { ($0.configuration.name, $0.state) }) { first, _ in first }
             let names = Set(configurations.map(\.name))
             providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
-            providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
+            providers.retired = (providers.bridges + providers.retired).filter {
+                !names.contains($0.configuration.name)
+            }
             providers.bridges = configurations.map { configuration in
                 let state = states[configuration.name]
                 state?.withLockedValue { $0.apply(configuration) }
@@ -231,7 +235,11 @@ public final class HTTP2Backend: DeliveryBackend {
     ///
     /// Returns the name of the provider and its topic; `nil` if no provider matches, which is logged.
     func list(of provider: ProviderConnection) -> TokenScope? {
-        guard let (bridge, topic) = self.find(provider) else { return nil }
+        self.find(provider).map { self.list(of: provider, $0.bridge, topic: $0.topic) }
+    }
+
+    /// Records that a provider of the feedback service is admitted.
+    func list(of provider: ProviderConnection, _ bridge: Bridge, topic: String) -> TokenScope {
         let name = bridge.configuration.name
         var metadata = Self.metadata(of: provider, topic)
         metadata[LogKey.provider] = "\(name)"
@@ -270,18 +278,50 @@ public final class HTTP2Backend: DeliveryBackend {
             let reason = "no provider of the configuration has this certificate or its authority"
             reasons = ["\(reason); \(AdmissionRule.advice)"]
         }
+        self.logRefusal(of: provider, reasons.joined(separator: "; "))
+        return nil
+    }
+
+    /// Logs that a provider is refused, and why.
+    func logRefusal(of provider: ProviderConnection, level: Logger.Level = .warning, _ reason: String) {
         self.unadmitted.log(
             "provider refused",
+            level: level,
             [
                 LogKey.remoteAddress: "\(provider.remoteAddress)",
                 LogKey.localPort: "\(provider.localPort.map { "\($0)" } ?? "?")",
-                LogKey.refusalReason: "\(reasons.joined(separator: "; "))",
+                LogKey.refusalReason: "\(reason)",
                 LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
                 LogKey.isAdmitted: "false",
             ]
         )
-        return nil
     }
+
+    /// Returns the provider with the name of a configuration, which is added if it is new; `nil` if there are already
+    /// ``providerCountMax``.
+    ///
+    /// Its notifications are sent as the configuration of the first call requires.
+    func bridge(_ configuration: BridgeConfiguration) -> Bridge? {
+        if let bridge = self.providers.withLockedValue({ $0.byName[configuration.name] }) { return bridge }
+        let bridge = Bridge(
+            configuration,
+            state: self.makeState(configuration),
+            recorder: self.recorder,
+            resends: self.resends,
+            group: self.group,
+            clock: self.clock,
+            logger: self.logger
+        )
+        return self.providers.withLockedValue { providers in
+            if let other = providers.byName[configuration.name] { return other }
+            guard providers.byName.count < Self.providerCountMax else { return nil }
+            providers.byName[configuration.name] = bridge
+            return bridge
+        }
+    }
+
+    /// The maximum number of providers whose names an admission returns, each of which keeps its state.
+    static let providerCountMax = 100_000
 
     /// The log metadata of an admitted provider.
     private static func metadata(of provider: ProviderConnection, _ topic: String) -> Logger.Metadata {
@@ -323,6 +363,11 @@ public final class HTTP2Backend: DeliveryBackend {
     /// - Returns: the decision.
     public func admit(_ provider: ProviderConnection) -> Admission {
         guard let (bridge, topic) = self.find(provider) else { return .refused }
+        return self.admit(provider, bridge, topic: topic)
+    }
+
+    /// Admits a provider for a topic.
+    func admit(_ provider: ProviderConnection, _ bridge: Bridge, topic: String) -> Admission {
         var logger = self.logger
         logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
         logger[metadataKey: LogKey.connection] = "\(provider.number)"

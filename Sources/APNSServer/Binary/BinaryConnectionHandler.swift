@@ -24,6 +24,8 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     private enum Phase {
         case handshaking
+        /// The backend decides about the provider; what arrives meanwhile waits.
+        case deciding
         case receiving(any DeliveryConnection)
         /// The end is decided, and waits for outcomes or the backend.
         case ending(any DeliveryConnection)
@@ -147,7 +149,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     var delivery: (any DeliveryConnection)? {
         switch self.phase {
-        case .handshaking, .closed: nil
+        case .handshaking, .deciding, .closed: nil
         case .receiving(let delivery), .ending(let delivery), .draining(let delivery): delivery
         }
     }
@@ -171,10 +173,25 @@ extension BinaryConnectionHandler {
             context.close(promise: nil)
             return
         }
+        guard let backend = self.backend as? any DeferredAdmission else {
+            return self.admit(provider, self.backend.admit(provider), context)
+        }
+        self.phase = .deciding
+        self.isReadingStopped = true
+        let decision = backend.decide(about: provider, until: context.channel.closeFuture)
+        decision.assumeIsolated().whenComplete { [weak self] result in
+            guard let self, let context = self.context, case .deciding = self.phase else { return }
+            self.admit(provider, (try? result.get())?() ?? .refused, context)
+            guard case .receiving(let delivery) = self.phase, self.delayTimer == nil else { return }
+            self.resume(for: delivery, context: context)
+        }
+    }
+
+    private func admit(_ provider: ProviderConnection, _ admission: Admission, _ context: ChannelHandlerContext) {
         let metadata: Logger.Metadata = [
             LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.topic: "\(provider.identity.topic ?? "")",
         ]
-        switch self.backend.admit(provider) {
+        switch admission {
         case .admitted(let delivery):
             self.phase = .receiving(delivery)
             self.admittedAt = context.eventLoop.now
@@ -225,6 +242,7 @@ extension BinaryConnectionHandler {
             }
             self.watchDrain()
             self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it kept sending", context)
+        case .deciding: self.dispatcher.append(bytes)
         case .handshaking, .closed: break
         }
     }
@@ -294,7 +312,7 @@ extension BinaryConnectionHandler {
             // The backend is still completing the end, which closes the connection.
             let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
             if isOver || self.tls.isTruncated { context.close(promise: nil) }
-        case .closed: break
+        case .deciding, .closed: break
         }
     }
 
@@ -445,7 +463,7 @@ extension BinaryConnectionHandler {
 
     private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
         switch self.phase {
-        case .handshaking: context.close(promise: nil)
+        case .handshaking, .deciding: context.close(promise: nil)
         case .receiving(let delivery):
             self.recordCloseReason(isAnnounced ? "listener shutting down" : "idle timeout")
             if isAnnounced { self.giveUpInTime() }

@@ -18,6 +18,8 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     private enum Phase {
         case handshaking
+        /// The store decides about the provider.
+        case deciding
         case delivering
         /// The whole list was written to the kernel.
         case delivered
@@ -139,7 +141,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         }
         promise?.succeed(())
         switch self.phase {
-        case .handshaking, .ended: context.close(mode: .all, promise: nil)
+        case .handshaking, .deciding, .ended: context.close(mode: .all, promise: nil)
         case .delivered:
             self.endConnection(context)
             if case .ended = self.phase { context.close(mode: .all, promise: nil) }
@@ -153,9 +155,26 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             context.close(promise: nil)
             return
         }
+        guard let store = self.store as? any DeferredFeedback else {
+            return self.admit(provider, address, self.store.open(provider), context)
+        }
+        self.phase = .deciding
+        let decision = store.decideList(of: provider, until: context.channel.closeFuture)
+        decision.assumeIsolated().whenComplete { [weak self] result in
+            guard let self, let context = self.context, case .deciding = self.phase else { return }
+            self.admit(provider, address, (try? result.get())?(), context)
+        }
+    }
+
+    private func admit(
+        _ provider: ProviderConnection,
+        _ address: String,
+        _ found: (any FeedbackList)?,
+        _ context: ChannelHandlerContext
+    ) {
         let identity = provider.identity
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
-        guard let list = self.store.open(provider) else {
+        guard let list = found else {
             self.admission.refused()
             self.logger.debug("feedback refused", metadata: metadata)
             self.refuse(context)
@@ -282,7 +301,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
         switch self.phase {
-        case .delivering: break
+        case .deciding, .delivering: break
         case .delivered: self.endAfterPause()
         case .ended:
             // A reset may follow close_notify.

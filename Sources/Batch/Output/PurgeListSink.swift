@@ -16,7 +16,7 @@ package final class PurgeListSink: Sendable {
     private static let source = "feedback"
 
     /// The tokens of a page, converted during iteration, because a page has no size limit.
-    package typealias Entries = LazyMapSequence<DeadTokenPage, PurgeEntry>
+    package typealias Entries = LazyMapSequence<DeadTokenPage.Stream, PurgeEntry>
 
     private let list: PurgeList
     private let onPage: (@Sendable (Entries) throws -> Void)?
@@ -33,7 +33,7 @@ package final class PurgeListSink: Sendable {
     /// Adds the tokens of a page; returns when the list has stored them.
     package func add(_ page: DeadTokenPage) async throws {
         try await self.blocking { [list, onPage, change] in
-            let entries = page.lazy.map { PurgeListSink.entry($0, of: page) }
+            let entries = page.stream.lazy.map { PurgeListSink.entry($0, of: page) }
             let part = try list.record(entries)
             change.withLockedValue { $0 += part }
             try onPage?(entries)
@@ -45,8 +45,8 @@ package final class PurgeListSink: Sendable {
             topic: page.scope.topic,
             environment: page.scope.environment,
             token: tuple.token.bytes,
-            failedAt: Int64(tuple.failedAt),
-            firstSeen: page.firstSeen,
+            failedAt: tuple.failedAt.secondsSince1970,
+            firstSeen: page.firstSeen.secondsSince1970,
             source: PurgeListSink.source
         )
     }

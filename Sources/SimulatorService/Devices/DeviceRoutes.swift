@@ -265,7 +265,7 @@ extension Simulator {
             JSONObject { object in
                 object.add("token", entry.tuple.token.hexadecimal)
                 object.add("topic", entry.topic)
-                object.add("failedAt", time: UInt64(entry.tuple.failedAt) * 1000)
+                object.add("failedAt", time: UInt64(entry.tuple.failedAtSeconds) * 1000)
             }
         }
         return JSONObject { $0.add("entries", elements: entries) }.text

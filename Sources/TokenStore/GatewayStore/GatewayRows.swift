@@ -70,7 +70,7 @@ struct GatewayRows {
 
     func apply(_ change: GatewayStoreChange, now: Int64) throws {
         switch change {
-        case .put(let tuple, let list): try self.put(tuple.token, tuple.failedAt, in: list)
+        case .put(let tuple, let list): try self.put(tuple.token, tuple.failedAtSeconds, in: list)
         case .remove(let token, let time, let list):
             try self.remove.execute(
                 arguments: [list.topic, list.environment.rawValue, token.data, time.map(Int64.init) ?? .max]

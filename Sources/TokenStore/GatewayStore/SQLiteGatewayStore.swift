@@ -164,7 +164,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
             let before = state.lists[list]?[tuple.token]
             guard before != nil || state.count < self.countMax else { return (true, false) }
             if before == nil { state.count += 1 }
-            state.lists[list, default: FeedbackBuckets()][tuple.token] = max(before ?? 0, tuple.failedAt)
+            state.lists[list, default: FeedbackBuckets()][tuple.token] = max(before ?? 0, tuple.failedAtSeconds)
             state.pending.append(Pending(change: .put(tuple, list), onDone: onKept))
             return (false, Self.start(&state))
         }

@@ -87,7 +87,7 @@ import Testing
     func `a feedback tuple is read and written`(vector: GoldenVector) throws {
         var buffer = vector.buffer
         let tuple = try FeedbackTuple(parsing: &buffer).orThrow()
-        #expect(tuple.failedAt == vector.fields.timestamp)
+        #expect(tuple.failedAtSeconds == vector.fields.timestamp)
         #expect(tuple.token == (try vector.token))
         var written = ByteBuffer()
         tuple.write(into: &written)

@@ -64,7 +64,9 @@ import Testing
         return lines.filter { $0.hasPrefix("cccc") }.map(String.init)
     }
 
-    private static func line(_ number: Int) -> String { "\(SendScene.token(number)) \(1_600_000_000 + number)" }
+    private static func line(_ number: Int) -> String {
+        "\(SendScene.token(number)) \(Timestamp(secondsSince1970: Int64(1_600_000_000 + number)))"
+    }
 
     /// Goal: nothing that a process received before it died is lost: the current page is delivered again at the next
     /// start, and earlier pages are not.

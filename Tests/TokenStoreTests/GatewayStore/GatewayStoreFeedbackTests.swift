@@ -43,7 +43,7 @@ import Testing
         let reader = BridgeFeedbackList(store, list)
         var tokens: [DeviceToken: UInt32] = [:]
         while case let tuples = reader.next(3), !tuples.isEmpty {
-            for tuple in tuples { tokens[tuple.token] = tuple.failedAt }
+            for tuple in tuples { tokens[tuple.token] = tuple.failedAtSeconds }
         }
         return tokens
     }

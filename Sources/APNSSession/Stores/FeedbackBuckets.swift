@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
-import APNSWire
+package import APNSWire
 
 /// The tokens of a list with their times, in many buckets.
 ///
 /// A bucket that is in use elsewhere while the list changes is copied, instead of the whole list. So a list is read
 /// bucket by bucket without a copy while tokens are recorded.
-struct FeedbackBuckets: Sendable {
+package struct FeedbackBuckets: Sendable {
     /// A bucket.
-    typealias Bucket = FeedbackPage.Bucket
+    package typealias Bucket = FeedbackPage.Bucket
 
     /// The number of buckets; with a million tokens, each has about 250.
-    static let bucketCount = 4096
+    package static let bucketCount = 4096
 
     private var buckets = [Bucket](repeating: [:], count: Self.bucketCount)
 
+    package init() {}
+
     /// The number of tokens.
-    private(set) var count = 0
+    package private(set) var count = 0
 
     /// The tokens and times, unordered.
-    var all: some Sequence<(key: DeviceToken, value: UInt32)> { self.buckets.lazy.joined() }
+    package var all: some Sequence<(key: DeviceToken, value: UInt32)> { self.buckets.lazy.joined() }
 
     /// Returns the time of a token; `nil` if it is not on the list.
-    subscript(token: DeviceToken) -> UInt32? {
+    package subscript(token: DeviceToken) -> UInt32? {
         get { self.buckets[Self.index(of: token)][token] }
         set {
             let index = Self.index(of: token)
@@ -36,7 +37,7 @@ struct FeedbackBuckets: Sendable {
     /// Reads a page of at least this many tokens, or fewer at the end.
     ///
     /// Returns the page; empty at the end of the list.
-    func page(from index: Int, countMin: Int) -> FeedbackPage {
+    package func page(from index: Int, countMin: Int) -> FeedbackPage {
         var page = FeedbackPage(nextIndex: index)
         var count = 0
         while page.nextIndex < Self.bucketCount, count < countMin {
