@@ -85,7 +85,7 @@ final class GatewayDeliveries: Sendable {
     private func deliver(_ delivery: Delivery) async {
         let request = delivery.request
         var notification = PushNotification(token: request.token, payload: request.payload, expiry: request.expiry)
-        notification.priority = request.priority
+        notification.priority = request.priority.flatMap { PushPriority(rawValue: $0) }
         notification.topic = request.topic
         notification.pushType = request.pushType
         notification.collapseIdentifier = request.collapseIdentifier
