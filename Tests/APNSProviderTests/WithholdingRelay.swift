@@ -21,10 +21,13 @@ final class WithholdingRelay: Sendable {
     private let byteCount: Int
     private let state = NIOLockedValueBox(State())
 
+    /// Listens, and forwards connections until ``stop()``.
+    ///
     /// - Parameters:
     ///   - gatewayPort: the port of the gateway on loopback.
     ///   - byteCount: how many bytes of the first connection are forwarded to the gateway.
     ///   - receiveBufferByteCount: the size of the buffer in which the rest waits.
+    /// - Throws: an error if no port can be opened.
     init(gatewayPort: Int, byteCount: Int, receiveBufferByteCount: CInt) throws {
         self.gatewayPort = gatewayPort
         self.byteCount = byteCount
@@ -113,9 +116,8 @@ final class WithholdingRelay: Sendable {
         connect(provider, &nothing, socklen_t(MemoryLayout<sockaddr>.size))
         var sentCount = 0
         while sentCount < peekedCount {
-            let written = buffer.withUnsafeBytes {
-                send(gateway, $0.baseAddress! + sentCount, peekedCount - sentCount, CInt(MSG_NOSIGNAL))
-            }
+            let rest = Array(buffer[sentCount..<peekedCount])
+            let written = send(gateway, rest, rest.count, CInt(MSG_NOSIGNAL))
             guard written > 0 else { break }
             sentCount += written
         }
