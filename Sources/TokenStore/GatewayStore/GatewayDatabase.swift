@@ -78,6 +78,17 @@ struct GatewayDatabase: Sendable {
                 try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(name) \(type)")
             }
         }
+        // An earlier release, to which somebody went back, changes the time and not the checksum.
+        try database.execute(
+            sql: """
+                CREATE TRIGGER IF NOT EXISTS feedback_without_checksum AFTER UPDATE OF failed_at ON feedback
+                WHEN NEW.failed_at <> OLD.failed_at AND NEW.checksum IS OLD.checksum
+                BEGIN
+                    UPDATE feedback SET checksum = NULL
+                    WHERE topic = NEW.topic AND environment = NEW.environment AND token = NEW.token;
+                END
+                """
+        )
     }
 
     // MARK: Damage

@@ -286,7 +286,9 @@ import Testing
                 try await Self.keep(2, 100, in: Self.list, store)
             }
             let queue = try DatabaseQueue(path: path)
-            try await queue.writeWithoutTransaction { try $0.execute(sql: "ALTER TABLE feedback DROP COLUMN checksum") }
+            try await queue.writeWithoutTransaction {
+                try $0.execute(sql: "DROP TRIGGER feedback_without_checksum; ALTER TABLE feedback DROP COLUMN checksum")
+            }
             try SQLiteGatewayStore.check(path: path)
             let store = try SQLiteGatewayStore(path: path)
             #expect(store.counts == [Self.list: 2])
@@ -297,6 +299,34 @@ import Testing
             }
             #expect(checksums == [true, false])
             #expect(Set(Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path)).values) == [100, 101])
+        }
+    }
+
+    @Test func `a time that an earlier release changed is believed after an upgrade`() async throws {
+        try await Self.withPath { path in
+            do {
+                let store = try SQLiteGatewayStore(path: path)
+                try await Self.keep(1, 100, in: Self.list, store)
+                try await Self.keep(2, 100, in: Self.list, store)
+            }
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(10)
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            // What the release before the checksums writes.
+            try await queue.writeWithoutTransaction { database in
+                for time in [90, 200] {
+                    try database.execute(
+                        sql: """
+                            INSERT INTO feedback (topic, environment, token, failed_at)
+                            SELECT topic, environment, token, ? FROM feedback ORDER BY token LIMIT 1
+                            ON CONFLICT DO UPDATE SET failed_at = max(failed_at, excluded.failed_at)
+                            """,
+                        arguments: [time]
+                    )
+                }
+            }
+            try SQLiteGatewayStore.check(path: path)
+            #expect(Set(Self.tokens(in: Self.list, try SQLiteGatewayStore(path: path)).values) == [100, 200])
         }
     }
 }
