@@ -33,7 +33,7 @@ package struct TopicFamily: Hashable, Sendable {
         Self(".push-type.widgets", .widgets),
         Self(mark: .prefix("com.apple.mgmt."), pushType: .mdm, isRequired: true),
         // Apple's servers for mail, calendars and contacts, and those that replace them.
-        Self(mark: .prefix("com.apple.mail.XServer."), pushType: .alert, isRequired: false),
+        Self(mark: .prefix("com.apple.mail.XServer."), pushType: .background, isRequired: false),
         Self(mark: .prefix("com.apple.calendar.XServer."), pushType: .background, isRequired: false),
         Self(mark: .prefix("com.apple.contact.XServer."), pushType: .background, isRequired: false),
         Self(mark: .prefix("pass."), pushType: nil, isRequired: false),

@@ -24,7 +24,7 @@ import Testing
 
     @Test(arguments: [
         ("com.apple.mgmt.External.1", PushType.mdm), ("com.apple.mgmt.XServer.1", .mdm),
-        ("com.apple.mail.XServer.1", .alert), ("com.apple.calendar.XServer.1", .background),
+        ("com.apple.mail.XServer.1", .background), ("com.apple.calendar.XServer.1", .background),
         ("com.apple.contact.XServer.1", .background), ("pass.com.example", nil), ("web.com.example", nil),
     ]) func `the prefix of a topic has its push type`(_ topic: String, _ type: PushType?) throws {
         let family = try #require(TopicFamily(of: topic))

@@ -159,7 +159,7 @@ import Testing
         PushTypeCase(topic: "com.example.app", payload: "[\"mdm\"]", pushType: .alert),
         PushTypeCase(topic: "pass.com.example", payload: "{\"aps\":{}}", pushType: nil),
         PushTypeCase(topic: "web.com.example", payload: Self.alert, pushType: nil),
-        PushTypeCase(topic: "com.apple.mail.XServer.1", payload: "{}", pushType: .alert),
+        PushTypeCase(topic: "com.apple.mail.XServer.1", payload: "{}", pushType: .background, priority: 5),
         PushTypeCase(topic: "com.apple.calendar.XServer.1", payload: "{}", pushType: .background, priority: 5),
         PushTypeCase(topic: "com.example.app.voip-ptt", payload: "{}", pushType: .pushToTalk),
         PushTypeCase(topic: "com.example.app.location-query", payload: "{}", pushType: .location),
