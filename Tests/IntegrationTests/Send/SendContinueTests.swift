@@ -73,7 +73,7 @@ import Testing
         let options = ["--results", results, "--window", "300", "--connections", "\(1 + random.next() % 2)"]
         let arguments = try self.writeBatch(form) + options
         let stopCount = Int(random.next() % UInt64(Self.count / 2)) + 1
-        let pace = TransferPace(byteCount: 1024, interval: .milliseconds(10))
+        let pace = TransferPace(byteCount: 256, interval: .milliseconds(10))
         let test = self
         try await SendScene.withGateway(deviceCount: Self.count, faults: [Fault(at: .always, .slowReading(pace))]) {
             simulator in
