@@ -39,9 +39,9 @@ package struct DeliveryObserver: Sendable {
         self.onFailure = onFailure
         self.monitor = monitor
         let isBinary = subject == .notifications
-        let prefix = isBinary ? "push" : "push.http2"
+        let prefix = isBinary ? "apns.legacy.binary" : "apns.legacy.http2"
         let counter = { Counter(label: $0, dimensions: [], factory: factory) }
-        let label = isBinary ? "push.notifications" : "push.http2.requests"
+        let label = isBinary ? "apns.legacy.binary.notifications" : "apns.legacy.http2.requests"
         self.outcomes = Dictionary(
             uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
                 (kind, Counter(label: label, dimensions: [("outcome", "\(kind.name)")], factory: factory))
@@ -49,9 +49,9 @@ package struct DeliveryObserver: Sendable {
         )
         self.connections = counter("\(prefix).connections")
         self.failures = counter("\(prefix).connection.failures")
-        self.probes = isBinary ? counter("push.probes") : nil
-        self.duplicates = isBinary ? counter("push.duplicates.possible") : nil
-        self.repeats = isBinary ? nil : counter("push.http2.requests.repeated")
+        self.probes = isBinary ? counter("apns.legacy.binary.probes") : nil
+        self.duplicates = isBinary ? counter("apns.legacy.binary.duplicates.possible") : nil
+        self.repeats = isBinary ? nil : counter("apns.legacy.http2.requests.repeated")
         // Measurements for each notification are made only if there is a metrics system.
         guard !(factory is NOOPMetricsHandler) else {
             self.durations = [:]
@@ -59,7 +59,7 @@ package struct DeliveryObserver: Sendable {
             self.openConnections = nil
             return
         }
-        let duration = isBinary ? "push.notification.duration" : "push.http2.request.duration"
+        let duration = isBinary ? "apns.legacy.binary.notification.duration" : "apns.legacy.http2.request.duration"
         self.durations = Dictionary(
             uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
                 (kind, Timer(label: duration, dimensions: [("outcome", "\(kind.name)")], factory: factory))

@@ -69,8 +69,8 @@ import Testing
             finished.fail(CancellationError())
         }
         .get()
-        #expect(try metrics.expectCounter("push.http2.requests.repeated").totalValue == 2 - Int64(attempts))
-        let unsent = try metrics.expectCounter("push.http2.requests", [("outcome", "unsent")])
+        #expect(try metrics.expectCounter("apns.legacy.http2.requests.repeated").totalValue == 2 - Int64(attempts))
+        let unsent = try metrics.expectCounter("apns.legacy.http2.requests", [("outcome", "unsent")])
         #expect(unsent.totalValue == Int64(attempts) - 1)
     }
 
@@ -114,7 +114,7 @@ import Testing
             finished.fail(CancellationError())
         }
         .get()
-        #expect(try metrics.expectCounter("push.http2.requests", [("outcome", "rejected")]).totalValue == 0)
-        #expect(try metrics.expectCounter("push.http2.requests", [("outcome", "accepted")]).totalValue == 1)
+        #expect(try metrics.expectCounter("apns.legacy.http2.requests", [("outcome", "rejected")]).totalValue == 0)
+        #expect(try metrics.expectCounter("apns.legacy.http2.requests", [("outcome", "accepted")]).totalValue == 1)
     }
 }

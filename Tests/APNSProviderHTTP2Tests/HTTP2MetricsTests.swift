@@ -44,23 +44,23 @@ struct HTTP2MetricsTests {
             let notification = PushNotification(token: try PushFixture.token(2), payload: #"{"aps":{}}"#)
             #expect(await pushClient.send(notification) == .accepted)
             #expect(await pushClient.send(notification) == .accepted)
-            #expect(try metrics.expectMeter("push.http2.connections.open").lastValue == 1)
+            #expect(try metrics.expectMeter("apns.legacy.http2.connections.open").lastValue == 1)
             client.finish()
             try await running
         }
         let times = try ["rejected", "accepted"].map {
-            try metrics.expectTimer("push.http2.request.duration", [("outcome", $0)]).values
+            try metrics.expectTimer("apns.legacy.http2.request.duration", [("outcome", $0)]).values
         }
         #expect(times.map(\.count) == [1, 2] && times.joined().allSatisfy { $0 > 0 })
-        #expect(try metrics.expectMeter("push.http2.connections.open").values == [1, 0])
-        let queue = try metrics.expectMeter("push.http2.queue")
+        #expect(try metrics.expectMeter("apns.legacy.http2.connections.open").values == [1, 0])
+        let queue = try metrics.expectMeter("apns.legacy.http2.queue")
         #expect(queue.lastValue == 0 && queue.values.count == 6)
     }
 
     @Test func `waiting requests are in the gauge until they are given up`() async throws {
         let metrics = TestMetrics()
         let client = try Self.client(1, metrics)
-        let queue = try metrics.expectMeter("push.http2.queue")
+        let queue = try metrics.expectMeter("apns.legacy.http2.queue")
         for number in 0..<3 { _ = client.submit(try PushFixture.request(number)) { _ in } }
         #expect(queue.lastValue == 3)
         client.stop()

@@ -35,13 +35,17 @@ struct DeliveryMetricsTests {
             let start = clock.now
             try await PushClient.withClient(Self.client(gateway.port, metrics)) { client in
                 #expect(await client.send(try Sending.notification(0)) == .accepted)
-                let open = try metrics.expectMeter("push.connections.open")
+                let open = try metrics.expectMeter("apns.legacy.binary.connections.open")
                 #expect(open.values.contains(1))
                 for try await _ in client.send(Sending.Rows(3), only: .exceptions) {}
             }
             let limit = start.duration(to: clock.now) / .nanoseconds(1)
-            let timer = { try metrics.expectTimer("push.notification.duration", [("outcome", $0)]).values }
-            let counter = { try metrics.expectCounter("push.notifications", [("outcome", $0)]).totalValue }
+            let timer = {
+                try metrics.expectTimer("apns.legacy.binary.notification.duration", [("outcome", $0)]).values
+            }
+            let counter = {
+                try metrics.expectCounter("apns.legacy.binary.notifications", [("outcome", $0)]).totalValue
+            }
             for outcome in ["accepted", "rejected"] {
                 let (times, count) = (try timer(outcome), try counter(outcome))
                 #expect(times.count == count)
@@ -49,8 +53,8 @@ struct DeliveryMetricsTests {
             }
             #expect(try timer("accepted").count == 3)
             #expect(try timer("rejected").count == 1)
-            #expect(try metrics.expectMeter("push.connections.open").lastValue == 0)
-            #expect(try metrics.expectMeter("push.queue").lastValue == 0)
+            #expect(try metrics.expectMeter("apns.legacy.binary.connections.open").lastValue == 0)
+            #expect(try metrics.expectMeter("apns.legacy.binary.queue").lastValue == 0)
         }
     }
 
@@ -64,7 +68,7 @@ struct DeliveryMetricsTests {
             logger: PushClientLifeTests.quiet,
             observer: observer
         )
-        let queue = try metrics.expectMeter("push.queue")
+        let queue = try metrics.expectMeter("apns.legacy.binary.queue")
         for number in 0..<5 { _ = client.submit(try Sending.notification(number), Receiver(), key: UInt64(number)) }
         #expect(queue.lastValue == 5)
         // An empty payload never waits.
@@ -76,8 +80,8 @@ struct DeliveryMetricsTests {
         }
         await #expect(throws: ProviderError.self) { try await running.value }
         #expect(queue.lastValue == 0)
-        #expect(try metrics.expectCounter("push.notifications", [("outcome", "unsent")]).totalValue == 5)
-        #expect(try metrics.expectMeter("push.connections.open").values.isEmpty)
+        #expect(try metrics.expectCounter("apns.legacy.binary.notifications", [("outcome", "unsent")]).totalValue == 5)
+        #expect(try metrics.expectMeter("apns.legacy.binary.connections.open").values.isEmpty)
     }
 
     @Test func `without a metrics system no time is measured`() {
@@ -120,8 +124,8 @@ struct DeliveryMetricsTests {
         )
         let listed = article.split(separator: "\n").compactMap { line -> Listed? in
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " `")) }
-            guard cells.count >= 5, cells[0].hasPrefix("push."),
-                cells[0].hasPrefix("push.http2.") == (subject == .requests)
+            guard cells.count >= 5, cells[0].hasPrefix("apns.legacy."),
+                cells[0].hasPrefix("apns.legacy.http2.") == (subject == .requests)
             else { return nil }
             return Listed(cells[0], cells[1], cells[3])
         }

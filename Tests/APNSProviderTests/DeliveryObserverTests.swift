@@ -26,6 +26,6 @@ import Testing
         )
         let token = try DeviceToken(String(repeating: "ab", count: 32))
         #expect(queue.enqueue(PushNotification(token: token, payload: ""), Receiver(), key: 0) == .submitted(0))
-        #expect(try metrics.expectCounter("push.notifications", [("outcome", "invalid")]).totalValue == 1)
+        #expect(try metrics.expectCounter("apns.legacy.binary.notifications", [("outcome", "invalid")]).totalValue == 1)
     }
 }

@@ -24,10 +24,10 @@ import Testing
         let refused = lines.of("connection refused")
         // A slow run allows some more.
         #expect((RefusalLog.burst..<RefusalLog.burst + 50).contains(refused.count))
-        #expect(refused.allSatisfy { $0.metadata["push.provider.admitted"] == "false" })
+        #expect(refused.allSatisfy { $0.metadata["apns.legacy.provider.admitted"] == "false" })
         let dropped = lines.of("notifications dropped")
-        #expect(dropped.count == 1 && dropped[0].metadata["push.provider.admitted"] == nil)
-        #expect(dropped.first?.metadata["push.refusal.leftout"] == nil)
+        #expect(dropped.count == 1 && dropped[0].metadata["apns.legacy.provider.admitted"] == nil)
+        #expect(dropped.first?.metadata["apns.legacy.refusal.leftout"] == nil)
     }
 
     @Test(arguments: CertificateAlert.allCases)
@@ -41,10 +41,10 @@ import Testing
         #expect(lines.of("connection refused").isEmpty)
         let line = try #require(lines.of("provider does not trust this listener").first)
         #expect(line.level == .warning)
-        #expect("\(line.metadata["push.refusal.reason"] ?? "")".contains(alert.name))
-        #expect(line.metadata["push.provider.admitted"] == "false")
+        #expect("\(line.metadata["apns.legacy.refusal.reason"] ?? "")".contains(alert.name))
+        #expect(line.metadata["apns.legacy.provider.admitted"] == "false")
         // The log of a gateway would cut a longer value.
-        #expect("\(line.metadata["push.refusal.remedy"] ?? "")".utf8.count < 1000)
+        #expect("\(line.metadata["apns.legacy.refusal.remedy"] ?? "")".utf8.count < 1000)
     }
 
     @Test func `another handshake alert is not logged as a rejected certificate`() {

@@ -71,7 +71,7 @@ import Testing
             return value
         }
         let line = try #require(lines.of("feedback connection closed").first)
-        return (value, "\(line.metadata["push.connection.reason"] ?? "")")
+        return (value, "\(line.metadata["apns.legacy.connection.reason"] ?? "")")
     }
 
     private static let unclear =

@@ -81,7 +81,7 @@ struct FeedbackListenerTests {
             try await store.wait("the acknowledgement") { $0.acknowledgedCount == 2 }
         }
         let line = try #require(lines.of("feedback delivered").first)
-        #expect(line.metadata["push.feedback.tokens"] == "2", "\(line.metadata)")
+        #expect(line.metadata["apns.legacy.feedback.tokens"] == "2", "\(line.metadata)")
     }
 
     /// Goal: the store is not read further than the provider reads.

@@ -96,7 +96,7 @@ import Testing
         }
         let droppedCount = 50 - backend.identifiers.count
         let dropped = try #require(lines.of("notifications discarded").first)
-        #expect("\(dropped.metadata["push.notifications.dropped"] ?? "")" == "\(droppedCount)")
+        #expect("\(dropped.metadata["apns.legacy.notifications.dropped"] ?? "")" == "\(droppedCount)")
         #expect(dropped.level == .warning)
     }
 

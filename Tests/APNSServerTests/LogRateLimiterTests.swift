@@ -64,7 +64,7 @@ import Testing
         for time in times {
             #expect(times.count { (time..<time + 10_000).contains($0) } <= countMax)
         }
-        let omittedCount = lines.of("refused").compactMap { $0.metadata["push.refusal.leftout"] }
+        let omittedCount = lines.of("refused").compactMap { $0.metadata["apns.legacy.refusal.leftout"] }
             .compactMap { Int("\($0)") }.reduce(0, +)
         #expect(omittedCount + times.count > 29_000)
     }

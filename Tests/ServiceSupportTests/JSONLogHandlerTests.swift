@@ -38,10 +38,10 @@ import Testing
             let reason = Logger.MetadataValue.string(String(repeating: "x", count: 1000))
             logger.warning(
                 "provider refused",
-                metadata: ["push.provider.admitted": "false", "push.refusal.reason": reason]
+                metadata: ["apns.legacy.provider.admitted": "false", "apns.legacy.refusal.reason": reason]
             )
         }
-        logger.error("not delivered", metadata: ["push.provider": "shop"])
+        logger.error("not delivered", metadata: ["apns.legacy.provider": "shop"])
         output.logOmissions()
         let written = lines.withLockedValue { $0 }
         let refused = written.filter { $0.contains("provider refused") }
@@ -52,8 +52,8 @@ import Testing
         #expect(refused.count < count)
         #expect(written.count { $0.contains("not delivered") } == 1)
         let omission = written.filter { $0.contains("log lines omitted") }
-        let leftOut = "\"push.log.leftout\":\"\(count - refused.count)\""
+        let leftOut = "\"apns.legacy.log.leftout\":\"\(count - refused.count)\""
         #expect(omission.count == 1 && omission[0].contains(leftOut), "\(omission)")
-        #expect(omission[0].contains("\"push.log.kind\":\"refusals\""))
+        #expect(omission[0].contains("\"apns.legacy.log.kind\":\"refusals\""))
     }
 }

@@ -20,7 +20,7 @@ struct ConsoleLogHandler: LogHandler {
         let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
         message.fields = all.sorted { $0.key < $1.key }.map { key, value in
             // The message's own fields never contain a period.
-            (key.contains(".") ? key : "push." + key, "\(value)")
+            (key.contains(".") ? key : "apns.legacy." + key, "\(value)")
         }
         self.console.emit(message)
     }

@@ -44,7 +44,7 @@ package struct Diagnostic: Sendable {
     package var endpoint: Endpoint?
     /// The typed error behind the message, if there is one: messages with the same code and place can differ in it.
     package var cause: (any Error)?
-    /// Additional fields, whose names contain a period, such as `push.connection.id`.
+    /// Additional fields, whose names contain a period, such as `apns.legacy.connection.id`.
     var fields: [(name: String, value: String)] = []
     /// Whether text begins with "Warning:"; a sentence about a run that stops early does not need it.
     private var isLabeled = false

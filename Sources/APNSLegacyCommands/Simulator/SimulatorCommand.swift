@@ -187,14 +187,14 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
             ? "closed" : notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         var metadata: Logger.Metadata = [
             LogKey.message: "\(notification.number)",
-            "push.listener": "\(notification.listener.rawValue)",
+            "apns.legacy.listener": "\(notification.listener.rawValue)",
             LogKey.topic: "\(notification.topic ?? "-")",
-            "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
-            "push.payload.bytes": "\(notification.payload.count)",
+            "apns.legacy.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
+            "apns.legacy.payload.bytes": "\(notification.payload.count)",
             LogKey.outcome: "\(outcome)",
         ]
         if let detail = notification.reasonDetail { metadata[LogKey.refusalDetail] = "\(detail)" }
-        if let format = notification.tokenSignature { metadata["push.token.signature"] = "\(format.rawValue)" }
+        if let format = notification.tokenSignature { metadata["apns.legacy.token.signature"] = "\(format.rawValue)" }
         logger.info(notification.isAccepted ? "notification accepted" : "notification rejected", metadata: metadata)
     }
 
@@ -204,8 +204,9 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         logger.info(
             "fault applied",
             metadata: [
-                "push.fault.id": "\(application.fault)", "push.fault.effect": "\(application.effect.name)",
-                "push.listener": "\(application.listener.rawValue)",
+                "apns.legacy.fault.id": "\(application.fault)",
+                "apns.legacy.fault.effect": "\(application.effect.name)",
+                "apns.legacy.listener": "\(application.listener.rawValue)",
                 LogKey.connection: "\(application.connectionNumber)",
                 LogKey.identifier: "\(application.notificationNumber.map { "\($0)" } ?? "-")",
             ]

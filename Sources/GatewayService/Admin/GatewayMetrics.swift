@@ -143,14 +143,9 @@ package final class GatewayMetrics: MetricsFactory {
         return lines.sorted { $0.key < $1.key }.map { Self.head($0, $1.kind) + $1.lines.sorted().joined() }.joined()
     }
 
-    /// The prefix of the metrics of the HTTP/2 client, a library that chooses its own names.
-    private static let clientPrefix = "push.http2."
-
     /// Converts a label to a Prometheus name.
     private static func name(_ label: String) -> String {
-        let isClient = label.hasPrefix(Self.clientPrefix)
-        let own = isClient ? "apns.legacy.http2." + label.dropFirst(Self.clientPrefix.count) : label
-        return own.replacing(".", with: "_").replacing("-", with: "_")
+        label.replacing(".", with: "_").replacing("-", with: "_")
     }
 
     private static func head(_ name: String, _ kind: Kind) -> String {

@@ -102,7 +102,7 @@ import Testing
         }
         #expect(upstream.tokens.sorted() == Array(1...6))
         let resent = lines.of("resends not delivered again")
-        #expect(resent.map { "\($0.metadata["push.notifications.resent"] ?? "")" } == ["3"])
+        #expect(resent.map { "\($0.metadata["apns.legacy.notifications.resent"] ?? "")" } == ["3"])
         #expect(resent.allSatisfy { $0.level == .info })
     }
 
@@ -127,8 +127,8 @@ import Testing
         }
         #expect(upstream.tokens.sorted() == Array(1...10))
         let resent = lines.of("resends not delivered again")
-        #expect(resent.map { "\($0.metadata["push.notifications.resent"] ?? "")" } == ["7"])
-        #expect(resent.map { "\($0.metadata["push.notifications.resent.expiry"] ?? "")" } == ["7"])
+        #expect(resent.map { "\($0.metadata["apns.legacy.notifications.resent"] ?? "")" } == ["7"])
+        #expect(resent.map { "\($0.metadata["apns.legacy.notifications.resent.expiry"] ?? "")" } == ["7"])
         #expect(lines.of("possible resends delivered").isEmpty)
     }
 
@@ -176,7 +176,7 @@ import Testing
         }
         #expect(upstream.tokens.sorted() == [1, 2, 2, 3, 3])
         let possible = lines.of("possible resends delivered")
-        #expect(possible.map { "\($0.metadata["push.notifications.resent.possible"] ?? "")" } == ["2"])
+        #expect(possible.map { "\($0.metadata["apns.legacy.notifications.resent.possible"] ?? "")" } == ["2"])
         #expect(possible.allSatisfy { $0.level == .notice })
     }
 
@@ -230,9 +230,11 @@ import Testing
                 #expect(try await $0.end().bytes == (isAtMostOnce ? [] : response))
             }
         }
-        let unknown = lines.of("not delivered").filter { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" }
+        let unknown = lines.of("not delivered").filter {
+            "\($0.metadata["apns.legacy.settled.cause"] ?? "")" == "unknown"
+        }
         #expect(unknown.count == 1)
-        #expect((unknown.first?.metadata["push.refusal.reason"] == nil) == isAtMostOnce)
+        #expect((unknown.first?.metadata["apns.legacy.refusal.reason"] == nil) == isAtMostOnce)
     }
 
     @Test(arguments: ["BadCertificate", "TopicDisallowed"])
@@ -252,7 +254,7 @@ import Testing
             }
         }
         let line = try #require(lines.of("not delivered").first)
-        #expect("\(line.metadata["push.refusal.reason"] ?? "")".contains("it can arrive twice"))
+        #expect("\(line.metadata["apns.legacy.refusal.reason"] ?? "")".contains("it can arrive twice"))
     }
 
     @Test func `without room for expected resends no error response is sent`() async throws {
@@ -366,11 +368,11 @@ import Testing
             return
         }
         func values(_ key: String) -> [String] { delivered.map { "\($0.metadata[key] ?? "none")" } }
-        #expect(values("push.request.identifier") == upstream.asked.map { "\($0.request.identifier)" })
-        #expect(values("push.notification.number") == ["1", "2", "3"])
+        #expect(values("apns.legacy.request.identifier") == upstream.asked.map { "\($0.request.identifier)" })
+        #expect(values("apns.legacy.notification.number") == ["1", "2", "3"])
         let admitted = try #require(lines.of("provider admitted").first)
-        let connection = try #require(admitted.metadata["push.bridge.connection.id"])
-        #expect(Set(values("push.bridge.connection.id")) == ["\(connection)"])
+        let connection = try #require(admitted.metadata["apns.legacy.bridge.connection.id"])
+        #expect(Set(values("apns.legacy.bridge.connection.id")) == ["\(connection)"])
         #expect(!"\(delivered)".contains(try Fixture.token(1).hexadecimal))
     }
 

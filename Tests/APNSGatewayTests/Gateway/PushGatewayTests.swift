@@ -197,7 +197,7 @@ import Testing
             case .error: "the admission failed: Failure()"
             case .hanging: "the admission failed: no decision within 0.05 seconds"
             }
-        let reasons = lines.of("provider refused").map { "\($0.metadata["push.refusal.reason"] ?? "")" }
+        let reasons = lines.of("provider refused").map { "\($0.metadata["apns.legacy.refusal.reason"] ?? "")" }
         #expect(reasons == [reason, reason])
     }
 
@@ -218,7 +218,7 @@ import Testing
             }
             latch.open()
         }
-        let reasons = lines.of("provider refused").map { "\($0.metadata["push.refusal.reason"] ?? "")" }
+        let reasons = lines.of("provider refused").map { "\($0.metadata["apns.legacy.refusal.reason"] ?? "")" }
         #expect(reasons.last == "1 decisions about providers are pending")
     }
 

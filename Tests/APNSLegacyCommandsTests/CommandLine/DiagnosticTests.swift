@@ -72,9 +72,12 @@ import Testing
 
     @Test func `JSON is one line for any text`() {
         var message = Diagnostic(.notice, "a \"text\"\n\u{1B}[31m")
-        message.fields = [("push.connection.id", "1\n2")]
+        message.fields = [("apns.legacy.connection.id", "1\n2")]
         let json = message.json(command: "send")
-        #expect(json.hasPrefix(#"{"time":"20"#) && json.hasSuffix(#""push.connection.id":"1\u000a2"}"#), "\(json)")
+        #expect(
+            json.hasPrefix(#"{"time":"20"#) && json.hasSuffix(#""apns.legacy.connection.id":"1\u000a2"}"#),
+            "\(json)"
+        )
         #expect(json.contains(#""level":"notice","command":"send","message":"a \"text\"\u000a\u001b[31m""#), "\(json)")
         #expect(!json.unicodeScalars.contains { $0.value < 0x20 })
     }

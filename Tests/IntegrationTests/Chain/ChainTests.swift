@@ -64,7 +64,7 @@ import Testing
         let run = ChainRun(lineCount: 300, strikes: strikes, isAtMostOnce: isAtMostOnce, limits: "{shutdown: 1s}")
         let outcome = try await run(record) { gateway in
             // Status 10 names the previous one.
-            try await gateway.lines("error response sent", "\"push.error.status\":\"10 (shutdown)\"")
+            try await gateway.lines("error response sent", "\"apns.legacy.error.status\":\"10 (shutdown)\"")
             isWell.withLockedValue { $0 = true }
         }
         Self.expectAll(outcome, record)

@@ -117,7 +117,7 @@ extension GatewayProgram {
         var count = 0
         try await eventually("\(expected) are discarded", within: .seconds(5)) {
             count = try self.entries("notifications discarded").reduce(0) { sum, entry in
-                let names = ["discarded", "dropped"].map { "push.notifications.\($0)" }
+                let names = ["discarded", "dropped"].map { "apns.legacy.notifications.\($0)" }
                 return sum + (names.compactMap { entry[$0].flatMap { Int($0) } }.first ?? 0)
             }
             return count >= expected

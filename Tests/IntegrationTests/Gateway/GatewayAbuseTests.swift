@@ -103,7 +103,7 @@ import Testing
                 return try await provider.end().bytes
             }
             #expect(bytes == [])
-            let fingerprint = "\"push.certificate.fingerprint\":\"\(identity.certificate.fingerprint)\""
+            let fingerprint = "\"apns.legacy.certificate.fingerprint\":\"\(identity.certificate.fingerprint)\""
             let lines = try await gateway.lines("provider refused", untrusted.reason, fingerprint)
             #expect(lines.count == 1 && lines[0].contains("127.0.0.1:"), "\(lines)")
         }
@@ -133,7 +133,7 @@ import Testing
             )
             #expect(try await gateway.connect(old.identity) { try await $0.end().bytes } == [])
             let line = try await gateway.lines("provider refused")[0]
-            let key = "\"push.certificate.fingerprint\":\""
+            let key = "\"apns.legacy.certificate.fingerprint\":\""
             let logged = try #require(line.range(of: key).map { line[$0.upperBound...].prefix(64) })
             let pins = "{authority: ca.pem, pins: [{fingerprint: \"\(logged)\", allowExpired: true}]}"
             let text = gateway.folder.read("gateway.yaml").replacingOccurrences(of: "{authority: ca.pem}", with: pins)
@@ -153,7 +153,7 @@ import Testing
             for _ in 0..<TestEffort.count(60, long: 250) {
                 _ = try? await gateway.connect(untrusted.identity) { try await $0.end() }
             }
-            let lines = try await gateway.lines("provider refused", "\"push.provider.admitted\":\"false\"")
+            let lines = try await gateway.lines("provider refused", "\"apns.legacy.provider.admitted\":\"false\"")
             let longest = gateway.log.split(separator: "\n").map(\.utf8.count).max() ?? 0
             #expect(longest < 4096, "\(longest) bytes")
             #expect(lines[0].contains("... (") && lines[0].contains(untrusted.identity.certificate.fingerprint))

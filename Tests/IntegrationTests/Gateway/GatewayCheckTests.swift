@@ -251,7 +251,10 @@ import Testing
         gateway.child.send(SIGHUP)
         let lines = try await gateway.lines("require a restart")
         let keys = "admin, feedback, limits.connections, limits.shutdown, listen.port, listen.tlsMinimum, log"
-        #expect(lines.count == 1 && lines[0].contains("\"push.configuration.unapplied\":\"\(keys)\""), "\(lines)")
+        #expect(
+            lines.count == 1 && lines[0].contains("\"apns.legacy.configuration.unapplied\":\"\(keys)\""),
+            "\(lines)"
+        )
         #expect(lines.first?.contains("\"level\":\"warning\"") == true)
         #expect(try await gateway.end().code == 0)
     }

@@ -71,7 +71,7 @@ import Testing
                 provider.cut()
             }
             let lines = try await gateway.lines("notifications discarded", "127.0.0.1:")
-            #expect(lines.count == 1 && lines[0].contains("\"push.notifications.dropped\":\"90\""), "\(lines)")
+            #expect(lines.count == 1 && lines[0].contains("\"apns.legacy.notifications.dropped\":\"90\""), "\(lines)")
             held.give(on: upstream)
         }
         #expect(Set(upstream.counts.keys) == Set(1...10))
@@ -92,7 +92,7 @@ import Testing
             try await gateway.answersProbe()
             let rejection = PushRejection(status: 400, reason: .badDeviceToken)
             ticket.withLockedValue { $0 }?.reply(.rejected(rejection))
-            try await gateway.lines("notifications discarded", "\"push.notifications.dropped\":\"90\"")
+            try await gateway.lines("notifications discarded", "\"apns.legacy.notifications.dropped\":\"90\"")
         }
         #expect(ending.code == 75, "\(ending)")
         #expect(Set(upstream.counts.keys) == Set(1...10))

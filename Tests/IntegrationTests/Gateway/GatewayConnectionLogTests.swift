@@ -41,33 +41,38 @@ import Testing
                 #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 8))
             }
             let admitted = try Self.fields(try await gateway.lines("\"provider admitted\"", countMin: 2)[0])
-            #expect(admitted["level"] == "info" && admitted["push.provider"] == "shop")
-            #expect(admitted["push.topic"] == GatewayProgram.topic && admitted["push.connection.tls"] == "TLS 1.2")
-            #expect(admitted["push.connection.remote"]?.hasPrefix("127.0.0.1:") == true)
-            #expect(admitted["push.listener.port"] == "\(gateway.port)")
-            let told = try Self.fields(try await gateway.lines("\"error response sent\"", countMin: 2)[0])
-            #expect(told["level"] == "info" && told["push.error.status"] == "8 (invalid token)")
+            #expect(admitted["level"] == "info" && admitted["apns.legacy.provider"] == "shop")
             #expect(
-                told["push.refusal.reason"] == "the device token is not valid for this app and environment"
+                admitted["apns.legacy.topic"] == GatewayProgram.topic
+                    && admitted["apns.legacy.connection.tls"] == "TLS 1.2"
             )
-            #expect(told["push.notification.identifier"] == "3" && told["push.notifications.dropped"] == "0")
+            #expect(admitted["apns.legacy.connection.remote"]?.hasPrefix("127.0.0.1:") == true)
+            #expect(admitted["apns.legacy.listener.port"] == "\(gateway.port)")
+            let told = try Self.fields(try await gateway.lines("\"error response sent\"", countMin: 2)[0])
+            #expect(told["level"] == "info" && told["apns.legacy.error.status"] == "8 (invalid token)")
+            #expect(
+                told["apns.legacy.refusal.reason"] == "the device token is not valid for this app and environment"
+            )
+            #expect(
+                told["apns.legacy.notification.identifier"] == "3" && told["apns.legacy.notifications.dropped"] == "0"
+            )
             let closed = try await gateway.lines("\"connection closed\"", countMin: 2).map(Self.fields)
             let counts = ["received", "delivered", "rejected", "feedback", "dropped", "unsettled"]
-            let found = closed.map { line in counts.map { line["push.notifications.\($0)"] } }
+            let found = closed.map { line in counts.map { line["apns.legacy.notifications.\($0)"] } }
             #expect(Set(found) == [["3", "2", "1", "0", "0", nil], ["4", "3", "0", "1", "0", nil]], "\(closed)")
             #expect(
-                Set(closed.map { $0["push.connection.reason"] })
+                Set(closed.map { $0["apns.legacy.connection.reason"] })
                     == ["status 8 (invalid token)", "status 2 (missing device token)"]
             )
-            #expect(closed.allSatisfy { $0["push.connection.duration"]?.hasSuffix(" seconds") == true })
-            #expect(closed.allSatisfy { $0["level"] == "info" && $0["push.provider"] == "shop" })
+            #expect(closed.allSatisfy { $0["apns.legacy.connection.duration"]?.hasSuffix(" seconds") == true })
+            #expect(closed.allSatisfy { $0["level"] == "info" && $0["apns.legacy.provider"] == "shop" })
             let ready = try Self.fields(try await gateway.lines("\"gateway ready\"")[0])
-            #expect(ready["push.gateway.address"] == "127.0.0.1:\(gateway.port)")
+            #expect(ready["apns.legacy.gateway.address"] == "127.0.0.1:\(gateway.port)")
             #expect(try await gateway.feedback().count == 1)
             let feedback = try Self.fields(try await gateway.lines("\"feedback connection closed\"")[0])
-            #expect(feedback["push.feedback.tokens"] == "1")
-            #expect(feedback["push.connection.reason"] == "the provider read the whole list")
-            try await gateway.lines("\"feedback provider admitted\"", "\"push.provider\":\"shop\"")
+            #expect(feedback["apns.legacy.feedback.tokens"] == "1")
+            #expect(feedback["apns.legacy.connection.reason"] == "the provider read the whole list")
+            try await gateway.lines("\"feedback provider admitted\"", "\"apns.legacy.provider\":\"shop\"")
         }
     }
 
@@ -88,7 +93,7 @@ import Testing
                 provider = nil
                 let count = hasCloseNotify ? 1 : 2
                 let lines = try await gateway.lines("\"feedback connection closed\"", countMin: count)
-                let reason = try Self.fields(try #require(lines.last))["push.connection.reason"]
+                let reason = try Self.fields(try #require(lines.last))["apns.legacy.connection.reason"]
                 #expect(reason == "closed before the whole list was read; the list is kept")
             }
             #expect(try await gateway.feedback().count == 1)
@@ -121,8 +126,8 @@ import Testing
             }
             #expect(priorities.current == [1: 10, 2: 1, 3: 10])
             let line = try Self.fields(try await gateway.lines("\"error response sent\"")[0])
-            #expect(line["push.error.status"] == "1 (processing error)")
-            #expect(line["push.refusal.reason"] == "the payload is not a JSON object")
+            #expect(line["apns.legacy.error.status"] == "1 (processing error)")
+            #expect(line["apns.legacy.refusal.reason"] == "the payload is not a JSON object")
         }
     }
 
@@ -133,16 +138,19 @@ import Testing
                 try await provider.channel.close().get()
             }
             let line = try Self.fields(try await gateway.lines("\"connection closed\"")[0])
-            #expect(line["push.connection.reason"]?.hasPrefix("closed by the provider") == true, "\(line)")
-            #expect(line["push.notifications.delivered"] == "2")
+            #expect(line["apns.legacy.connection.reason"]?.hasPrefix("closed by the provider") == true, "\(line)")
+            #expect(line["apns.legacy.notifications.delivered"] == "2")
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(3...12))
                 #expect(try await provider.end().bytes == GatewayProgram.response(.invalidToken, 3))
             }
-            try await gateway.lines("\"connection closed\"", "\"push.notifications.dropped\":\"9\"")
-            let last = gateway.lines(["\"push.notifications.dropped\":\"9\"", "\"connection closed\""])
+            try await gateway.lines("\"connection closed\"", "\"apns.legacy.notifications.dropped\":\"9\"")
+            let last = gateway.lines(["\"apns.legacy.notifications.dropped\":\"9\"", "\"connection closed\""])
             let dropped = try Self.fields(last[0])
-            #expect(dropped["push.notifications.received"] == "10" && dropped["push.notifications.rejected"] == "1")
+            #expect(
+                dropped["apns.legacy.notifications.received"] == "10"
+                    && dropped["apns.legacy.notifications.rejected"] == "1"
+            )
         }
     }
 
@@ -155,11 +163,11 @@ import Testing
                 _ = try? await ScriptedProvider.withConnection(port: port, tls: tls) { try await $0.end() }
                 let message = "\"provider does not trust this listener\""
                 let line = try Self.fields(try await gateway.lines(message, "\"\(port)\"")[0])
-                #expect(line["level"] == "warning" && line["push.listener.port"] == "\(port)")
-                #expect(line["push.refusal.reason"]?.hasSuffix("the TLS alert unknown_ca") == true)
-                #expect(line["push.certificate.issuer"] == folder.server.identity.certificate.issuer)
+                #expect(line["level"] == "warning" && line["apns.legacy.listener.port"] == "\(port)")
+                #expect(line["apns.legacy.refusal.reason"]?.hasSuffix("the TLS alert unknown_ca") == true)
+                #expect(line["apns.legacy.certificate.issuer"] == folder.server.identity.certificate.issuer)
                 for words in ["cafile", "keytool", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"] {
-                    #expect(line["push.refusal.remedy"]?.contains(words) == true, "\(line)")
+                    #expect(line["apns.legacy.refusal.remedy"]?.contains(words) == true, "\(line)")
                 }
             }
             #expect(gateway.lines(["\"connection refused\""]).isEmpty)
@@ -167,7 +175,7 @@ import Testing
             #expect(metrics.contains("apns_legacy_connections_refused_total{cause=\"untrusted\"} 2\n"))
             let foreign = try CertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.connect(foreign.identity) { try await $0.end().bytes } == [])
-            try await gateway.lines("\"provider refused\"", "\"push.listener.port\":\"\(gateway.port)\"")
+            try await gateway.lines("\"provider refused\"", "\"apns.legacy.listener.port\":\"\(gateway.port)\"")
         }
     }
 }

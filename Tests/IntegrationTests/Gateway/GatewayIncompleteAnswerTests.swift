@@ -29,8 +29,8 @@ import Testing
             // It is in doubt either way. Only what the gateway itself repeats may be sent again.
             #expect(bytes == (status == 200 ? [] : [8, 1, 0, 0, 0, 1]), "\(gateway.log.suffix(2000))")
             #expect(status == 200 ? service.record.bodies.count == 1 : service.record.bodies.count > 2)
-            let line = try await gateway.lines("\"not delivered\"", "\"push.settled.cause\":\"unknown\"")
-            if status == 200 { #expect(line[0].contains("\"push.upstream.answer\":\"200 without its end\"")) }
+            let line = try await gateway.lines("\"not delivered\"", "\"apns.legacy.settled.cause\":\"unknown\"")
+            if status == 200 { #expect(line[0].contains("\"apns.legacy.upstream.answer\":\"200 without its end\"")) }
             let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
             let settled =
                 "apns_legacy_notifications_settled_total{provider=\"shop\",cause=\"unknown\",verdict=\"unknown\"} 1\n"

@@ -32,7 +32,11 @@ import Testing
             #expect(try await provider.awaitReset(timeout: 0.7) == nil)
             #expect(try await provider.write(21...30).failure == nil)
             #expect(try await record.wait(takenCount: 29))
-            let lines = try await gateway.lines("not delivered", "BadDeviceToken", "\"push.notification.number\":\"3\"")
+            let lines = try await gateway.lines(
+                "not delivered",
+                "BadDeviceToken",
+                "\"apns.legacy.notification.number\":\"3\""
+            )
             #expect(lines.count == 1)
             #expect(try await gateway.discardedInMetrics() == 0)
             let tokens = try await gateway.feedback().map(\.token)

@@ -196,7 +196,7 @@ import Testing
             try folder.write("crl.pem", try folder.authority.revocationList(of: [other.identity.certificate]))
             gateway.child.send(SIGHUP)
             let line = try await gateway.lines("provider not reloaded, its old configuration stays in effect")
-            for words in ["\"push.provider\":\"shop\"", "upstream.certificate: ", "expired on 20"] {
+            for words in ["\"apns.legacy.provider\":\"shop\"", "upstream.certificate: ", "expired on 20"] {
                 #expect(line[0].contains(words), "\(line)")
             }
             try await gateway.lines("configuration only partly reloaded")
@@ -230,7 +230,7 @@ import Testing
                 """
             try folder.write("gateway.yaml", Array((folder.read("gateway.yaml") + second).utf8))
             let gateway = try await GatewayProgram(folder)
-            let line = try await gateway.lines("provider kept out", "\"push.provider\":\"shop\"")
+            let line = try await gateway.lines("provider kept out", "\"apns.legacy.provider\":\"shop\"")
             #expect(line[0].contains("part 2 is damaged") && line[0].contains("\"level\":\"error\""), "\(line)")
             #expect(try await gateway.serves(news.identity))
             #expect(try await gateway.connect { try await $0.end().bytes } == [])
@@ -264,13 +264,13 @@ import Testing
                 try await upstream.wait(count: 1)
                 try await change("environment: sandbox", "environment: sandbox\n    rejections: ignore", count: 1)
                 let lines = try await gateway.lines("open connections keep the old rejections until they close")
-                #expect(lines.count == 1 && lines[0].contains("\"push.connection.count\":\"1\""), "\(lines)")
+                #expect(lines.count == 1 && lines[0].contains("\"apns.legacy.connection.count\":\"1\""), "\(lines)")
                 try await gateway.connect { second in
                     try await second.send(try GatewayProgram.frames(2...2))
                     try await upstream.wait(count: 2)
                     try await change("rejections: ignore", "rejections: report", count: 2)
                     let lines = gateway.lines(["open connections keep the old rejections until they close"])
-                    #expect(lines.count == 2 && lines[1].contains("\"push.connection.count\":\"1\""), "\(lines)")
+                    #expect(lines.count == 2 && lines[1].contains("\"apns.legacy.connection.count\":\"1\""), "\(lines)")
                 }
             }
         }

@@ -43,13 +43,15 @@ import Testing
             try await provider.write(6...10, probe: 11)
             #expect(try await provider.read(count: 6).bytes == "08020000000b")
             try await provider.close()
-            try await gateway.lines("\"resends not delivered again\"", "\"push.notifications.resent\":\"5\"")
+            try await gateway.lines("\"resends not delivered again\"", "\"apns.legacy.notifications.resent\":\"5\"")
             let entries = try gateway.entries("resends not delivered again")
             #expect(entries.map { $0["level"] } == ["info"])
             try await gateway.lines("\"connection closed\"", countMin: 2)
-            let closed = try gateway.entries("connection closed").filter { $0["push.notifications.resent"] != nil }
-            #expect(closed.map { $0["push.notifications.resent"] } == ["5"])
-            #expect(closed.map { $0["push.notifications.delivered"] } == ["0"])
+            let closed = try gateway.entries("connection closed").filter {
+                $0["apns.legacy.notifications.resent"] != nil
+            }
+            #expect(closed.map { $0["apns.legacy.notifications.resent"] } == ["5"])
+            #expect(closed.map { $0["apns.legacy.notifications.delivered"] } == ["0"])
         }
         #expect(record.takenCounts == Self.eachOnce)
     }

@@ -90,7 +90,7 @@ import Testing
                 #expect(try await provider.end().bytes == [])
             }
             _ = try await gateway.child.end()
-            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"1\"")
+            try await gateway.lines("gateway ended", "\"apns.legacy.notifications.unsettled\":\"1\"")
         }
         #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(4))
         #expect(ending.code == 75, "\(ending)")
@@ -143,7 +143,7 @@ import Testing
             try await gateway.lines("stopping: delivering")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
-            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
+            try await gateway.lines("gateway ended", "\"apns.legacy.notifications.unsettled\":\"0\"")
         }
         #expect(ending.code == 0, "\(ending)")
         #expect(upstream.accepted == Set(1...5))
@@ -157,7 +157,7 @@ import Testing
             start.withLockedValue { $0 = .now }
             gateway.child.send(SIGTERM)
             _ = try await gateway.child.end()
-            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"5\"")
+            try await gateway.lines("gateway ended", "\"apns.legacy.notifications.unsettled\":\"5\"")
         }
         #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(5))
         #expect(ending.code == 75, "\(ending)")
@@ -178,7 +178,7 @@ import Testing
             try await gateway.lines("notifications left to be resent")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
-            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
+            try await gateway.lines("gateway ended", "\"apns.legacy.notifications.unsettled\":\"0\"")
         }
         #expect(ending.code == 0, "\(ending)")
         #expect(upstream.accepted.isEmpty)

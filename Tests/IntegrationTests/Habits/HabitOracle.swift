@@ -90,7 +90,7 @@ struct HabitOracle {
         self.fault = run.fault
         self.inFlightCountMax = run.inFlightCountMax
         self.signals = outcome.signals
-        self.log = lines.filter { $0.contains("\"push.provider\":\"\(run.habits[client].name)\"") }
+        self.log = lines.filter { $0.contains("\"apns.legacy.provider\":\"\(run.habits[client].name)\"") }
         let all = outcome.records[client]
         let numbers = Set(all.flatMap { $0.writes.map(\.number) })
         self.requests = Dictionary(grouping: outcome.requests.filter { numbers.contains(UInt32($0.number)) }) {
@@ -112,7 +112,9 @@ struct HabitOracle {
     /// The number of notifications in lines with this message.
     private func countInLog(_ message: String) -> Int {
         self.log.lazy.filter { $0.contains("\"message\":\"\(message)\"") }.reduce(0) { sum, line in
-            let count = line.firstMatch(of: /"push.notifications.resent.possible":"([0-9]+)"/).flatMap { Int($0.1) }
+            let count = line.firstMatch(of: /"apns.legacy.notifications.resent.possible":"([0-9]+)"/).flatMap {
+                Int($0.1)
+            }
             return sum + (count ?? 1)
         }
     }

@@ -171,7 +171,7 @@ import Testing
             let seconds = Int((ContinuousClock.now - start) / .seconds(1))
             let found = lines.of("feedback store is full")
             #expect((1...1 + seconds / 10).contains(found.count) && found.allSatisfy { $0.level == .error })
-            #expect(found.first?.metadata["push.feedback.tokens"] == "1")
+            #expect(found.first?.metadata["apns.legacy.feedback.tokens"] == "1")
         }
     }
 
