@@ -52,8 +52,8 @@ package struct JSONScanner {
 
     /// Creates the error for the next byte, or for the end; NUL has its own error.
     @usableFromInline @inline(never)
-    package func failure(_ fault: JSONFault) -> ScanFailure {
-        let fault: JSONFault =
+    package func failure(_ fault: JSONProblem) -> ScanFailure {
+        let fault: JSONProblem =
             switch self.next {
             case nil where fault != .empty: .unexpectedEnd
             case 0: .nul

@@ -4,11 +4,11 @@
 @usableFromInline
 package struct ScanFailure: Error, Hashable, Sendable {
     /// What is wrong.
-    package let fault: JSONFault
+    package let fault: JSONProblem
     /// The offset of the first byte at fault from the start of the scanner's bytes.
     package let byteOffset: Int
 
-    package init(_ fault: JSONFault, byteOffset: Int) {
+    package init(_ fault: JSONProblem, byteOffset: Int) {
         self.fault = fault
         self.byteOffset = byteOffset
     }

@@ -182,7 +182,9 @@ extension CommandEnvironment {
 
     /// Reports what is wrong with a command line.
     fileprivate func end(misusedBy problem: String) -> Int32 {
-        self.console.emit(.error(problem))
+        var diagnostic = Diagnostic.error(problem)
+        diagnostic.code = .usage
+        self.console.emit(diagnostic)
         return ExitStatus.usage.rawValue
     }
 }
@@ -210,7 +212,9 @@ extension ConsoleCommand {
         guard let stop = self.earlyStop else { return environment.resetSignals() }
         environment.receiveSignals([]) { _ in
             environment.console.briefly { console in
-                console.emit(.error(stop.text))
+                var diagnostic = Diagnostic.error(stop.text)
+                if stop.status.isFailure { diagnostic.code = stop.status }
+                console.emit(diagnostic)
                 _ = environment.writeSummary(stop.status)
             }
             environment.exit(stop.status.rawValue)

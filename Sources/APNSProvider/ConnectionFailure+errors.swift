@@ -10,7 +10,7 @@ extension ConnectionFailure {
     package init(_ error: any Error, _ names: TLSErrorNames = TLSErrorNames()) {
         switch error {
         case let failure as ConnectionFailure: self = failure
-        case let answer as UnexpectedAnswer: self = .notAGateway(answer, names)
+        case let answer as UnexpectedResponse: self = .notAGateway(answer, names)
         case let error as TLSError:
             self.init(Self.kind(of: error, names), error.fact(names), advice: error.advice(names))
         case let error as IOError where error.errnoCode == ECONNRESET || error.errnoCode == EPIPE:
@@ -28,7 +28,7 @@ extension ConnectionFailure {
     }
 
     /// What came is no error response.
-    private static func notAGateway(_ answer: UnexpectedAnswer, _ names: TLSErrorNames) -> Self {
+    private static func notAGateway(_ answer: UnexpectedResponse, _ names: TLSErrorNames) -> Self {
         let found = answer.foreignProtocol
         let advice =
             switch found {
@@ -79,14 +79,14 @@ extension ConnectionFailure {
     package static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
         switch error {
         case TLSError.ownCertificateRefused: tls?.negotiatedVersion == .tls1_3
-        case let answer as UnexpectedAnswer: answer.foreignProtocol != nil
+        case let answer as UnexpectedResponse: answer.foreignProtocol != nil
         default: false
         }
     }
 }
 
 /// The first bytes received on a connection, if they are not an error response.
-struct UnexpectedAnswer: Error {
+struct UnexpectedResponse: Error {
     /// The bytes, from the first one of the connection on.
     let bytes: [UInt8]
 

@@ -84,7 +84,7 @@ extension ProviderError {
         case .tls(let error): .notPermitted(ConnectionFailure(error))
         case .notPermitted(let failure): .notPermitted(failure)
         case .unavailable(let failure): .unavailable(failure)
-        case .senderRefused(let answer), .serviceTrouble(let answer): .serviceAnswer(answer)
+        case .senderRefused(let answer), .serviceTrouble(let answer): .serviceResponse(answer)
         case .configuration, .closedWithoutAnswer, .tooManyInvalidTokens, .stopped, .alreadyRan: .stopped
         }
     }
@@ -141,14 +141,14 @@ extension ProviderError {
 
     /// The HTTP/2 service rejects every notification of this sender with this response.
     package static func senderRefused(_ answer: PushRejection) -> Self {
-        let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceAnswer(answer))"
+        let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceResponse(answer))"
         return Self(.senderRefused(answer), text)
     }
 
     /// The HTTP/2 service repeatedly sent this response, and no other.
     package static func serviceTrouble(_ answer: PushRejection) -> Self {
         let text =
-            "the service answers every request with \(DeliveryOutcome.Reason.serviceAnswer(answer)); try again later"
+            "the service answers every request with \(DeliveryOutcome.Reason.serviceResponse(answer)); try again later"
         return Self(.serviceTrouble(answer), text)
     }
 

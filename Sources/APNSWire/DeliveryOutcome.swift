@@ -89,7 +89,7 @@ extension DeliveryOutcome {
         case stopped
         /// The service refused it for a reason that is not the notification's fault: the service has a problem, or
         /// rejects this sender.
-        case serviceAnswer(PushRejection)
+        case serviceResponse(PushRejection)
     }
 
     /// An outcome without its reason, for counters and results.
@@ -174,7 +174,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .notPermitted(let failure): "not permitted: \(failure)"
         case .unavailable(let failure): "the service cannot be reached: \(failure)"
         case .stopped: "the client ended"
-        case .serviceAnswer(let rejection): "\(Rejection.http2(rejection))"
+        case .serviceResponse(let rejection): "\(Rejection.http2(rejection))"
         }
     }
 }

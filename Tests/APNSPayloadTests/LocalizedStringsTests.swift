@@ -85,8 +85,8 @@ struct LocalizedStringsTests {
             ("[]", 1, "expected a key or a text"), ("\"a\" \"b\";", 1, "expected \";\""),
             ("\"a\\", 1, "unterminated string or comment"),
             ("{\n\"a\": \"b\",\n\"c\": 5}", 3, "expected a key or a text"),
-            ("{\n\"a\": \"b\"\n\"c\": \"d\"}", 3, "\(JSONFault.missingCommaOrBrace)"),
-            ("{\"a\": \"b\"} x", 1, "\(JSONFault.trailingContent)"),
+            ("{\n\"a\": \"b\"\n\"c\": \"d\"}", 3, "\(JSONProblem.missingCommaOrBrace)"),
+            ("{\"a\": \"b\"} x", 1, "\(JSONProblem.trailingContent)"),
         ]
     )
     func problems(text: String, line: Int, reason: String) {

@@ -72,16 +72,16 @@ struct PushValueTests {
     @Test(arguments: Self.bodies.indices)
     func `a body is parsed as far as possible`(_ index: Int) {
         let (body, reason, timestamp) = Self.bodies[index]
-        var answer = PushAnswer(status: 410)
+        var answer = PushResponse(status: 410)
         // In pieces, as it may arrive.
         for byte in body.utf8 { answer.append(ByteBuffer(bytes: [byte])) }
         #expect(answer.outcome == .rejected(.http2(PushRejection(status: 410, reason: reason, timestamp: timestamp))))
     }
 
     @Test func `an endless body is not stored`() {
-        var answer = PushAnswer(status: 500)
+        var answer = PushResponse(status: 500)
         for _ in 0..<100 { answer.append(ByteBuffer(repeating: 0x20, count: 1000)) }
-        #expect(answer.body.readableBytes == PushAnswer.bodyByteCountMax)
+        #expect(answer.body.readableBytes == PushResponse.bodyByteCountMax)
     }
 
     @Test func `descriptions show neither token nor payload`() throws {

@@ -64,7 +64,7 @@ import Testing
             if passing.contains(reason) {
                 #expect(outcome == nil && classifier.failure == nil, "\(reason)")
             } else if ending.contains(reason) {
-                #expect(outcome == .unsent(.serviceAnswer(answer)), "\(reason)")
+                #expect(outcome == .unsent(.serviceResponse(answer)), "\(reason)")
                 #expect(classifier.failure == .senderRefused(answer), "\(reason)")
             } else {
                 #expect(outcome == .rejected(.http2(answer)) && classifier.failure == nil, "\(reason)")
@@ -117,8 +117,8 @@ import Testing
         }
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
         let last = try Self.receive(trouble, classifier, &push, tries: 4)
-        #expect(last == .settle(.unsent(.serviceAnswer(answer))))
-        #expect("\(DeliveryOutcome.Reason.serviceAnswer(answer))" == "503 ServiceUnavailable")
+        #expect(last == .settle(.unsent(.serviceResponse(answer))))
+        #expect("\(DeliveryOutcome.Reason.serviceResponse(answer))" == "503 ServiceUnavailable")
         #expect(push.retries.totalAttemptCount == 4)
         #expect(classifier.failure == .serviceTrouble(answer))
     }
@@ -131,7 +131,7 @@ import Testing
         classifier.accepted()
         let answer = PushRejection(status: 500, reason: .internalServerError)
         let last = try Self.receive(trouble, classifier, &push, tries: 2)
-        #expect(last == .settle(.unsent(.serviceAnswer(answer))))
+        #expect(last == .settle(.unsent(.serviceResponse(answer))))
         #expect(classifier.failure == nil)
     }
 
@@ -145,6 +145,6 @@ import Testing
         #expect(push.unprocessed(.stopped) == .indeterminate(.stopped))
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
         let last = try Self.receive(trouble, classifier, &push, tries: 2)
-        #expect(last == .settle(.indeterminate(.serviceAnswer(answer))))
+        #expect(last == .settle(.indeterminate(.serviceResponse(answer))))
     }
 }

@@ -14,7 +14,7 @@ import Testing
         var isKept = true
         var elapsed = Duration.zero
 
-        mutating func receive(_ reason: ResponseClass.TransientReason) -> RetryState.OnAnswer {
+        mutating func receive(_ reason: ResponseClass.TransientReason) -> RetryState.OnResponse {
             let action = self.retries.receive(
                 .transient(reason),
                 self.rules,
@@ -164,13 +164,13 @@ import Testing
     ) throws {
         var scene = try Scene.batch(tries: 1)
         var askedCount = 0
-        func receive(renews: Bool) -> RetryState.OnAnswer {
+        func receive(renews: Bool) -> RetryState.OnResponse {
             scene.retries.receive(.transient(reason), scene.rules, jitter: 1) { _ in
                 askedCount += 1
                 return renews
             }
         }
-        let ending = RetryState.OnAnswer.end(reason == .providerTokenRate ? .transient(reason) : .credentialFault)
+        let ending = RetryState.OnResponse.end(reason == .providerTokenRate ? .transient(reason) : .credentialFault)
         // One that has none may have one later.
         #expect([receive(renews: false), receive(renews: true)] == [ending, .sendAgain(after: .zero)])
         #expect(receive(renews: true) == ending && askedCount == 2)

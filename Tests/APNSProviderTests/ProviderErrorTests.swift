@@ -20,7 +20,7 @@ import Testing
         #expect(Set(errors.map(\.kind)).count == errors.count)
         #expect(ProviderError(.completed, lastFailure: nil, names) == nil)
         let failures: [ConnectionFailure] = [
-            ConnectionFailure(UnexpectedAnswer(bytes: Array("SSH-2.0".utf8)), names), .stalled(.seconds(1), names),
+            ConnectionFailure(UnexpectedResponse(bytes: Array("SSH-2.0".utf8)), names), .stalled(.seconds(1), names),
             .closed(names),
         ]
         #expect(failures.map(\.kind) == [.wrongProtocol, .stalled, .closed(nil)])

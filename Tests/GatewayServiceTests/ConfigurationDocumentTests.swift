@@ -228,7 +228,7 @@ import Testing
     @Test func `a key that the document requires is required`() throws {
         for row in try Self.rows() where row.standard == "required" {
             let yaml = Self.yaml([(row.section, row.key, "x")], without: (row.section, row.key))
-            let fault = #expect(throws: YAMLNode.Fault.self, "\(row.place)") { _ = try GatewayFile(yaml: yaml) }
+            let fault = #expect(throws: YAMLNode.Problem.self, "\(row.place)") { _ = try GatewayFile(yaml: yaml) }
             #expect(fault?.sentence.contains("missing key: \(row.key)") == true, "\(row.place): \(yaml)")
         }
     }
@@ -253,7 +253,7 @@ import Testing
             } else {
                 let words = row.range.components(separatedBy: ", ")
                 for word in words { #expect(!Self.isRefused(row, "\"\(word)\""), "\(row.place): \(word)") }
-                let fault = #expect(throws: YAMLNode.Fault.self) {
+                let fault = #expect(throws: YAMLNode.Problem.self) {
                     _ = try GatewayFile(yaml: Self.yaml([(row.section, row.key, row.type == "number" ? "2" : "other")]))
                 }
                 #expect(fault?.key == row.place)
@@ -274,16 +274,16 @@ import Testing
     }
 
     @Test func `a misspelled key is answered with the nearest one`() throws {
-        let fault = #expect(throws: YAMLNode.Fault.self) {
+        let fault = #expect(throws: YAMLNode.Problem.self) {
             _ = try GatewayFile(yaml: Self.yaml([(.listen, "feedbackprot", "1")]))
         }
         #expect(fault?.key == "listen.feedbackprot")
         #expect(fault?.sentence.contains("did you mean feedbackPort?") == true, "\(fault?.sentence ?? "")")
-        let beginning = #expect(throws: YAMLNode.Fault.self) {
+        let beginning = #expect(throws: YAMLNode.Problem.self) {
             _ = try GatewayFile(yaml: Self.yaml([(.listen, "tlsMin", "1")]))
         }
         #expect(beginning?.sentence.contains("did you mean tlsMinimum?") == true, "\(beginning?.sentence ?? "")")
-        let other = #expect(throws: YAMLNode.Fault.self) {
+        let other = #expect(throws: YAMLNode.Problem.self) {
             _ = try GatewayFile(yaml: Self.yaml([(.listen, "somethingelse", "1")]))
         }
         #expect(other?.sentence.contains("did you mean") == false)

@@ -216,7 +216,7 @@ import Testing
 
     @Test(arguments: Self.faults) func `an error names its key and its line`(_ fault: Fault) throws {
         let yaml = Self.shortest.replacing(fault.change.0, with: fault.change.1)
-        do throws(YAMLNode.Fault) {
+        do throws(YAMLNode.Problem) {
             _ = try GatewayFile(yaml: yaml)
             Issue.record("accepted")
         } catch {
@@ -243,7 +243,7 @@ import Testing
         #expect(file.listen.port == 0)
         #expect(file.logLevel == .error)
         for (name, value) in ["APNS_LEGACY_LISTEN_PORT": "x", "APNS_LEGACY_NONE": "1", "APNS_LEGACY_LOG": "loud"] {
-            do throws(YAMLNode.Fault) {
+            do throws(YAMLNode.Problem) {
                 _ = try GatewayFile(yaml: Self.shortest, environment: [name: value])
                 Issue.record("\(name) accepted")
             } catch {
@@ -255,7 +255,7 @@ import Testing
     @Test func `an environment variable hides no error of the file`() throws {
         for (name, text) in [("APNS_LEGACY_LOG", "log: loud"), ("APNS_LEGACY_LISTEN_PORT", "listen: {port: many}")] {
             let yaml = Self.shortest + "\n\(text)\n"
-            do throws(YAMLNode.Fault) {
+            do throws(YAMLNode.Problem) {
                 _ = try GatewayFile(yaml: yaml, environment: [name: name == "APNS_LEGACY_LOG" ? "debug" : "1"])
                 Issue.record("\(text) accepted")
             } catch {
@@ -268,7 +268,7 @@ import Testing
         for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
             let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])
             #expect(file.admin?.host == "127.0.0.1")
-            do throws(YAMLNode.Fault) {
+            do throws(YAMLNode.Problem) {
                 _ = try GatewayFile(yaml: Self.shortest + "\nadmin: off", environment: [name: value])
                 Issue.record("\(name) accepted")
             } catch {

@@ -7,7 +7,7 @@ import Testing
 /// Goal: a value is read as written, and each error names its key and its line.
 @Suite struct YAMLNodeTests {
     private static func fault(_ read: () throws -> Void) -> String? {
-        #expect(throws: YAMLNode.Fault.self, performing: read)?.description
+        #expect(throws: YAMLNode.Problem.self, performing: read)?.description
     }
 
     @Test(arguments: [
@@ -44,7 +44,7 @@ import Testing
         #expect(text == "line 3: a.prot: unknown key prot; did you mean port? Valid keys: host, port")
         try root["a"]?.requireKeys(["host"], ignoring: ["prot"])
         #expect(Self.fault { try root["a"]?["host"]?.requireKeys([]) } == "line 2: a.host: expected keys with values")
-        #expect(root.fault(at: ["a", "host", "none"], "missing").description == "line 2: a.host.none: missing")
+        #expect(root.problem(at: ["a", "host", "none"], "missing").description == "line 2: a.host.none: missing")
     }
 
     @Test func `only scalars without quotation marks are numbers and words of JSON`() throws {
@@ -54,7 +54,7 @@ import Testing
         let expected = try JSONValue(parsing: Array(json.utf8))
         #expect(try root.json == expected)
         #expect(try YAMLNode(json: expected).json == expected)
-        #expect(YAMLNode(json: expected).fault("x").line == nil)
+        #expect(YAMLNode(json: expected).problem("x").line == nil)
         let deep = try #require(
             try YAMLNode(yaml: String(repeating: "[", count: 40) + String(repeating: "]", count: 40))
         )

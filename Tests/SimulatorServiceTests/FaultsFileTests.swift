@@ -46,7 +46,7 @@ struct FaultsFileTests {
         ("- listener: binary", "line 1: [0]: missing key: effect"),
     ])
     func `an error names the line, the key and the valid keys`(_ text: String, _ description: String) {
-        let error = #expect(throws: YAMLNode.Fault.self) { try FaultsFile(text) }
+        let error = #expect(throws: YAMLNode.Problem.self) { try FaultsFile(text) }
         #expect(error?.description == description)
     }
 

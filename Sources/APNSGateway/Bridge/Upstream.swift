@@ -27,9 +27,9 @@ public protocol Upstream: Sendable {
     ///
     /// - Parameters:
     ///   - request: the request; all attempts for a notification have the same identifier.
-    ///   - onAnswer: called once, from any thread, possibly before this returns, with the outcome of this attempt and
+    ///   - onResponse: called once, from any thread, possibly before this returns, with the outcome of this attempt and
     ///     the response time of the service, without time in the queue; `nil` if there was no response.
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
+    func send(_ request: PushRequest, onResponse: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
 }
 
 /// The HTTP/2 provider API as the destination of a bridge.
@@ -80,16 +80,16 @@ public final class HTTP2Upstream: Upstream {
     ///
     /// - Parameters:
     ///   - request: the request.
-    ///   - onAnswer: receives the outcome once, from any thread, and the time until the answer if there was one.
+    ///   - onResponse: receives the outcome once, from any thread, and the time until the answer if there was one.
     public func send(
         _ request: PushRequest,
-        onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
+        onResponse: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        switch self.client.submitMeasured(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
+        switch self.client.submitMeasured(request, onReport: { onResponse($0.outcome, $0.latency) }) {
         case .submitted: break
         // Rare, since providers are not read while there is no room.
-        case .full: self.client.whenRoom { self.send(request, onAnswer: onAnswer) }
-        case .ended(let reason): onAnswer(.unsent(reason), nil)
+        case .full: self.client.whenRoom { self.send(request, onResponse: onResponse) }
+        case .ended(let reason): onResponse(.unsent(reason), nil)
         }
     }
 
@@ -121,8 +121,8 @@ package final class ReloadableUpstream: Upstream {
 
     package func send(
         _ request: PushRequest,
-        onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
+        onResponse: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        self.current.send(request, onAnswer: onAnswer)
+        self.current.send(request, onResponse: onResponse)
     }
 }

@@ -6,12 +6,12 @@ import NIOConcurrencyHelpers
 
 /// Runs the deliveries of a ``GatewayUpstream``, each in a task.
 final class GatewayDeliveries: Sendable {
-    typealias OnAnswer = @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
+    typealias OnResponse = @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
 
     private struct Delivery: Sendable {
         var request: PushRequest
         var name: String
-        var onAnswer: OnAnswer
+        var onResponse: OnResponse
     }
 
     private struct State: Sendable {
@@ -42,8 +42,8 @@ final class GatewayDeliveries: Sendable {
 
         var hasRoom: Bool { self.deliveries.hasRoom }
 
-        func send(_ request: PushRequest, onAnswer: @escaping OnAnswer) {
-            self.deliveries.submit(Delivery(request: request, name: self.name, onAnswer: onAnswer))
+        func send(_ request: PushRequest, onResponse: @escaping OnResponse) {
+            self.deliveries.submit(Delivery(request: request, name: self.name, onResponse: onResponse))
         }
     }
 
@@ -56,7 +56,7 @@ final class GatewayDeliveries: Sendable {
             state.waiting.append(delivery)
             return false
         }
-        if isEnded { delivery.onAnswer(.unsent(.stopped), nil) } else { self.wakeup.yield() }
+        if isEnded { delivery.onResponse(.unsent(.stopped), nil) } else { self.wakeup.yield() }
     }
 
     /// Delivers until ``finish()`` was called, or until the task is cancelled; what has not begun then is unsent.
@@ -70,7 +70,7 @@ final class GatewayDeliveries: Sendable {
             defer { (state.waiting, state.isEnded) = ([], true) }
             return state.waiting
         }
-        for delivery in rest { delivery.onAnswer(.unsent(.stopped), nil) }
+        for delivery in rest { delivery.onResponse(.unsent(.stopped), nil) }
     }
 
     func finish() { self.wakeup.finish() }
@@ -94,6 +94,6 @@ final class GatewayDeliveries: Sendable {
         let beganAt = ContinuousClock.now
         let outcome = await self.upstream.deliver(notification, from: provider)
         self.state.withLockedValue { $0.count -= 1 }
-        delivery.onAnswer(outcome, ContinuousClock.now - beganAt)
+        delivery.onResponse(outcome, ContinuousClock.now - beganAt)
     }
 }

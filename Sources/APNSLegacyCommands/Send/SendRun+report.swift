@@ -54,7 +54,8 @@ extension SendRun {
 
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
     private func reportNothingToSend(_ progress: SendProgress) {
-        let what = progress.hasContent ? "has no notifications" : "is empty"
+        let isContinued = self.command.batch.fromLine > 1
+        let what = isContinued ? "ends before this line" : progress.hasContent ? "has no notifications" : "is empty"
         self.emit(.warning("\(self.inputName) \(what): nothing to send"))
     }
 
@@ -97,6 +98,7 @@ extension SendRun {
             "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
         )
         diagnostic.cause = failure.diagnostic.cause
+        diagnostic.code = failure.status
         return diagnostic
     }
 

@@ -127,9 +127,13 @@ struct SendRun {
     }
 
     /// Refuses a `--from-line` behind the end, since a mistyped line must not pass for a batch without errors.
+    ///
+    /// The line after the last one is where a run continues that was stopped when it had just sent everything.
     private func requireNotifications(_ progress: SendProgress, _ input: SendInput) throws {
         let line = self.command.batch.fromLine
-        guard line > 1, progress.hasReadAll, progress.outcomeCounts.total == 0, progress.sentCount == 0 else { return }
+        guard line > 1, progress.hasReadAll, progress.outcomeCounts.total == 0, progress.sentCount == 0,
+            line != progress.lineCount + 1
+        else { return }
         let text = "--from-line \(line): \(input.name) has no notification from this line on; nothing was sent"
         throw CommandFailure(.dataError, text)
     }

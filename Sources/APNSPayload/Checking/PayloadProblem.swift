@@ -12,7 +12,7 @@ public struct PayloadProblem: Error, Hashable, Sendable {
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The bytes are not JSON.
-        case syntax(JSONFault)
+        case syntax(JSONProblem)
         /// The payload is JSON, but not an object.
         case notAnObject(JSONKind)
         /// The payload is longer than the protocol allows; both numbers are in bytes.

@@ -163,7 +163,7 @@ public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringCo
         /// A string or a comment is not terminated.
         case unterminated
         /// The file begins like JSON, but is invalid.
-        case json(JSONFault)
+        case json(JSONProblem)
     }
 
     /// What is wrong.

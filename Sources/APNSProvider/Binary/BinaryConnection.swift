@@ -141,7 +141,7 @@ final class BinaryConnection: ChannelInboundHandler {
             self.hasAnswer = true
             self.worker?.received(response, on: self)
         } catch {
-            let answer = UnexpectedAnswer(
+            let answer = UnexpectedResponse(
                 bytes: Array(self.received.readableBytesView.prefix(ForeignProtocol.byteCountMax))
             )
             self.failure = answer

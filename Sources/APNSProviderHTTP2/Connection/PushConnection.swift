@@ -214,7 +214,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
         }
     }
 
-    private func answered(_ push: PendingPush, _ answer: PushAnswer) {
+    private func answered(_ push: PendingPush, _ answer: PushResponse) {
         if !self.hasAnswered {
             self.hasAnswered = true
             self.worker?.answersBegin()

@@ -15,7 +15,7 @@ struct PushConnectionStateMachine<Element> {
         /// Requests may be written.
         case opened
         /// A request has its answer.
-        case answered(Element, PushAnswer)
+        case answered(Element, PushResponse)
         /// A request was verified as not processed.
         case unprocessed(Element)
         /// It is unknown whether a request was processed; with the reason `acceptanceIncomplete`, do not repeat it.
@@ -32,7 +32,7 @@ struct PushConnectionStateMachine<Element> {
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
     /// Incomplete answers by stream; most answers are complete with their first frame.
-    private var answers: [UInt32: PushAnswer] = [:]
+    private var answers: [UInt32: PushResponse] = [:]
     private var hasFailed = false
 
     private(set) var streams: StreamTable<Element>
@@ -150,7 +150,7 @@ struct PushConnectionStateMachine<Element> {
             self.isOpen = true
             return .opened
         case .goAway(let last, let data):
-            self.goAwayReason = PushAnswer.goAwayReason(data) ?? self.goAwayReason
+            self.goAwayReason = PushResponse.goAwayReason(data) ?? self.goAwayReason
             return self.goingAway(last)
         }
     }
@@ -158,14 +158,14 @@ struct PushConnectionStateMachine<Element> {
     private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
         // Many answers consist of only this frame.
         if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
-            return self.finished(number, PushAnswer(status: status))
+            return self.finished(number, PushResponse(status: status))
         }
         guard self.streams.waiting[number] != nil else { return nil }
         guard var answer = self.answers[number] else {
             guard let status, (100...599).contains(status) else { return self.refuse(number) }
             // A provisional answer is followed by the final one.
             if status < 200 { return isEnd ? self.refuse(number) : nil }
-            return self.received(number, PushAnswer(status: status), isEnd: isEnd)
+            return self.received(number, PushResponse(status: status), isEnd: isEnd)
         }
         // Trailers have no effect.
         guard status == nil, answer.count(0) else { return self.refuse(number) }
@@ -178,7 +178,7 @@ struct PushConnectionStateMachine<Element> {
         return self.received(number, answer, isEnd: isEnd)
     }
 
-    private mutating func received(_ number: UInt32, _ answer: PushAnswer, isEnd: Bool) -> Action? {
+    private mutating func received(_ number: UInt32, _ answer: PushResponse, isEnd: Bool) -> Action? {
         guard isEnd else {
             self.answers[number] = answer
             self.streams.answerBegins(number, isSuccess: answer.status == 200)
@@ -188,7 +188,7 @@ struct PushConnectionStateMachine<Element> {
         return self.finished(number, answer)
     }
 
-    private mutating func finished(_ number: UInt32, _ answer: PushAnswer) -> Action? {
+    private mutating func finished(_ number: UInt32, _ answer: PushResponse) -> Action? {
         guard let element = self.streams.answered(number, isSuccess: answer.status == 200) else { return nil }
         self.answerCount &+= 1
         self.session.stopSending(number)
@@ -225,7 +225,7 @@ struct PushConnectionStateMachine<Element> {
 }
 
 /// An incomplete answer: the status, and the part of the body received so far.
-struct PushAnswer {
+struct PushResponse {
     var status: Int
     var body = ByteBuffer()
     private var byteCount = 0

@@ -69,7 +69,7 @@ struct PendingPush: Sendable {
             guard let classifier, case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
             let isOnlyTrouble = answeredCount == answeredCountThen
             let isAtFault = classifier.rejected(answer, responseClass, isOnlyTrouble: isOnlyTrouble)
-            return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceAnswer(answer)))
+            return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceResponse(answer)))
         }
     }
 

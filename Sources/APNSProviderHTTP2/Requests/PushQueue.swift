@@ -155,7 +155,7 @@ struct PushQueue: Sendable {
     }
 
     /// The result of asking the source.
-    private enum SourceAnswer {
+    private enum SourceResult {
         /// It was not asked, since nothing was requested or may be taken.
         case notAsked
         /// It has nothing for now.
@@ -169,7 +169,7 @@ struct PushQueue: Sendable {
     /// Wakes workers for requests from the source, or one to ask again, so that other events are processed in between.
     private static func wakers(
         _ state: inout NotificationQueue<PendingPushes>.State,
-        after answer: SourceAnswer
+        after answer: SourceResult
     ) -> [QueueStateMachine.Callback] {
         switch answer {
         case .notAsked: []
@@ -182,8 +182,8 @@ struct PushQueue: Sendable {
     private func askSource(
         at now: NIODeadline,
         _ wantedCount: (inout NotificationQueue<PendingPushes>.State) -> Int
-    ) -> SourceAnswer {
-        var answer = SourceAnswer.notAsked
+    ) -> SourceResult {
+        var answer = SourceResult.notAsked
         while true {
             let portion = self.queue.withState { state in
                 state.machine.endPostponement(state.storage.returnDue(at: now))
@@ -198,7 +198,7 @@ struct PushQueue: Sendable {
     }
 
     /// Adds notifications of the source, for which room was reserved.
-    private func fetchFromSource(_ countMax: Int) -> SourceAnswer {
+    private func fetchFromSource(_ countMax: Int) -> SourceResult {
         guard let source = self.source else { return .notAsked }
         // Without the lock, since the source is foreign code.
         let (count, pushes, supply) = source.fetch(countMax, self.observer)

@@ -9,7 +9,7 @@ package import APNSWire
 /// copied with each waiting request.
 package struct RetryState: Hashable, Sendable {
     /// How to handle an answer.
-    package enum OnAnswer: Hashable, Sendable {
+    package enum OnResponse: Hashable, Sendable {
         /// No other attempt: this is the final meaning. If it is transient, there were too many attempts.
         case end(ResponseClass)
         /// Send it again after this delay, with the same `apns-id`, and from now on without this header.
@@ -61,7 +61,7 @@ package struct RetryState: Hashable, Sendable {
         elapsed: Duration = .zero,
         jitter: @autoclosure () -> Double,
         renews: (ResponseClass.TransientReason) -> Bool = { _ in false }
-    ) -> OnAnswer {
+    ) -> OnResponse {
         guard case .transient(let reason) = responseClass else { return .end(responseClass) }
         if !self.isTokenRenewed, renews(reason) {
             self.isTokenRenewed = true

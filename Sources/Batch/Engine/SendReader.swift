@@ -10,18 +10,18 @@ package typealias TokenPredicate = @Sendable (borrowing DeviceToken) throws -> B
 /// Reads a batch ahead on its own thread, so that no event loop waits for a disk, a pipe or the purge list.
 final class SendReader: @unchecked Sendable {
     /// The answer to a request for lines.
-    enum Portion {
+    enum NextBlock {
         case block(SendBlock)
         /// There are none yet; the reader calls back when there are.
         case later
-        /// There are no more, or the input is at fault.
-        case end(Result<Void, any Error>)
+        /// There are no more after this position, or the input is at fault.
+        case end(Result<BatchPosition, any Error>)
     }
 
     private struct State: Sendable {
         var blocks: [SendBlock] = []
         var spare: [SendBlock] = []
-        var end: Result<Void, any Error>?
+        var end: Result<BatchPosition, any Error>?
         var isReading = false
         /// Whether the thread may be looking up tokens.
         var isParsing = false
@@ -65,7 +65,7 @@ final class SendReader: @unchecked Sendable {
     }
 
     /// The next lines, without waiting.
-    func next() -> Portion {
+    func next() -> NextBlock {
         self.state.withLockedValue { state in
             self.schedule(&state)
             if !state.blocks.isEmpty { return .block(state.blocks.removeFirst()) }
@@ -128,14 +128,14 @@ final class SendReader: @unchecked Sendable {
         let wake = self.state.withLockedValue { state in
             state.isParsing = false
             if block.count > 0 { state.blocks.append(block) } else { state.spare.append(block) }
-            if case .end(let end) = stop { state.end = end }
+            if case .end(let end) = stop { state.end = end.map { block.end } }
             return self.takeWake(&state, isDue: block.count > 0 || state.end != nil)
         }
         self.parsed.signal()
         wake?()
     }
 
-    private func end(_ end: Result<Void, any Error>) {
+    private func end(_ end: Result<BatchPosition, any Error>) {
         let wake = self.state.withLockedValue { state in
             state.end = end
             return self.takeWake(&state, isDue: true)

@@ -410,7 +410,8 @@ package struct BatchSendState: ~Copyable {
         case .end(.failure(let failure)):
             self.fail(failure)
             return .end
-        case .end(.success):
+        case .end(.success(let position)):
+            self.endPosition = position
             self.hasReadAll = true
             self.end()
             return .end

@@ -165,8 +165,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
     package var description: String {
         switch self {
         case .lineTooLong(let byteCountMax): "the line is longer than \(byteCountMax.counted("byte"))"
-        case .json(.syntax(.trailingContent)): "\(JSONFault.trailingContent); expected one object per line"
-        case .json(.syntax(.invalidUTF8)): "\(JSONFault.invalidUTF8); \(Self.latin1)"
+        case .json(.syntax(.trailingContent)): "\(JSONProblem.trailingContent); expected one object per line"
+        case .json(.syntax(.invalidUTF8)): "\(JSONProblem.invalidUTF8); \(Self.latin1)"
         case .json(let kind): kind.description
         case .comment: "comments are not JSON; remove the comment"
         case .typographicQuotes: "typographic quotes; JSON needs straight ones (\")"

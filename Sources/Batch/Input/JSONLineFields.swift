@@ -16,7 +16,7 @@ import APNSWire
     private(set) var texts: [BatchColumn: String] = [:]
 
     /// A fault other than one of the JSON syntax.
-    struct Fault {
+    struct Problem {
         let kind: BatchProblem.Kind
         let byteOffset: Int
     }
@@ -40,11 +40,11 @@ import APNSWire
     mutating func scan(
         into record: inout BatchRecord,
         _ options: borrowing BatchOptions
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         var scanner = unsafe JSONScanner(self.line)
         try scanner.begin()
         let kind = try scanner.kind()
-        guard kind == .object else { return Fault(kind: .notAnObject(kind), byteOffset: scanner.byteOffset) }
+        guard kind == .object else { return Problem(kind: .notAnObject(kind), byteOffset: scanner.byteOffset) }
         scanner.enter()
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
@@ -52,7 +52,7 @@ import APNSWire
             guard let column = self.column(name, scanner, options.columns) else {
                 guard options.ignoresUnknownColumns else {
                     let bytes = unsafe name.hasEscapes ? Self.none : scanner.bytes(of: name)
-                    return unsafe Fault(kind: self.problem(bytes, options.columns), byteOffset: byteOffset)
+                    return unsafe Problem(kind: self.problem(bytes, options.columns), byteOffset: byteOffset)
                 }
                 try scanner.skipValue(enclosedBy: 1)
                 continue
@@ -62,7 +62,7 @@ import APNSWire
                 continue
             }
             guard !self.has(column) else {
-                return Fault(kind: .duplicateKey(column), byteOffset: byteOffset)
+                return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
             }
             self.seen |= 1 << column.rawValue
             if let fault = try self.scan(column, &scanner, &record) { return fault }
@@ -96,7 +96,7 @@ import APNSWire
         _ column: BatchColumn,
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         switch column {
         case .token:
@@ -107,7 +107,7 @@ import APNSWire
                 try self.rules.limit(measure, at: first)
                 self.payloadMeasure = measure
             } catch {
-                return Fault(kind: self.problem(error), byteOffset: error.byteOffset)
+                return Problem(kind: self.problem(error), byteOffset: error.byteOffset)
             }
             self.payloadOffset = first
             return nil
@@ -130,7 +130,7 @@ import APNSWire
     private mutating func scanText(
         _ column: BatchColumn,
         _ scanner: inout JSONScanner
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         let kind = try scanner.kind()
         switch kind {
@@ -145,7 +145,7 @@ import APNSWire
             self.texts[column] = ""
         default:
             let expected: JSONKinds = column.isNumeric ? [.number, .string] : .string
-            return Fault(kind: .wrongKind(column.description, found: kind, expected: expected), byteOffset: first)
+            return Problem(kind: .wrongKind(column.description, found: kind, expected: expected), byteOffset: first)
         }
         return nil
     }
@@ -153,22 +153,22 @@ import APNSWire
     private func scanToken(
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         let kind = try scanner.kind()
         guard kind == .string else {
-            return Fault(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
+            return Problem(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
         }
         let string = try scanner.string()
         // Some libraries escape slashes, which base64 contains.
         let isToken = unsafe scanner.withValue(of: string) { unsafe DeviceTokenText.decode($0, into: &record.token) }
-        return unsafe isToken ? nil : Fault(kind: .token(scanner.bytes(of: string)), byteOffset: first)
+        return unsafe isToken ? nil : Problem(kind: .token(scanner.bytes(of: string)), byteOffset: first)
     }
 
     private func scanExpiry(
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         let text: UnsafeRawBufferPointer
         switch try scanner.kind() {
@@ -181,20 +181,20 @@ import APNSWire
         case .string:
             unsafe text = unsafe scanner.bytes(of: try scanner.string())
         case let kind:
-            return Fault(kind: .wrongKind("expiry", found: kind, expected: [.number, .string]), byteOffset: first)
+            return Problem(kind: .wrongKind("expiry", found: kind, expected: [.number, .string]), byteOffset: first)
         }
         do throws(BatchProblem.Kind) {
             record.expiry = try unsafe BatchExpiry.parse(text, now: self.now)
             return nil
         } catch {
-            return Fault(kind: error, byteOffset: first)
+            return Problem(kind: error, byteOffset: first)
         }
     }
 
     private func scanPriority(
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
-    ) throws(ScanFailure) -> Fault? {
+    ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         switch try scanner.kind() {
         case .null:
@@ -204,9 +204,9 @@ import APNSWire
             try scanner.skipNumber()
             let text = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             record.priority = unsafe BatchReader.priority(text)
-            return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
+            return record.priority == nil ? Problem(kind: .invalidPriority, byteOffset: first) : nil
         case let kind:
-            return Fault(kind: .wrongKind("priority", found: kind, expected: .number), byteOffset: first)
+            return Problem(kind: .wrongKind("priority", found: kind, expected: .number), byteOffset: first)
         }
     }
 

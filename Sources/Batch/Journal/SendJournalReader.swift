@@ -8,7 +8,7 @@ import APNSWire
 /// sectors. The file is ignored from the first such sector on. Any other damage is an error.
 struct SendJournalReader {
     /// What is wrong with a line.
-    private enum Fault: String, Error {
+    private enum Problem: String, Error {
         case noRecord = "not a record"
         case checksum = "wrong checksum"
         case end = "damaged end of line"
@@ -98,7 +98,7 @@ struct SendJournalReader {
         if self.lineCount == 1 {
             try self.readTitle(line)
         } else {
-            do throws(Fault) {
+            do throws(Problem) {
                 try self.readRecord(self.checked(line))
             } catch {
                 throw self.refusal(error, self.lineCount)
@@ -146,7 +146,7 @@ struct SendJournalReader {
         return self.past
     }
 
-    private func refusal(_ fault: Fault, _ number: Int) -> BatchFileError {
+    private func refusal(_ fault: Problem, _ number: Int) -> BatchFileError {
         guard fault != .otherInput else {
             return BatchFileError(
                 .badData,
@@ -180,7 +180,7 @@ struct SendJournalReader {
             throw self.refusal(.noRecord, 1)
         }
         self.format = index + 1
-        do throws(Fault) {
+        do throws(Problem) {
             let input = self.isCurrent ? self.input : self.formerInput
             guard try self.checked(line) == Self.titles[index] + input else { throw .otherInput }
         } catch {
@@ -189,7 +189,7 @@ struct SendJournalReader {
     }
 
     /// The record in a line, without its checksum.
-    private mutating func checked(_ line: some BidirectionalCollection<UInt8>) throws(Fault) -> String {
+    private mutating func checked(_ line: some BidirectionalCollection<UInt8>) throws(Problem) -> String {
         let isUpgrade =
             !self.hasChecksums
             && [Self.upgrade, Self.formerUpgrade].contains { line.starts(with: $0.utf8) }
@@ -209,7 +209,7 @@ struct SendJournalReader {
         return String(decoding: record, as: UTF8.self)
     }
 
-    private mutating func readRecord(_ text: String) throws(Fault) {
+    private mutating func readRecord(_ text: String) throws(Problem) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         // The batch is complete; only a record of the purge list may follow.
         guard !self.past.isComplete || words.first == "listed" else { throw .order }
@@ -245,7 +245,7 @@ struct SendJournalReader {
         }
     }
 
-    private mutating func readOutcome(_ words: [Substring]) throws(Fault) {
+    private mutating func readOutcome(_ words: [Substring]) throws(Problem) {
         let lines = try Self.lines(words[0], words[1])
         guard let outcome = DeliveryOutcome.Kind(name: words[2]),
             words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
@@ -271,7 +271,7 @@ struct SendJournalReader {
     }
 
     /// Takes the hash of the results; without one, the run did not write to their file.
-    private mutating func readHash(_ text: Substring, _ byteCount: UInt64) throws(Fault) {
+    private mutating func readHash(_ text: Substring, _ byteCount: UInt64) throws(Problem) {
         guard text != "-" else {
             guard byteCount == self.past.resultByteCount else { throw .order }
             return
@@ -307,7 +307,7 @@ struct SendJournalReader {
         self.unlisted = [:]
     }
 
-    private static func lines(_ first: Substring, _ last: Substring) throws(Fault) -> Range<UInt64> {
+    private static func lines(_ first: Substring, _ last: Substring) throws(Problem) -> Range<UInt64> {
         guard let first = UInt64(first), let last = UInt64(last), 1 <= first, first <= last, last < UInt64.max else {
             throw .noRecord
         }

@@ -12,7 +12,7 @@ import ServiceSupport
 // description in docs/gateway-configuration.md, whose tables a test compares with this one.
 
 extension GatewayFile {
-    static let settings = Settings(Self(), Self.keys) { file, node throws(YAMLNode.Fault) in try file.check(node) }
+    static let settings = Settings(Self(), Self.keys) { file, node throws(YAMLNode.Problem) in try file.check(node) }
 
     private static let keys: [Setting<Self>] = [
         Setting("listen", \.listen, .section(Listen.settings), .restart).help("where providers connect"),
@@ -35,12 +35,12 @@ extension GatewayFile {
             .help("who may connect, and where their notifications go; one entry for each provider"),
     ]
 
-    private func check(_ root: YAMLNode) throws(YAMLNode.Fault) {
+    private func check(_ root: YAMLNode) throws(YAMLNode.Problem) {
         let providers = root["providers"] ?? root
-        guard !self.providers.isEmpty else { throw providers.fault("expected at least one provider") }
+        guard !self.providers.isEmpty else { throw providers.problem("expected at least one provider") }
         for provider in self.providers {
             guard self.providers.count(where: { $0.name == provider.name }) == 1 else {
-                throw providers.fault("duplicate provider name: \(provider.name)")
+                throw providers.problem("duplicate provider name: \(provider.name)")
             }
         }
     }
@@ -48,20 +48,22 @@ extension GatewayFile {
     /// Checks each provider against the limits.
     ///
     /// A reload refuses only the providers at fault instead.
-    func checkLimits(_ root: YAMLNode) throws(YAMLNode.Fault) {
+    func checkLimits(_ root: YAMLNode) throws(YAMLNode.Problem) {
         let providers = root["providers"] ?? root
         for (provider, node) in zip(self.providers, try providers.elements) {
-            if let sentence = provider.rememberedFault(self.limits) { throw (node["limits"] ?? node).fault(sentence) }
-            if let sentence = provider.budgetFault(self.limits) { throw (root["limits"] ?? providers).fault(sentence) }
+            if let sentence = provider.rememberedFault(self.limits) { throw (node["limits"] ?? node).problem(sentence) }
+            if let sentence = provider.budgetFault(self.limits) {
+                throw (root["limits"] ?? providers).problem(sentence)
+            }
         }
     }
 }
 
 extension GatewayFile.Listen {
-    static let settings = Settings(Self(), Self.keys) { listen, node throws(YAMLNode.Fault) in
-        guard listen.tlsMinimum <= listen.tlsMaximum else { throw node.fault("tlsMinimum is above tlsMaximum") }
+    static let settings = Settings(Self(), Self.keys) { listen, node throws(YAMLNode.Problem) in
+        guard listen.tlsMinimum <= listen.tlsMaximum else { throw node.problem("tlsMinimum is above tlsMaximum") }
         guard listen.port == 0 || listen.port != listen.feedbackPort else {
-            throw node.fault("feedbackPort is the same as port, \(listen.port); choose another port")
+            throw node.problem("feedbackPort is the same as port, \(listen.port); choose another port")
         }
     }
 
@@ -84,9 +86,9 @@ extension GatewayFile.Listen {
 }
 
 extension GatewayFile.Limits {
-    static let settings = Settings(Self(), Self.keys) { limits, node throws(YAMLNode.Fault) in
+    static let settings = Settings(Self(), Self.keys) { limits, node throws(YAMLNode.Problem) in
         guard let count = limits.unauthenticatedPerAddress, count >= limits.connections else { return }
-        throw (node["unauthenticatedPerAddress"] ?? node).fault(
+        throw (node["unauthenticatedPerAddress"] ?? node).problem(
             "expected fewer than connections, \(limits.connections); otherwise one address could use all of them"
         )
     }
@@ -150,13 +152,13 @@ extension GatewayFile.Identity {
 }
 
 extension GatewayFile.Service {
-    static let settings = Settings(Self(), Self.keys) { service, node throws(YAMLNode.Fault) in
+    static let settings = Settings(Self(), Self.keys) { service, node throws(YAMLNode.Problem) in
         switch (service.identity.certificate.isEmpty, service.tokenKey) {
-        case (false, .some): throw node.fault("certificate and p8 cannot be combined; keep one of them")
-        case (true, nil): throw node.fault("missing key: certificate or p8")
+        case (false, .some): throw node.problem("certificate and p8 cannot be combined; keep one of them")
+        case (true, nil): throw node.problem("missing key: certificate or p8")
         case (true, .some):
-            if service.keyIdentifier == nil { throw node.fault("missing key: keyID") }
-            if service.teamIdentifier == nil { throw node.fault("missing key: teamID") }
+            if service.keyIdentifier == nil { throw node.problem("missing key: keyID") }
+            if service.teamIdentifier == nil { throw node.problem("missing key: teamID") }
         case (false, nil): break
         }
     }
@@ -185,10 +187,10 @@ extension GatewayFile.Service {
 }
 
 extension GatewayFile.Provider {
-    static let settings = Settings(Self(), Self.keys) { provider, node throws(YAMLNode.Fault) in
+    static let settings = Settings(Self(), Self.keys) { provider, node throws(YAMLNode.Problem) in
         guard !provider.rejectedToFeedback || provider.rejections == .ignore else {
             throw (node["rejectedToFeedback"] ?? node)
-                .fault("requires rejections: ignore; otherwise the provider receives an error response")
+                .problem("requires rejections: ignore; otherwise the provider receives an error response")
         }
     }
 
@@ -229,12 +231,12 @@ extension GatewayFile.Provider {
                 "accept single certificates, no matter who issued and signed them; RSA keys need 1,024 bits"
             ),
         ]
-    ) { provider, node throws(YAMLNode.Fault) in
+    ) { provider, node throws(YAMLNode.Problem) in
         guard provider.authority != nil || !provider.pins.isEmpty else {
-            throw node.fault("missing key: authority or pins, which specify the certificates to admit")
+            throw node.problem("missing key: authority or pins, which specify the certificates to admit")
         }
         guard provider.revocations == nil || provider.authority != nil else {
-            throw node.fault("revocations requires authority")
+            throw node.problem("revocations requires authority")
         }
     }
 
@@ -326,10 +328,10 @@ extension SettingKind<TLSVersion> {
 extension SettingKind<String> {
     fileprivate static var fingerprint: Self {
         var kind = Self.text
-        kind.read = { node, _ throws(YAMLNode.Fault) in
+        kind.read = { node, _ throws(YAMLNode.Problem) in
             let digits = try node.text.lowercased().filter { $0 != ":" }
             guard digits.utf8.count == 64, digits.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
-                throw node.fault("expected the SHA-256 digest of the certificate in 64 hexadecimal digits")
+                throw node.problem("expected the SHA-256 digest of the certificate in 64 hexadecimal digits")
             }
             return digits
         }
@@ -339,7 +341,7 @@ extension SettingKind<String> {
 
 extension SettingKind<PushType> {
     fileprivate static var pushType: Self {
-        Self(name: "text") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "text") { node, _ throws(YAMLNode.Problem) in
             PushType(rawValue: try node.text)
         } write: { type, _ in
             YAMLNode(text: type.rawValue)
@@ -349,7 +351,7 @@ extension SettingKind<PushType> {
 
 extension SettingKind<RequestRules.PushTypeRule> {
     fileprivate static var pushTypeRule: Self {
-        Self(name: "text") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "text") { node, _ throws(YAMLNode.Problem) in
             let text = try node.text
             return text == "none" ? .omitted : .fixed(PushType(rawValue: text))
         } write: { rule, _ in
@@ -364,7 +366,7 @@ extension SettingKind<RequestRules.PushTypeRule> {
 
 extension SettingKind<PushPriority> {
     fileprivate static var priority: Self {
-        Self(name: "number", range: "1, 5, 10") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "number", range: "1, 5, 10") { node, _ throws(YAMLNode.Problem) in
             try node.word([("1", .lowest), ("5", .conservingPower), ("10", .immediate)])
         } write: { priority, _ in
             YAMLNode(scalar: "\(priority.rawValue)")

@@ -144,7 +144,7 @@ extension GatewayFile {
         folder: String = "",
         environment: [String: String] = [:],
         isReload: Bool = false
-    ) throws(YAMLNode.Fault) {
+    ) throws(YAMLNode.Problem) {
         var root = try YAMLNode(yaml: yaml, folder: folder) ?? YAMLNode(fields: [])
         let variables = environment.filter { $0.key.hasPrefix("APNS_LEGACY_") }
         // The file itself, with the variables for what it lacks: a variable hides no error of the file.
@@ -153,18 +153,18 @@ extension GatewayFile {
             guard let key = Self.variables[name] else {
                 let names = Self.variables.keys.sorted().joined(separator: ", ")
                 let sentence = "unknown variable; valid variables: \(names)"
-                throw YAMLNode.Fault(line: nil, key: name, sentence: sentence)
+                throw YAMLNode.Problem(line: nil, key: name, sentence: sentence)
             }
             let path = key.split(separator: ".").map(String.init)
             let old = path.reduce(root as YAMLNode?) { node, name in node?[name] }
             guard root.replace(path, with: value) else {
                 let sentence =
                     "no effect, because \(key.prefix { $0 != "." }) is off in the file; remove one of the two"
-                throw YAMLNode.Fault(line: nil, key: name, sentence: sentence)
+                throw YAMLNode.Problem(line: nil, key: name, sentence: sentence)
             }
             if old == nil { _ = file.replace(path, with: value) }
         }
-        do throws(YAMLNode.Fault) {
+        do throws(YAMLNode.Problem) {
             _ = try Self.settings.read(file, into: Self())
             self = try Self.settings.read(root, into: Self())
             if !isReload { try self.checkLimits(root) }

@@ -94,7 +94,7 @@ package struct ResolvedConfiguration: Sendable {
                 isReload: running != nil
             )
             try self.init(file, replacing: running, now: now)
-        } catch let fault as YAMLNode.Fault {
+        } catch let fault as YAMLNode.Problem {
             guard let line = fault.line else { throw GatewayFailure.configuration(fault.text(path: path)) }
             throw GatewayFailure.line(path: path, line, fault.text)
         } catch GatewayFailure.configuration(let text) {

@@ -30,7 +30,7 @@ struct SettingRow: Sendable {
 
 /// How values of a type are read, written and described.
 struct SettingKind<Value>: Sendable {
-    typealias Reader = @Sendable (YAMLNode, _ current: Value?) throws(YAMLNode.Fault) -> Value
+    typealias Reader = @Sendable (YAMLNode, _ current: Value?) throws(YAMLNode.Problem) -> Value
     typealias Writer = @Sendable (Value, _ directory: String) -> YAMLNode?
 
     var name: String
@@ -51,7 +51,7 @@ struct Setting<Section>: Sendable {
     var row: SettingRow
     /// The earlier name of the key.
     private(set) var formerKey: String?
-    let read: @Sendable (YAMLNode, inout Section) throws(YAMLNode.Fault) -> Void
+    let read: @Sendable (YAMLNode, inout Section) throws(YAMLNode.Problem) -> Void
     let write: @Sendable (Section, _ directory: String) -> YAMLNode?
 
     /// A key with a default.
@@ -63,7 +63,7 @@ struct Setting<Section>: Sendable {
         _ traits: SettingRow.Trait...
     ) {
         self.row = kind.row(key, example, traits)
-        self.read = { node, section throws(YAMLNode.Fault) in
+        self.read = { node, section throws(YAMLNode.Problem) in
             section[keyPath: path] = try kind.read(node, section[keyPath: path])
         }
         self.write = { section, directory in kind.write(section[keyPath: path], directory) }
@@ -78,7 +78,7 @@ struct Setting<Section>: Sendable {
         _ traits: SettingRow.Trait...
     ) {
         self.row = kind.row(key, example, traits)
-        self.read = { node, section throws(YAMLNode.Fault) in
+        self.read = { node, section throws(YAMLNode.Problem) in
             section[keyPath: path] = try kind.read(node, section[keyPath: path])
         }
         self.write = { section, directory in section[keyPath: path].flatMap { kind.write($0, directory) } }
@@ -92,10 +92,10 @@ struct Setting<Section>: Sendable {
     }
 
     /// The value of the key in a section.
-    func value(in node: YAMLNode) throws(YAMLNode.Fault) -> YAMLNode? {
+    func value(in node: YAMLNode) throws(YAMLNode.Problem) -> YAMLNode? {
         guard let formerKey, let value = node[formerKey] else { return node[self.row.key] }
         guard node[self.row.key] == nil else {
-            throw value.fault("the earlier name of \(self.row.key), which is there too; remove it")
+            throw value.problem("the earlier name of \(self.row.key), which is there too; remove it")
         }
         return value
     }
@@ -111,7 +111,7 @@ struct Setting<Section>: Sendable {
 /// The keys of a section of the configuration file, and the rules between them.
 struct Settings<Section: Sendable>: Sendable {
     /// Checks a section that was read from a node.
-    typealias Check = @Sendable (Section, YAMLNode) throws(YAMLNode.Fault) -> Void
+    typealias Check = @Sendable (Section, YAMLNode) throws(YAMLNode.Problem) -> Void
 
     /// The section with all defaults.
     let standard: Section
@@ -133,14 +133,14 @@ struct Settings<Section: Sendable>: Sendable {
         }
     }
 
-    func read(_ node: YAMLNode, into current: Section) throws(YAMLNode.Fault) -> Section {
+    func read(_ node: YAMLNode, into current: Section) throws(YAMLNode.Problem) -> Section {
         try node.requireKeys(self.all.map(\.row.key), ignoring: self.all.compactMap(\.formerKey))
         var section = current
         for setting in self.all {
             if let value = try setting.value(in: node) {
                 try setting.read(value, &section)
             } else if setting.row.traits.contains(.required) {
-                throw node.fault("missing key: \(setting.row.key): \(setting.row.help)")
+                throw node.problem("missing key: \(setting.row.key): \(setting.row.help)")
             }
         }
         try self.check(section, node)
@@ -156,7 +156,7 @@ struct Settings<Section: Sendable>: Sendable {
 
 extension SettingKind<String> {
     static var text: Self {
-        Self(name: "text") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "text") { node, _ throws(YAMLNode.Problem) in
             try node.text
         } write: { text, _ in
             YAMLNode(text: text)
@@ -165,7 +165,7 @@ extension SettingKind<String> {
 
     /// An empty path is not written: a required one was not read.
     static var path: Self {
-        Self(name: "path") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "path") { node, _ throws(YAMLNode.Problem) in
             try node.path
         } write: { path, directory in
             path.isEmpty ? nil : YAMLNode(text: path.hasPrefix("/") ? path : "\(directory)/\(path)")
@@ -175,7 +175,7 @@ extension SettingKind<String> {
 
 extension SettingKind<Bool> {
     static var flag: Self {
-        Self(name: "true or false") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "true or false") { node, _ throws(YAMLNode.Problem) in
             try node.isTrue
         } write: { flag, _ in
             YAMLNode(scalar: "\(flag)")
@@ -185,7 +185,7 @@ extension SettingKind<Bool> {
 
 extension SettingKind<Int> {
     static func number(_ range: ClosedRange<Int>) -> Self {
-        Self(name: "number", range: "\(range.lowerBound) to \(range.upperBound)") { node, _ throws(YAMLNode.Fault) in
+        Self(name: "number", range: "\(range.lowerBound) to \(range.upperBound)") { node, _ throws(YAMLNode.Problem) in
             try node.number(range)
         } write: { number, _ in
             YAMLNode(scalar: "\(number)")
@@ -197,7 +197,7 @@ extension SettingKind<Duration> {
     static func time(_ range: ClosedRange<Duration>) -> Self {
         Self(name: "time", range: "\(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))") {
             node,
-            _ throws(YAMLNode.Fault) in
+            _ throws(YAMLNode.Problem) in
             try node.duration(range)
         } write: { duration, _ in
             YAMLNode(duration)
@@ -218,7 +218,7 @@ extension SettingKind<Duration> {
 extension SettingKind where Value: Equatable & Sendable {
     /// One of some words.
     static func oneOf(_ words: [(String, Value)]) -> Self {
-        Self(name: "one of", range: words.map(\.0).joined(separator: ", ")) { node, _ throws(YAMLNode.Fault) in
+        Self(name: "one of", range: words.map(\.0).joined(separator: ", ")) { node, _ throws(YAMLNode.Problem) in
             try node.word(words)
         } write: { value, _ in
             words.first { $0.1 == value }.map { YAMLNode(text: $0.0) }
@@ -233,7 +233,7 @@ extension SettingKind where Value: RawRepresentable<String> & Equatable & Sendab
 extension SettingKind where Value: Sendable {
     /// Keys with values.
     static func section(_ settings: Settings<Value>) -> Self {
-        Self(name: "section", rows: settings.rows) { node, current throws(YAMLNode.Fault) in
+        Self(name: "section", rows: settings.rows) { node, current throws(YAMLNode.Problem) in
             try settings.read(node, into: current ?? settings.standard)
         } write: { section, directory in
             settings.write(section, directory)
@@ -242,9 +242,9 @@ extension SettingKind where Value: Sendable {
 
     /// Keys with values, or "off".
     static func sectionOrOff<Section>(_ settings: Settings<Section>) -> Self where Value == Section? {
-        Self(name: "section or `off`", rows: settings.rows) { node, current throws(YAMLNode.Fault) in
+        Self(name: "section or `off`", rows: settings.rows) { node, current throws(YAMLNode.Problem) in
             if node.isOff { return nil }
-            guard node.isMapping else { throw node.fault("expected keys with values, or off") }
+            guard node.isMapping else { throw node.problem("expected keys with values, or off") }
             return try settings.read(node, into: (current ?? nil) ?? settings.standard)
         } write: { section, directory in
             section.map { settings.write($0, directory) } ?? YAMLNode(text: "off")
@@ -253,7 +253,7 @@ extension SettingKind where Value: Sendable {
 
     /// A list; an empty one is not written.
     static func list<Element>(of kind: SettingKind<Element>) -> Self where Value == [Element] {
-        Self(name: "list", rows: kind.rows) { node, _ throws(YAMLNode.Fault) in
+        Self(name: "list", rows: kind.rows) { node, _ throws(YAMLNode.Problem) in
             var elements: [Element] = []
             for element in try node.elements { elements.append(try kind.read(element, nil)) }
             return elements

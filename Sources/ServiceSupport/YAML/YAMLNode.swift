@@ -7,7 +7,7 @@ import Yams
 /// A value of a YAML text, with its place for errors.
 package struct YAMLNode {
     /// An error in a YAML text, or in a value that replaces one, with its place.
-    package struct Fault: Error, Hashable, CustomStringConvertible {
+    package struct Problem: Error, Hashable, CustomStringConvertible {
         /// The line, from 1; `nil` if there is none, as for an environment variable or for JSON.
         package var line: Int?
         /// The path of keys, such as "faults[2].effect.name".
@@ -56,47 +56,47 @@ package struct YAMLNode {
     /// Returns `nil` for an empty text.
     ///
     /// - Throws: the first error.
-    package init?(yaml: String, folder: String = "", isTrusted: Bool = true) throws(Fault) {
+    package init?(yaml: String, folder: String = "", isTrusted: Bool = true) throws(Problem) {
         guard isTrusted || yaml.utf8.count <= Self.byteCountMax else {
             let sentence = "the text exceeds the limit of \(Self.byteCountMax) bytes"
-            throw Fault(line: nil, key: "", sentence: sentence)
+            throw Problem(line: nil, key: "", sentence: sentence)
         }
         if !isTrusted { try Self.refuseAmplification(yaml) }
         do {
             // Scalars are interpreted when they are read.
             guard let node = try Yams.compose(yaml: yaml, .basic) else { return nil }
             self.init(node, key: "", folder: folder)
-        } catch { throw Fault(parsing: error) }
+        } catch { throw Problem(parsing: error) }
     }
 
     /// Creates a scalar without a line.
     package init(scalar: String, key: String = "") { self.init(Node(scalar), key: key, folder: "") }
 
-    private static func refuseAmplification(_ yaml: String) throws(Fault) {
+    private static func refuseAmplification(_ yaml: String) throws(Problem) {
         // Such a key begins with a question mark, or ends with a bracket and a colon.
         let keyCount = yaml.matches(of: #/\?|[\]}][ \t]*:/#).count
         guard keyCount == 0 || (keyCount + 1) * yaml.utf8.count <= Self.comparisonCountMax else {
             let sentence = "too many keys that are lists or mappings; use words as keys"
-            throw Fault(line: nil, key: "", sentence: sentence)
+            throw Problem(line: nil, key: "", sentence: sentence)
         }
         let anchors = Set(yaml.matches(of: #/&([\w-]+)/#).map(\.1))
         guard !anchors.isEmpty,
             let alias = yaml.matches(of: #/\*([\w-]+)/#).first(where: { anchors.contains($0.1) })
         else { return }
         let line = yaml[..<alias.range.lowerBound].utf8.count { $0 == UInt8(ascii: "\n") } + 1
-        throw Fault(line: line, key: "", sentence: "aliases are not supported; write the value itself")
+        throw Problem(line: line, key: "", sentence: "aliases are not supported; write the value itself")
     }
 
     // MARK: Errors
 
     /// Creates an error for this value.
-    package func fault(_ sentence: String) -> Fault {
-        Fault(line: self.node.mark?.line, key: self.key, sentence: sentence)
+    package func problem(_ sentence: String) -> Problem {
+        Problem(line: self.node.mark?.line, key: self.key, sentence: sentence)
     }
 
     /// Creates an error for a value in this one, with the line of the last key that exists.
-    package func fault(at path: [String], _ sentence: String) -> Fault {
-        var fault = self.fault(sentence)
+    package func problem(at path: [String], _ sentence: String) -> Problem {
+        var fault = self.problem(sentence)
         var place: Node? = self.node
         for name in path {
             fault.key += fault.key.isEmpty ? name : ".\(name)"
@@ -135,22 +135,22 @@ package struct YAMLNode {
     }
 
     /// Rejects a value that does not consist of keys with values, and other keys.
-    package func requireKeys(_ valid: [String], ignoring ignored: [String] = []) throws(Fault) {
-        guard case .mapping(let mapping) = self.node else { throw self.fault("expected keys with values") }
+    package func requireKeys(_ valid: [String], ignoring ignored: [String] = []) throws(Problem) {
+        guard case .mapping(let mapping) = self.node else { throw self.problem("expected keys with values") }
         for key in mapping.keys {
             guard let name = key.scalar?.string else {
-                throw Fault(line: key.mark?.line, key: self.key, sentence: "expected a word as key")
+                throw Problem(line: key.mark?.line, key: self.key, sentence: "expected a word as key")
             }
             guard valid.contains(name) || ignored.contains(name) else {
-                throw self.fault(at: [name], "unknown key \(name.answer(asUnknownOf: valid, "keys"))")
+                throw self.problem(at: [name], "unknown key \(name.answer(asUnknownOf: valid, "keys"))")
             }
         }
     }
 
     /// The elements of a list.
     package var elements: [YAMLNode] {
-        get throws(Fault) {
-            guard case .sequence(let sequence) = self.node else { throw self.fault("expected a list") }
+        get throws(Problem) {
+            guard case .sequence(let sequence) = self.node else { throw self.problem("expected a list") }
             return sequence.enumerated().map { YAMLNode($1, key: "\(self.key)[\($0)]", folder: self.folder) }
         }
     }
@@ -158,15 +158,15 @@ package struct YAMLNode {
     // MARK: Scalars
 
     package var text: String {
-        get throws(Fault) {
-            guard let text = self.node.scalar?.string, !text.isEmpty else { throw self.fault("expected text") }
+        get throws(Problem) {
+            guard let text = self.node.scalar?.string, !text.isEmpty else { throw self.problem("expected text") }
             return text
         }
     }
 
     /// The path of a file; a relative path is resolved against the folder of the text.
     package var path: String {
-        get throws(Fault) {
+        get throws(Problem) {
             let text = try self.text
             // A value without a line is not from the text.
             return text.hasPrefix("/") || self.node.mark == nil ? text : self.folder + text
@@ -176,36 +176,36 @@ package struct YAMLNode {
     package var isOff: Bool { self.node.scalar?.string == "off" }
 
     package var isTrue: Bool {
-        get throws(Fault) {
+        get throws(Problem) {
             switch self.node.scalar?.string {
             case "true": return true
             case "false": return false
-            default: throw self.fault("expected true or false")
+            default: throw self.problem("expected true or false")
             }
         }
     }
 
-    package func number(_ range: ClosedRange<Int>) throws(Fault) -> Int {
+    package func number(_ range: ClosedRange<Int>) throws(Problem) -> Int {
         guard let number = self.node.scalar.flatMap({ Int($0.string) }), range.contains(number) else {
-            throw self.fault("expected a number from \(range.lowerBound) to \(range.upperBound)")
+            throw self.problem("expected a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
     /// A duration such as "30s", with one of the units ms, s, m, h, d and w.
-    package func duration(_ range: ClosedRange<Duration>) throws(Fault) -> Duration {
+    package func duration(_ range: ClosedRange<Duration>) throws(Problem) -> Duration {
         guard let text = self.node.scalar.flatMap({ DurationText($0.string.utf8) }), text.unit != nil,
             range.contains(text.duration)
         else {
-            throw self.fault("expected a duration from \(range.lowerBound) to \(range.upperBound), such as 30s or 5m")
+            throw self.problem("expected a duration from \(range.lowerBound) to \(range.upperBound), such as 30s or 5m")
         }
         return text.duration
     }
 
     /// One of a set of words, as the value with that word.
-    package func word<Value>(_ words: [(String, Value)]) throws(Fault) -> Value {
+    package func word<Value>(_ words: [(String, Value)]) throws(Problem) -> Value {
         guard let word = words.first(where: { $0.0 == self.node.scalar?.string }) else {
-            throw self.fault("expected one of: \(words.map(\.0).joined(separator: ", "))")
+            throw self.problem("expected one of: \(words.map(\.0).joined(separator: ", "))")
         }
         return word.1
     }
@@ -231,12 +231,12 @@ extension YAMLNode {
 
     /// The value as JSON; a scalar without quotation marks can be a number, true, false or null.
     package var json: JSONValue {
-        get throws(Fault) { try Self.json(self.node, depth: 0) }
+        get throws(Problem) { try Self.json(self.node, depth: 0) }
     }
 
-    private static func json(_ node: Node, depth: Int) throws(Fault) -> JSONValue {
-        func fault(_ sentence: String) -> Fault { Fault(line: node.mark?.line, key: "", sentence: sentence) }
-        guard depth < Self.depthMax else { throw fault("values are nested too deeply") }
+    private static func json(_ node: Node, depth: Int) throws(Problem) -> JSONValue {
+        func problem(_ sentence: String) -> Problem { Problem(line: node.mark?.line, key: "", sentence: sentence) }
+        guard depth < Self.depthMax else { throw problem("values are nested too deeply") }
         switch node {
         case .scalar(let scalar): return Self.json(scalar)
         case .sequence(let sequence):
@@ -246,11 +246,11 @@ extension YAMLNode {
         case .mapping(let mapping):
             var members: [String: JSONValue] = [:]
             for (key, value) in mapping {
-                guard case .scalar(let name) = key else { throw fault("expected a word as key") }
+                guard case .scalar(let name) = key else { throw problem("expected a word as key") }
                 members[name.string] = try Self.json(value, depth: depth + 1)
             }
             return .object(members)
-        case .alias: throw fault("aliases are not supported")
+        case .alias: throw problem("aliases are not supported")
         }
     }
 
@@ -307,7 +307,7 @@ extension YAMLNode: Equatable {
     package static func == (first: YAMLNode, second: YAMLNode) -> Bool { first.node == second.node }
 }
 
-extension YAMLNode.Fault {
+extension YAMLNode.Problem {
     /// Describes an error of the parser, with advice where it does not name the usual cause.
     fileprivate init(parsing error: any Error) {
         switch error as? YamlError {

@@ -52,7 +52,7 @@ struct FaultRoutes: Sendable {
             let entry = try FaultsFile.entry(await self.document(request))
             let fault = try self.simulator.add(entry.fault, isEnabled: entry.isEnabled)
             return Response(status: .created, json: fault.json)
-        } catch let error as YAMLNode.Fault {
+        } catch let error as YAMLNode.Problem {
             throw ControlError(.badRequest, "\(error)")
         } catch let error as SimulatorError {
             throw ControlError(error)
@@ -66,7 +66,7 @@ struct FaultRoutes: Sendable {
             }
             let file = try FaultsFile(document)
             return Self.answer(try self.simulator.replaceFaults(file.entries))
-        } catch let error as YAMLNode.Fault { throw ControlError(.badRequest, "\(error)") }
+        } catch let error as YAMLNode.Problem { throw ControlError(.badRequest, "\(error)") }
     }
 
     private func log(_ request: ControlRequest) throws -> Response {

@@ -13,20 +13,20 @@ package struct FaultsFile: Sendable {
     /// Reads a list of faults.
     ///
     /// - Throws: the first error.
-    package init(_ text: String) throws(YAMLNode.Fault) {
+    package init(_ text: String) throws(YAMLNode.Problem) {
         try self.init(YAMLNode(yaml: text, isTrusted: false))
     }
 
     /// Reads a list of faults.
     ///
     /// - Throws: the first error.
-    init(_ document: YAMLNode?) throws(YAMLNode.Fault) {
+    init(_ document: YAMLNode?) throws(YAMLNode.Problem) {
         guard let document else { return }
         if document.isMapping { try document.requireKeys(["faults"]) }
         let list = document["faults"] ?? document
         let elements = try list.elements
         guard elements.count <= Fault.countMax else {
-            throw list.fault("\(elements.count) faults exceed the limit of \(Fault.countMax)")
+            throw list.problem("\(elements.count) faults exceed the limit of \(Fault.countMax)")
         }
         for element in elements { self.entries.append(try Self.entry(element)) }
     }
@@ -34,28 +34,28 @@ package struct FaultsFile: Sendable {
     /// Reads one fault.
     ///
     /// - Throws: the error in the fault.
-    static func entry(_ document: YAMLNode?) throws(YAMLNode.Fault) -> PlannedFault {
-        guard let document else { throw YAMLNode.Fault(line: nil, key: "", sentence: "expected a fault") }
+    static func entry(_ document: YAMLNode?) throws(YAMLNode.Problem) -> PlannedFault {
+        guard let document else { throw YAMLNode.Problem(line: nil, key: "", sentence: "expected a fault") }
         // The simulator's own output, which includes the identifier, the count and the warning, is valid input.
         let ignored = ["id", "occurrenceCount", "warning"]
         try document.requireKeys(Fault.keyNames + ["isEnabled"], ignoring: ignored)
-        guard case .object(var members) = try document.json else { throw document.fault("expected a fault") }
+        guard case .object(var members) = try document.json else { throw document.problem("expected a fault") }
         guard case .boolean(let isEnabled) = members["isEnabled"] ?? true else {
-            throw document.fault(at: ["isEnabled"], "expected true or false")
+            throw document.problem(at: ["isEnabled"], "expected true or false")
         }
         for name in ignored + ["isEnabled"] { members[name] = nil }
         let fault: Fault
         do {
             fault = try JSONDecoder().decode(Fault.self, from: Data(JSONValue.object(members).bytes))
         } catch {
-            throw YAMLNode.Fault(error, in: document)
+            throw YAMLNode.Problem(error, in: document)
         }
-        if let reason = fault.problem { throw document.fault(reason) }
+        if let reason = fault.problem { throw document.problem(reason) }
         return PlannedFault(fault, isEnabled: isEnabled)
     }
 }
 
-extension YAMLNode.Fault {
+extension YAMLNode.Problem {
     /// Converts a decoding error, and finds its line.
     fileprivate init(_ error: any Error, in document: YAMLNode) {
         let (path, sentence): ([any CodingKey], String) =
@@ -67,7 +67,7 @@ extension YAMLNode.Fault {
             case DecodingError.dataCorrupted(let context): (context.codingPath, context.debugDescription)
             default: ([], "\(error)")
             }
-        self = document.fault(at: path.map(\.stringValue), sentence)
+        self = document.problem(at: path.map(\.stringValue), sentence)
     }
 
     /// Names the expected type.

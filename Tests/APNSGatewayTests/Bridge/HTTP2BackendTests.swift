@@ -169,7 +169,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(2...3, expiry: 2_000_000_001))
                 try await upstream.wait(count: 5)
-                for number in [4, 5] { upstream.asked[number - 1].onAnswer(ScriptedUpstream.accepted) }
+                for number in [4, 5] { upstream.asked[number - 1].onResponse(ScriptedUpstream.accepted) }
                 try await $0.send(try Fixture.probe(4))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
@@ -190,7 +190,7 @@ import Testing
                 // Its response is lost with the connection to the service, so the same request is sent again.
                 upstream.answer(2, .indeterminate(nil))
                 try await upstream.wait(count: 4)
-                upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
+                upstream.asked[3].onResponse(ScriptedUpstream.accepted)
                 // It only waits for a retry, which its resend replaces.
                 upstream.answer(3, .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
                 #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 1))
@@ -198,7 +198,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(2...3))
                 try await upstream.wait(count: 5)
-                upstream.asked[4].onAnswer(ScriptedUpstream.accepted)
+                upstream.asked[4].onResponse(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(4))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
@@ -246,10 +246,10 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...1))
                 try await upstream.wait(count: 1)
-                upstream.asked[0].onAnswer(.indeterminate(nil))
+                upstream.asked[0].onResponse(.indeterminate(nil))
                 try await upstream.wait(count: 2)
                 let status = reason == "BadCertificate" ? 403 : 400
-                upstream.asked[1].onAnswer(.answered(status: status, reason: reason, timestamp: nil))
+                upstream.asked[1].onResponse(.answered(status: status, reason: reason, timestamp: nil))
                 _ = try await $0.end()
             }
         }
@@ -321,7 +321,7 @@ import Testing
                     try await upstream.wait(count: 5 * (round + 1))
                     for asked in upstream.asked[(5 * round)...] {
                         let isBad = ScriptedUpstream.number(asked.request.token) == 2
-                        asked.onAnswer(isBad ? ScriptedUpstream.badToken : ScriptedUpstream.accepted)
+                        asked.onResponse(isBad ? ScriptedUpstream.badToken : ScriptedUpstream.accepted)
                     }
                     #expect(try await $0.end().bytes == [])
                 }
@@ -382,11 +382,11 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...1))
                 try await upstream.wait(count: 1)
-                upstream.asked[0].onAnswer(.answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
+                upstream.asked[0].onResponse(.answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
                 try await upstream.wait(count: 2)
-                upstream.asked[1].onAnswer(.indeterminate(nil))
+                upstream.asked[1].onResponse(.indeterminate(nil))
                 try await upstream.wait(count: 3)
-                upstream.asked[2].onAnswer(ScriptedUpstream.accepted)
+                upstream.asked[2].onResponse(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(2))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
             }
@@ -514,7 +514,7 @@ import Testing
                 for number in 1...20 {
                     try await upstream.wait(count: number)
                     #expect(upstream.asked.count == number)
-                    upstream.asked[number - 1].onAnswer(ScriptedUpstream.accepted)
+                    upstream.asked[number - 1].onResponse(ScriptedUpstream.accepted)
                 }
                 try await $0.send(try Fixture.probe(21))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 21))

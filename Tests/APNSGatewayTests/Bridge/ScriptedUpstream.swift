@@ -11,7 +11,7 @@ import NIOConcurrencyHelpers
 final class ScriptedUpstream: Upstream {
     struct Asked: Sendable {
         var request: PushRequest
-        var onAnswer: @Sendable (DeliveryOutcome) -> Void
+        var onResponse: @Sendable (DeliveryOutcome) -> Void
     }
 
     static let accepted = DeliveryOutcome.answered(status: 200, reason: nil, timestamp: nil)
@@ -48,11 +48,11 @@ final class ScriptedUpstream: Upstream {
 
     func send(
         _ request: PushRequest,
-        onAnswer report: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
+        onResponse report: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        let onAnswer: @Sendable (DeliveryOutcome) -> Void = { report($0, nil) }
-        self.record.change { $0.asked.append(Asked(request: request, onAnswer: onAnswer)) }
-        if let answer = self.answer(request) { onAnswer(answer) }
+        let onResponse: @Sendable (DeliveryOutcome) -> Void = { report($0, nil) }
+        self.record.change { $0.asked.append(Asked(request: request, onResponse: onResponse)) }
+        if let answer = self.answer(request) { onResponse(answer) }
         self.record.change { $0.decidedCount += 1 }
     }
 
@@ -63,7 +63,7 @@ final class ScriptedUpstream: Upstream {
 
     /// Answers the requests for a token in the order of arrival.
     func answer(_ number: Int, _ answer: DeliveryOutcome) {
-        for asked in self.asked where Self.number(asked.request.token) == number { asked.onAnswer(answer) }
+        for asked in self.asked where Self.number(asked.request.token) == number { asked.onResponse(answer) }
     }
 }
 

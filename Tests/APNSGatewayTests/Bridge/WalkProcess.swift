@@ -50,7 +50,7 @@ final class WalkProcess {
     /// The service answers a request.
     func answer(_ request: WalkUpstream.Request, _ answer: DeliveryOutcome) {
         let isConnectionEnding = self.mutated.isConnectionEnding
-        request.onAnswer(self.mutant?.answer(answer, isConnectionEnding: isConnectionEnding) ?? answer, nil)
+        request.onResponse(self.mutant?.answer(answer, isConnectionEnding: isConnectionEnding) ?? answer, nil)
     }
 
     /// The process died: none of its pending actions happens.
@@ -72,7 +72,7 @@ final class WalkProcess {
 final class WalkUpstream: Upstream {
     struct Request: Sendable {
         var request: PushRequest
-        var onAnswer: @Sendable (DeliveryOutcome, Duration?) -> Void
+        var onResponse: @Sendable (DeliveryOutcome, Duration?) -> Void
     }
 
     private struct State {
@@ -87,9 +87,9 @@ final class WalkUpstream: Upstream {
 
     func setHasRoom(_ hasRoom: Bool) { self.state.withLockedValue { $0.hasRoom = hasRoom } }
 
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, Duration?) -> Void) {
+    func send(_ request: PushRequest, onResponse: @escaping @Sendable (DeliveryOutcome, Duration?) -> Void) {
         self.state.withLockedValue { state in
-            if !state.isClosed { state.requests.append(Request(request: request, onAnswer: onAnswer)) }
+            if !state.isClosed { state.requests.append(Request(request: request, onResponse: onResponse)) }
         }
     }
 

@@ -169,7 +169,7 @@ struct HTTP2BoundsTests {
             harness.receive(Wire.headers(stream, [(":status", "400")], isEnd: false))
             harness.receive(Wire.data(stream, Array(repeating: 0x20, count: 8000), isEnd: false))
         }
-        #expect(harness.machine.keptByteCount == 100 * PushAnswer.bodyByteCountMax)
+        #expect(harness.machine.keptByteCount == 100 * PushResponse.bodyByteCountMax)
         for number in 0..<100 { harness.receive(Wire.data(UInt32(2 * number + 1), [])) }
         #expect(harness.machine.keptByteCount == 0)
         #expect(harness.outcomes() == Array(repeating: .rejected(400), count: 100))

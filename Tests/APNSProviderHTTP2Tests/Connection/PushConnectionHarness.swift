@@ -106,7 +106,7 @@ struct PushConnectionHarness {
             case .opened: self.isOpen = true
             case .answered(let number, let answer):
                 self.reports[number].append(answer.outcome == .accepted ? .accepted : .rejected(answer.status))
-                #expect(answer.body.readableBytes <= PushAnswer.bodyByteCountMax)
+                #expect(answer.body.readableBytes <= PushResponse.bodyByteCountMax)
             case .unprocessed(let number): self.reports[number].append(.unprocessed)
             case .unknown(let number, let trouble): self.reports[number].append(.unknown(trouble))
             case .goingAway(let unanswered):

@@ -139,11 +139,14 @@ import Testing
     }
 
     @Test func `a line after the end of the batch is an error, and --from-line excludes a journal`() async throws {
-        let path = try self.scene.write("short.jsonl", SendScene.line(1) + "\n" + SendScene.line(2))
+        let path = try self.scene.write("short.jsonl", SendScene.line(1) + SendScene.line(2))
         let scene = self.scene
         try await SendScene.withGateway(deviceCount: 3) { simulator in
             let run = try await scene.send([path, "--from-line", "4"], port: simulator.gatewayPort)
             #expect(run.failed(65, naming: "--from-line 4"), "\(run)")
+            // A run that was stopped after its last line is continued there.
+            let end = try await scene.send([path, "--from-line", "3"], port: simulator.gatewayPort)
+            #expect(end.ending.code == 0 && end.error.contains("nothing to send"), "\(end)")
             let last = try await scene.send([path, "--from-line", "2"], port: simulator.gatewayPort)
             #expect(last.ending.code == 0 && last.error.contains("1 notification"), "\(last)")
             let both = try await scene.send([path, "--from-line", "2", "--journal", scene.path("j")], port: 1)

@@ -6,7 +6,7 @@
 ///
 /// - SeeAlso: RFC 8259.
 @nonexhaustive
-public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
+public enum JSONProblem: UInt8, Hashable, Sendable, CaseIterable {
     /// There are no bytes other than white space.
     case empty
     /// The bytes end inside the value.
@@ -49,7 +49,7 @@ public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
     case trailingContent
 }
 
-extension JSONFault: CustomStringConvertible {
+extension JSONProblem: CustomStringConvertible {
     /// What is wrong, as part of a sentence.
     public var description: String {
         switch self {
