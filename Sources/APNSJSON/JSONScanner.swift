@@ -52,14 +52,14 @@ package struct JSONScanner {
 
     /// Creates the error for the next byte, or for the end; NUL has its own error.
     @usableFromInline @inline(never)
-    package func failure(_ fault: JSONProblem) -> ScanFailure {
-        let fault: JSONProblem =
+    package func failure(_ problem: JSONProblem) -> ScanFailure {
+        let problem: JSONProblem =
             switch self.next {
-            case nil where fault != .empty: .unexpectedEnd
+            case nil where problem != .empty: .unexpectedEnd
             case 0: .nul
-            default: fault
+            default: problem
             }
-        return ScanFailure(fault, byteOffset: self.byteOffset)
+        return ScanFailure(problem, byteOffset: self.byteOffset)
     }
 }
 

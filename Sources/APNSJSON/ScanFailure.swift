@@ -4,12 +4,12 @@
 @usableFromInline
 package struct ScanFailure: Error, Hashable, Sendable {
     /// What is wrong.
-    package let fault: JSONProblem
+    package let problem: JSONProblem
     /// The offset of the first byte at fault from the start of the scanner's bytes.
     package let byteOffset: Int
 
-    package init(_ fault: JSONProblem, byteOffset: Int) {
-        self.fault = fault
+    package init(_ problem: JSONProblem, byteOffset: Int) {
+        self.problem = problem
         self.byteOffset = byteOffset
     }
 }

@@ -182,9 +182,7 @@ extension CommandEnvironment {
 
     /// Reports what is wrong with a command line.
     fileprivate func end(misusedBy problem: String) -> Int32 {
-        var diagnostic = Diagnostic.error(problem)
-        diagnostic.code = .usage
-        self.console.emit(diagnostic)
+        self.console.emit(.error(problem, .usage))
         return ExitStatus.usage.rawValue
     }
 }
@@ -212,9 +210,7 @@ extension ConsoleCommand {
         guard let stop = self.earlyStop else { return environment.resetSignals() }
         environment.receiveSignals([]) { _ in
             environment.console.briefly { console in
-                var diagnostic = Diagnostic.error(stop.text)
-                if stop.status.isFailure { diagnostic.code = stop.status }
-                console.emit(diagnostic)
+                console.emit(.error(stop.text, stop.status.isFailure ? stop.status : nil))
                 _ = environment.writeSummary(stop.status)
             }
             environment.exit(stop.status.rawValue)

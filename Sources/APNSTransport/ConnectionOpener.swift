@@ -25,7 +25,14 @@ package struct ConnectionOpener: Sendable {
     /// The maximum number of bytes that are read at a time.
     private static let readByteCountMax = 65_536
 
-    // NIO does not define these two options.
+    /// The number of bytes that the system accepts for a connection beyond what it can send now.
+    ///
+    /// After a reset, what it had not sent is unsent. Where that cannot be found out, as when a service stops reading,
+    /// everything that the system accepted is in doubt, so that it should not be much.
+    private static let unsentByteCountMax = 131_072
+
+    // NIO does not define these options.
+    private static let unsentLowWaterMark = NIOBSDSocket.Option(rawValue: TCP_NOTSENT_LOWAT)
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
     private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
 
@@ -96,6 +103,10 @@ package struct ConnectionOpener: Sendable {
         var bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(self.connectDurationMax))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(
+                .tcpOption(ConnectionOpener.unsentLowWaterMark),
+                value: ChannelOptions.Types.SocketOption.Value(ConnectionOpener.unsentByteCountMax)
+            )
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
             .channelOption(
                 .recvAllocator,

@@ -427,7 +427,7 @@ package final class Gateway: Sendable {
             let configuration = try self.reread(running)
             let clientCount = try await self.apply(configuration, source, &group)
             self.upstreams.withLockedValue { $0.hasFailed = false }
-            Self.logFindings(of: configuration, self.logger)
+            Self.logFindings(of: configuration, isRunning: true, self.logger)
             self.logCertificates(keptOutBy: configuration, running)
             self.logKeysForRestart(configuration.file)
             guard !configuration.refusals.isEmpty else {
@@ -447,6 +447,7 @@ package final class Gateway: Sendable {
                 let clientCount = try? await self.apply(revoked, source, &group)
             else { return (0, .notReloaded(failure: "\(error)")) }
             self.logger.notice("revocation lists reloaded")
+            self.logCertificates(keptOutBy: revoked, running)
             return (clientCount, .notReloaded(failure: "\(error)"))
         }
     }
@@ -485,8 +486,12 @@ package final class Gateway: Sendable {
         }
     }
 
-    private static func logFindings(of configuration: ResolvedConfiguration, _ logger: Logger) {
-        for finding in configuration.findings(now: Int64(time(nil))) {
+    private static func logFindings(
+        of configuration: ResolvedConfiguration,
+        isRunning: Bool = false,
+        _ logger: Logger
+    ) {
+        for finding in configuration.findings(now: Int64(time(nil)), isRunning: isRunning) {
             logger.warning("configuration problem", metadata: [LogKey.configurationProblem: "\(finding)"])
         }
     }
@@ -494,7 +499,8 @@ package final class Gateway: Sendable {
     /// Logs the certificates of providers that were admitted before a reload and are not any more.
     private func logCertificates(keptOutBy new: ResolvedConfiguration, _ running: ResolvedConfiguration) {
         do {
-            let checked = try new.checkStoredCertificates(now: Int64(time(nil)), running: running)
+            let database = self.file.feedback
+            let checked = try new.checkStoredCertificates(now: Int64(time(nil)), running: running, database: database)
             for problem in checked?.problems ?? [] {
                 self.logger.warning(
                     "certificate of a provider not admitted any more",

@@ -31,14 +31,7 @@ import Testing
                 $0.command = command
             }
             async let sending = Sending.send(count, configuration)
-            var lastCount: Int?
-            var unchangedCount = 0
-            try await eventually("that the buffers are full") {
-                let withheldCount = relay.withheldByteCount
-                unchangedCount = withheldCount == lastCount ? unchangedCount + 1 : 0
-                lastCount = withheldCount
-                return withheldCount ?? 0 > 0 && unchangedCount == 40
-            }
+            try await relay.waitUntilFull()
             relay.reset()
             let outcomes = try await sending
             try await gateway.wait { $0.count > 1 && $0[0].isClosed }

@@ -76,8 +76,12 @@ package struct Diagnostic: Sendable {
         return diagnostic
     }
 
-    /// An error, which text precedes with the name of the command.
-    package static func error(_ sentence: String) -> Diagnostic { Diagnostic(.error, sentence) }
+    /// An error, which text precedes with the name of the command, and the exit code that it leads to.
+    package static func error(_ sentence: String, _ code: ExitStatus? = nil) -> Diagnostic {
+        var diagnostic = Diagnostic(.error, sentence)
+        diagnostic.code = code
+        return diagnostic
+    }
 
     /// The sentence with its advice, without the label of the level.
     package var text: String { self.advice.map { "\(self.sentence); \($0)" } ?? self.sentence }

@@ -142,7 +142,7 @@ struct FeedbackRun {
 
     private func report(_ report: FeedbackReport, _ change: PurgeChange, _ tls: TLSConfiguration?) {
         let name = "\(report.scope)"
-        for leftover in report.leftovers { self.console.emit(.error("\(name): \(leftover)")) }
+        for leftover in report.leftovers { self.console.emit(.error("\(name): \(leftover)", .dataError)) }
         if let failure = report.failure { self.console.emit(CommandFailure(failure, tls).diagnostic.about(name)) }
         if self.isDoubtful(report) {
             let port = self.command.endpoint.port
@@ -150,7 +150,8 @@ struct FeedbackRun {
                 .error(
                     "\(name): the server on port \(port) sent nothing for \(FeedbackCommand.silenceDefault) and did "
                         + "not close the connection; is this the feedback port (usually 2196, not 2195)? If your "
-                        + "service stays open, use --silence 5s"
+                        + "service stays open, use --silence 5s",
+                    .unavailable
                 )
             )
         }

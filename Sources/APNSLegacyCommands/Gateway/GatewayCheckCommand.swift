@@ -72,7 +72,7 @@ struct GatewayCheckCommand: ConsoleCommand {
         for warning in stored.warnings { environment.console.emit(.warning("\(self.file.config): \(warning)")) }
         guard problems.isEmpty else {
             for problem in problems {
-                environment.console.emit(.error("\(self.file.config): \(problem)"))
+                environment.console.emit(.error("\(self.file.config): \(problem)", .configuration))
             }
             return .configuration
         }

@@ -144,7 +144,7 @@ struct GatewayInitCommand: ConsoleCommand {
         try environment.report(setup.steps)
         let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:], now: now)
         let findings = configuration.findings(now: now)
-        for finding in findings { console.emit(.error("\(setup.configurationPath): \(finding)")) }
+        for finding in findings { console.emit(.error("\(setup.configurationPath): \(finding)", .configuration)) }
         return findings.isEmpty ? .success : .configuration
     }
 
@@ -209,7 +209,9 @@ struct GatewayInitCommand: ConsoleCommand {
         setup.upstream.trust = try self.upstreamTrust.map { try Self.read($0) }
         let problems = credentials.findings(path: path ?? "", topic: topic, environment: environment, now: now)
         guard let last = problems.last else { return setup }
-        for problem in problems.dropLast() { asker.console.emit(.error("\(problem); nothing was written")) }
+        for problem in problems.dropLast() {
+            asker.console.emit(.error("\(problem); nothing was written", .configuration))
+        }
         throw CommandFailure(.configuration, "\(last); nothing was written")
     }
 

@@ -51,13 +51,13 @@ struct PurgeApplyRun {
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
-            self.console.emit(.error(summary.refusedSentence))
+            self.console.emit(.error(summary.refusedSentence, .someRefused))
             return .someRefused
         case .limitExceeded:
-            self.console.emit(.error(summary.limitSentence))
+            self.console.emit(.error(summary.limitSentence, .limitExceeded))
             return .limitExceeded
         case .grown:
-            self.console.emit(.error(summary.incompleteSentence))
+            self.console.emit(.error(summary.incompleteSentence, .tryAgain))
             return .tryAgain
         case .interrupted:
             self.console.emit(Diagnostic(.warning, summary.interruptedSentence))
@@ -259,7 +259,7 @@ struct PurgeApplyRun {
                 tokenCount.withLockedValue { $0 = UInt64(hook.tokenCount) }
             }
         } catch let failure as PurgeHook.Failure {
-            self.console.emit(.error("\(failure)"))
+            self.console.emit(.error("\(failure)", .tryAgain))
             self.report(hook, isQuiet: false)
             return .tryAgain
         }

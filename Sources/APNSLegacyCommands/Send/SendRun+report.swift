@@ -54,8 +54,13 @@ extension SendRun {
 
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
     private func reportNothingToSend(_ progress: SendProgress) {
-        let isContinued = self.command.batch.fromLine > 1
-        let what = isContinued ? "ends before this line" : progress.hasContent ? "has no notifications" : "is empty"
+        let line = self.command.batch.fromLine
+        guard line == 1 else {
+            // With `--quiet`, too: the line may be mistyped.
+            let sentence = "--from-line \(line): \(self.inputName) ends before this line: nothing to send"
+            return self.console.emit(.warning(sentence))
+        }
+        let what = progress.hasContent ? "has no notifications" : "is empty"
         self.emit(.warning("\(self.inputName) \(what): nothing to send"))
     }
 
@@ -65,7 +70,8 @@ extension SendRun {
         self.console.emit(
             .error(
                 "every connection ended before any outcome was known; check that the port is for sending, not "
-                    + "feedback, and that \(names) is for this app and environment"
+                    + "feedback, and that \(names) is for this app and environment",
+                .tryAgain
             )
         )
     }
@@ -95,10 +101,10 @@ extension SendRun {
             return diagnostic
         }
         var diagnostic = Diagnostic.error(
-            "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))"
+            "gave up after \(count.grouped) failed connections in a row (--give-up-after \(count))",
+            failure.status
         )
         diagnostic.cause = failure.diagnostic.cause
-        diagnostic.code = failure.status
         return diagnostic
     }
 

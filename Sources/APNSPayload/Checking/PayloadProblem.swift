@@ -90,7 +90,7 @@ package struct PayloadFailure: Error, Hashable, Sendable {
     }
 
     init(_ failure: ScanFailure) {
-        self.kind = .syntax(failure.fault)
+        self.kind = .syntax(failure.problem)
         self.byteOffset = failure.byteOffset
     }
 }

@@ -35,7 +35,7 @@ public struct LocalizedStrings: Hashable, Sendable {
             do throws(ScanFailure) {
                 if let texts = try self.texts(&scanner) { return texts }
             } catch {
-                throw LocalizedStringsProblem(.json(error.fault), line: unsafe bytes.place(of: error.byteOffset).line)
+                throw LocalizedStringsProblem(.json(error.problem), line: unsafe bytes.place(of: error.byteOffset).line)
             }
             throw LocalizedStringsProblem(.missingString, line: unsafe bytes.place(of: scanner.byteOffset).line)
         }

@@ -58,6 +58,12 @@ import NIOCore
     private var isBlocked = false
     /// The number of requests that were sent completely.
     private(set) var wholeRequestCount = 0
+    /// The number of bytes that ``nextBytes(atMost:)`` has returned.
+    private var returnedByteCount = 0
+    /// The latest of these requests, and where each ends in those bytes.
+    private var requestEnds = Deque<(stream: UInt32, byteCount: Int)>()
+    /// Requests without an answer are the latest ones, and there are at most this many.
+    private let requestEndCountMax: Int
 
     // The header block that is being read.
     private var status: Int?
@@ -93,6 +99,7 @@ import NIOCore
 
     init(streamCountMax: Int) {
         self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
+        self.requestEndCountMax = streamCountMax
         var session: OpaquePointer?
         var callbacks: OpaquePointer?
         var option: OpaquePointer?
@@ -282,6 +289,16 @@ import NIOCore
     /// The streams whose request was not sent completely.
     var unfinishedStreams: [UInt32] { self.bodies.map(\.stream).filter { $0 != 0 }.sorted() }
 
+    /// The streams whose request is not complete in the first bytes for the service.
+    func unfinishedStreams(inFirst byteCount: Int) -> [UInt32] {
+        self.unfinishedStreams + self.requestEnds.filter { $0.byteCount > byteCount }.map(\.stream)
+    }
+
+    private func recordRequestEnd(_ stream: UInt32) {
+        if self.requestEnds.count >= self.requestEndCountMax { _ = self.requestEnds.popFirst() }
+        self.requestEnds.append((stream, self.returnedByteCount + self.outgoing.readableBytes))
+    }
+
     private func isUnfinished(_ stream: UInt32) -> Bool {
         self.unfinishedCount > 0 && self.bodies.contains { $0.stream == stream }
     }
@@ -339,6 +356,7 @@ import NIOCore
     func nextBytes(atMost limit: Int) -> ByteBuffer? {
         guard self.serialize(atMost: limit) else { return nil }
         let bytes = self.outgoing
+        self.returnedByteCount += bytes.readableBytes
         self.outgoing = ByteBufferAllocator().buffer(capacity: min(bytes.readableBytes, 65_536))
         return bytes
     }
@@ -528,6 +546,7 @@ extension HTTP2Session {
         if byteCount == left {
             self.outgoing.writeImmutableBuffer(self.bodies[slot].bytes)
             self.wholeRequestCount += 1
+            self.recordRequestEnd(self.bodies[slot].stream)
             self.release(slot)
         } else if let bytes = self.bodies[slot].bytes.readSlice(length: byteCount) {
             self.outgoing.writeImmutableBuffer(bytes)

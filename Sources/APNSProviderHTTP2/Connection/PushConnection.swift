@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSTransport
 import APNSWire
 import NIOCore
 import NIOTLS
@@ -35,6 +36,11 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
 
     /// The TLS handler, once the channel has it.
     var tls: TLSHandler?
+
+    private var socket: RetainedSocket?
+    /// The number of bytes for the service that this system has sent, if the connection was reset, so that it sends no
+    /// more; otherwise `nil`.
+    private var finalByteCount: Int?
 
     init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker, observer: DeliveryObserver) {
         self.worker = worker
@@ -237,6 +243,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        self.socket = RetainedSocket(context.channel)
         if self.isOver { context.close(promise: nil) }
     }
 
@@ -273,6 +280,8 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        // Bytes to a proxy come before those of TLS, so that the count may only be too large.
+        if let count = self.socket?.release() { self.finalByteCount = self.tls?.plaintextByteCount(inFirst: count) }
         if self.isHandshakeComplete { self.observer.closed() }
         self.end()
         context.fireChannelInactive()
@@ -292,7 +301,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
         self.failure = self.failure ?? error
         self.isOver = true
         self.greetingTimer?.cancel()
-        let lost = self.machine.takeLost()
+        let lost = self.machine.takeLost(sentByteCount: self.finalByteCount)
         self.worker?.unknown(lost.accepting, .acceptanceIncomplete)
         self.worker?.ended(self, unknown: lost.unknown, unprocessed: lost.unprocessed, failure: self.failure)
     }

@@ -110,9 +110,11 @@ struct PushConnectionStateMachine<Element> {
     }
 
     /// Removes and returns all requests, after the connection was lost.
-    mutating func takeLost() -> Unanswered {
+    ///
+    /// Only the first `sentByteCount` bytes for the service have left this system; `nil` if that is not known.
+    mutating func takeLost(sentByteCount: Int? = nil) -> Unanswered {
         self.answers = [:]
-        return self.streams.lost(unfinished: self.session.unfinishedStreams)
+        return self.streams.lost(unfinished: self.session.unfinishedStreams(inFirst: sentByteCount ?? .max))
     }
 
     // MARK: Reading

@@ -8,7 +8,8 @@
 /// - the service closed the stream with REFUSED_STREAM (7), with which the library also ends a stream that it did not
 ///   send, or
 /// - the service sends GOAWAY with a lower last stream, or
-/// - it was not sent completely when the client gives it up, or when the connection ends.
+/// - it was not sent completely when the client gives it up, or when the connection ends; after a reset, that is what
+///   has left this system.
 ///
 /// In all other cases it may have been processed. If the answer has begun with success, the request is not to be
 /// repeated: most likely only the end of the answer is missing. The table does no I/O and has no clock.

@@ -9,7 +9,7 @@ package typealias TokenPredicate = @Sendable (borrowing DeviceToken) throws -> B
 
 /// Reads a batch ahead on its own thread, so that no event loop waits for a disk, a pipe or the purge list.
 final class SendReader: @unchecked Sendable {
-    /// The answer to a request for lines.
+    /// The result of a request for lines.
     enum NextBlock {
         case block(SendBlock)
         /// There are none yet; the reader calls back when there are.

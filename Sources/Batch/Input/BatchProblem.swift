@@ -137,8 +137,8 @@ extension BatchProblem.Kind {
 
     /// Why a line is not JSON.
     static func json(_ failure: ScanFailure, in line: UnsafeRawBufferPointer) -> Self {
-        let problem = Self.json(.syntax(failure.fault))
-        guard [.missingValue, .missingKey].contains(failure.fault) else { return problem }
+        let problem = Self.json(.syntax(failure.problem))
+        guard [.missingValue, .missingKey].contains(failure.problem) else { return problem }
         let rest = unsafe line.dropFirst(failure.byteOffset)
         if unsafe rest.starts(with: "//".utf8) || rest.starts(with: "/*".utf8) || rest.first == UInt8(ascii: "#") {
             return .comment

@@ -15,7 +15,7 @@ import APNSWire
     /// The fields of a line about a dead token.
     private(set) var texts: [BatchColumn: String] = [:]
 
-    /// A fault other than one of the JSON syntax.
+    /// A problem other than one of the JSON syntax.
     struct Problem {
         let kind: BatchProblem.Kind
         let byteOffset: Int
@@ -58,14 +58,14 @@ import APNSWire
                 continue
             }
             if options.columns.kind == .deadTokens {
-                if let fault = try self.scanText(column, &scanner) { return fault }
+                if let problem = try self.scanText(column, &scanner) { return problem }
                 continue
             }
             guard !self.has(column) else {
                 return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
             }
             self.seen |= 1 << column.rawValue
-            if let fault = try self.scan(column, &scanner, &record) { return fault }
+            if let problem = try self.scan(column, &scanner, &record) { return problem }
         }
         try scanner.finish()
         return nil
@@ -87,8 +87,8 @@ import APNSWire
     /// Why a payload is refused.
     @inline(never)
     private func problem(_ failure: PayloadFailure) -> BatchProblem.Kind {
-        guard case .syntax(let fault) = failure.kind else { return .json(failure.kind) }
-        return unsafe .json(ScanFailure(fault, byteOffset: failure.byteOffset), in: self.line)
+        guard case .syntax(let problem) = failure.kind else { return .json(failure.kind) }
+        return unsafe .json(ScanFailure(problem, byteOffset: failure.byteOffset), in: self.line)
     }
 
     @inline(__always)

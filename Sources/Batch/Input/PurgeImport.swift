@@ -61,8 +61,11 @@ package struct PurgeImport {
         var report = Report()
         var portion: [PurgeEntry] = []
         var batch = try OpenedBatch(input, self.reader())
-        try self.check(batch.reader, isAtEnd: batch.first == .end, input.name)
         var isStopped = input.isAbandoned
+        // Without a first line, its columns are not known.
+        if !isStopped || batch.first != .needMore {
+            try self.check(batch.reader, isAtEnd: batch.first == .end, input.name)
+        }
         reading: while !isStopped {
             switch try batch.next() {
             case .record:
@@ -120,10 +123,10 @@ package struct PurgeImport {
             throw BatchFileError(.badData, in: name, BatchProblem(.notification, lineNumber: lineNumber))
         }
         let times = [BatchColumn.failedAt, .timestamp].map(\.description)
-        let near = reader.header.names.compactMap(\.name.text).first { name in
-            NearestName.find(name, in: times, .typingErrors) != nil
-        }
-        let column = near.map { "\(ColumnName.argument("failedAt", $0)) if that column has it, or " } ?? ""
+        let near = reader.header.names.compactMap(\.name.text).lazy.compactMap { name in
+            NearestName.find(name, in: times, .typingErrors).map { ColumnName.argument($0, name) }
+        }.first
+        let column = near.map { "\($0) if that column has it, or " } ?? ""
         throw BatchFileError(
             .unsuitable,
             "\(name): no time of failure; add \(column)--failed-at with now, a time, or an age such as 1d "

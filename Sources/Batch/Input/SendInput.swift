@@ -359,14 +359,14 @@ package struct OpenedBatch: ~Copyable {
     /// The number of bytes that were read.
     private(set) var readByteCount: UInt64 = 0
 
-    /// Reads the first line, and waits for it.
+    /// Reads the first line, and waits for it until reading is abandoned.
     ///
     /// - Throws: ``BatchFileError`` if the input cannot be read or is refused.
     package init(_ input: SendInput, _ reader: consuming BatchReader) throws {
         self.input = input
         self.reader = reader
         var first = try self.next()
-        while first == .needMore {
+        while first == .needMore, input.waitForBytes() {
             try self.read()
             first = try self.next()
         }

@@ -146,8 +146,8 @@ struct SendJournalReader {
         return self.past
     }
 
-    private func refusal(_ fault: Problem, _ number: Int) -> BatchFileError {
-        guard fault != .otherInput else {
+    private func refusal(_ problem: Problem, _ number: Int) -> BatchFileError {
+        guard problem != .otherInput else {
             return BatchFileError(
                 .badData,
                 .otherBatch,
@@ -155,7 +155,7 @@ struct SendJournalReader {
                     + "for --journal, or delete this one to send everything"
             )
         }
-        guard number > 1 || fault != .noRecord else {
+        guard number > 1 || problem != .noRecord else {
             return BatchFileError(
                 .badData,
                 .notAJournal,
@@ -167,7 +167,7 @@ struct SendJournalReader {
             .badData,
             in: self.path,
             line: number,
-            "damaged journal: \(fault.rawValue); nothing was sent; restore it, or delete it and the results to send "
+            "damaged journal: \(problem.rawValue); nothing was sent; restore it, or delete it and the results to send "
                 + "everything again"
         )
     }

@@ -169,11 +169,11 @@ extension GatewayFile {
             self = try Self.settings.read(root, into: Self())
             if !isReload { try self.checkLimits(root) }
         } catch {
-            var fault = error
+            var problem = error
             // A value that has no line in the file is that of a variable.
             let name = variables.keys.first { Self.variables[$0] == error.key }
-            if error.line == nil, let name { fault.key = name }
-            throw fault
+            if error.line == nil, let name { problem.key = name }
+            throw problem
         }
     }
 

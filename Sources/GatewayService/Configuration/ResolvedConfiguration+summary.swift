@@ -82,16 +82,19 @@ extension ResolvedConfiguration {
     /// Checks the certificates with which a gateway with the same database has admitted providers.
     ///
     /// Returns their number, and a line for each one that this configuration does not admit but the running one does,
-    /// if there is one; `nil` if there is no database, or one of a release that stored none.
+    /// if there is one; `nil` if there is no database, or one of a release that stored none. The database is that of
+    /// the configuration, unless a running gateway uses another one.
     ///
     /// - Throws: an error if the database cannot be read.
     package func checkStoredCertificates(
         now: Int64,
-        running: Self? = nil
+        running: Self? = nil,
+        database: String? = nil
     ) throws(GatewayStoreError) -> (count: Int, problems: [String])? {
-        guard let stored = try StoredCertificate.read(fromDatabase: self.file.feedback, now: now) else { return nil }
+        let path = database ?? self.file.feedback
+        guard let stored = try StoredCertificate.read(fromDatabase: path, now: now) else { return nil }
         // Providers that are kept out are refusals already.
-        let refused = Set(self.refusals.compactMap(\.provider))
+        let refused = Set(self.refusals.filter { !$0.hasOld }.compactMap(\.provider))
         let certificates = stored.filter { !refused.contains($0.provider) }
         let admitted = certificates.filter { running?.problem(of: $0, now) == nil }
         return (certificates.count, admitted.compactMap { self.problem(of: $0, now) })

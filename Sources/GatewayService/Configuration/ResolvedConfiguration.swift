@@ -94,9 +94,9 @@ package struct ResolvedConfiguration: Sendable {
                 isReload: running != nil
             )
             try self.init(file, replacing: running, now: now)
-        } catch let fault as YAMLNode.Problem {
-            guard let line = fault.line else { throw GatewayFailure.configuration(fault.text(path: path)) }
-            throw GatewayFailure.line(path: path, line, fault.text)
+        } catch let problem as YAMLNode.Problem {
+            guard let line = problem.line else { throw GatewayFailure.configuration(problem.text(path: path)) }
+            throw GatewayFailure.line(path: path, line, problem.text)
         } catch GatewayFailure.configuration(let text) {
             throw GatewayFailure.configuration("\(path): \(text)")
         }
@@ -422,11 +422,12 @@ extension ResolvedConfiguration {
     /// Finds problems that do not keep the gateway from starting, but keep notifications or feedback from passing.
     ///
     /// Returns the problems of the server, then those of each provider in the order of the file.
-    package func findings(now: Int64) -> [ConfigurationFinding] {
+    package func findings(now: Int64, isRunning: Bool = false) -> [ConfigurationFinding] {
         var findings = Self.addressFindings("listen.host", self.file.listen.host)
         if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
         findings += self.portFindings() + self.serverFindings(now)
-        findings += Self.databaseFindings(self.file.feedback)
+        // To close a descriptor of the file would release the locks of this process on it.
+        if !isRunning { findings += Self.databaseFindings(self.file.feedback) }
         for provider in self.providers { findings += provider.findings(now, beyond: nil) }
         return findings
     }

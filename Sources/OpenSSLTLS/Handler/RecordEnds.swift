@@ -4,8 +4,9 @@ import NIOCore
 
 /// Where the latest records end, in the ciphertext and in the plaintext of a connection.
 struct RecordEnds {
-    /// The number of records that are remembered: more than buffers contain, unless each has a few bytes.
-    static let countMax = 1 << 17
+    /// The number of records that are remembered: more than the system accepts before it has sent them, since a client
+    /// limits that. They fit into the processor's cache.
+    static let countMax = 1 << 13
 
     private struct End {
         var ciphertext: Int

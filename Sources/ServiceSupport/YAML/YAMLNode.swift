@@ -96,15 +96,15 @@ package struct YAMLNode {
 
     /// Creates an error for a value in this one, with the line of the last key that exists.
     package func problem(at path: [String], _ sentence: String) -> Problem {
-        var fault = self.problem(sentence)
+        var problem = self.problem(sentence)
         var place: Node? = self.node
         for name in path {
-            fault.key += fault.key.isEmpty ? name : ".\(name)"
+            problem.key += problem.key.isEmpty ? name : ".\(name)"
             let member = place?.mapping?.first { $0.key.scalar?.string == name }
-            fault.line = member?.key.mark?.line ?? fault.line
+            problem.line = member?.key.mark?.line ?? problem.line
             place = member?.value
         }
-        return fault
+        return problem
     }
 
     // MARK: Mappings and lists

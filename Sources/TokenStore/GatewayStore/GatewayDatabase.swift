@@ -46,11 +46,7 @@ struct GatewayDatabase: Sendable {
     /// Creates the tables, and the columns that earlier versions did not have; they stay empty in rows of these
     /// versions.
     private static func prepare(_ database: Database, path: String) throws {
-        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-        guard version <= Self.version else {
-            let detail = "it was created by a newer release (layout version \(version)); use that release"
-            throw GatewayStoreError(path: path, detail: detail)
-        }
+        try self.checkVersion(database, path: path)
         try database.execute(
             sql: """
                 CREATE TABLE IF NOT EXISTS feedback (
@@ -91,6 +87,14 @@ struct GatewayDatabase: Sendable {
         )
     }
 
+    private static func checkVersion(_ database: Database, path: String) throws {
+        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard version <= Self.version else {
+            let detail = "it was created by a newer release (layout version \(version)); use that release"
+            throw GatewayStoreError(path: path, detail: detail)
+        }
+    }
+
     // MARK: Damage
 
     /// Finds damage of the file that reading its rows does not show, such as a page that is not reached.
@@ -101,9 +105,10 @@ struct GatewayDatabase: Sendable {
 
     /// Verifies the file and its dead tokens, also while a gateway runs, and changes nothing.
     ///
-    /// - Throws: ``GatewayStoreError`` if it is damaged.
+    /// - Throws: ``GatewayStoreError`` if it is damaged, or of a newer release.
     static func check(path: String) throws(GatewayStoreError) {
         try self.read(path: path) { database in
+            try self.checkVersion(database, path: path)
             try self.verify(database)
             guard try database.tableExists("feedback") else { return }
             try GatewayRows.forEachToken(database) { _, _, _ in }
@@ -122,14 +127,16 @@ struct GatewayDatabase: Sendable {
             configuration.readonly = true
             configuration.busyMode = .timeout(10)
             return try DatabaseQueue(path: Self.location(of: path), configuration: configuration).read(body)
+        } catch let error as GatewayStoreError {
+            throw error
         } catch {
             throw GatewayStoreError(path: path, error)
         }
     }
 
-    /// What SQLite opens without creating further files, if no gateway runs.
+    /// What SQLite opens without creating further files, if no gateway runs and none has left a log or a journal.
     private static func location(of path: String) -> String {
-        let isOpen = FileIdentity(path: path + "-wal") != nil
+        let isOpen = ["-wal", "-journal"].contains { FileIdentity(path: path + $0) != nil }
         guard !isOpen, unsafe sqlite3_compileoption_used("USE_URI") == 1 else { return path }
         return "file:\(PercentEncoding.encoded(path: path))?immutable=1"
     }
@@ -161,7 +168,8 @@ extension GatewayStoreError {
     /// An error of SQLite; for a damaged file with what to do.
     init(path: String, _ error: any Error) {
         self.init(path: path, detail: "\(error)")
-        guard (error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT else { return }
+        let damage: [ResultCode] = [.SQLITE_CORRUPT, .SQLITE_NOTADB]
+        guard let code = (error as? DatabaseError)?.resultCode, damage.contains(code) else { return }
         self.detail += "; restore it, or move it away: the gateway then starts without its dead tokens and resends"
     }
 }

@@ -40,6 +40,8 @@ struct PushConnectionHarness {
     /// What the client has sent, without the preface.
     private(set) var frames: [Frame] = []
     private(set) var sentByteCount = 0
+    /// Where each complete request ends in what the client has sent, in their order.
+    private(set) var requestEnds: [Int] = []
     private var sent: [UInt8] = []
     private var hasPreface = false
 
@@ -92,9 +94,9 @@ struct PushConnectionHarness {
         self.readFrames()
     }
 
-    /// The connection is lost.
-    mutating func lose() {
-        let lost = self.machine.takeLost()
+    /// The connection is lost; this many bytes have left the system, if that is known.
+    mutating func lose(sentByteCount: Int? = nil) {
+        let lost = self.machine.takeLost(sentByteCount: sentByteCount)
         for number in lost.unknown { self.reports[number].append(.lost) }
         for number in lost.accepting { self.reports[number].append(.unknown(.acceptanceIncomplete)) }
         for number in lost.unprocessed { self.reports[number].append(.unwritten) }
@@ -141,6 +143,8 @@ struct PushConnectionHarness {
                 )
             )
             position = end
+            let isEnd = header[3] == HTTP2Wire.Kind.data.rawValue && header[4] & 1 != 0
+            if isEnd { self.requestEnds.append(self.sentByteCount - self.sent.count + position) }
         }
         self.sent.removeFirst(position)
     }
@@ -160,8 +164,11 @@ struct PushConnectionHarness {
     }
 
     /// The outcome of each request, after checking that each has one report.
-    mutating func outcomes(_ location: SourceLocation = #_sourceLocation) -> [Report] {
-        self.lose()
+    mutating func outcomes(
+        sentByteCount: Int? = nil,
+        _ location: SourceLocation = #_sourceLocation
+    ) -> [Report] {
+        self.lose(sentByteCount: sentByteCount)
         #expect(self.reports.allSatisfy { $0.count == 1 }, "\(self.reports)", sourceLocation: location)
         return self.reports.map { $0.first ?? .unknown(.stopped) }
     }

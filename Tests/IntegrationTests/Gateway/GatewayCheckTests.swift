@@ -125,7 +125,7 @@ import Testing
         Problem(
             testDescription: "a damaged feedback database",
             make: { try $0.write("database/feedback.sqlite", Array("SQLite format 3\0 and some notes".utf8)) },
-            words: ["feedback: ", "/feedback.sqlite: ", "SQLite error 26"]
+            words: ["feedback: ", "/feedback.sqlite: ", "SQLite error 26", "move it away"]
         ),
         Problem(
             testDescription: "a feedback database that is a folder",

@@ -39,6 +39,28 @@ import Testing
         #expect(screen.contains(expected) && !screen.contains("512 lines"), "\(screen)")
     }
 
+    @Test(arguments: ["token,failedAt\n", "# dead tokens\n"])
+    func `a signal ends the wait for the first row of an idle stream`(_ start: String) async throws {
+        let scene = try SendScene()
+        let ends = try SendExitTests.pipe()
+        defer { close(ends.writing) }
+        let terminal = try Terminal()
+        var streams = terminal.streams(output: scene.path("out"))
+        streams.input = ends.reading
+        let options = ["--purge-list", scene.path("list.sqlite"), "--topic", "a", "--environment", "production"]
+        let child = try Child(["purge", "import", "-", "--failed-at", "1d"] + options, streams)
+        close(ends.reading)
+        let bytes = Array(start.utf8)
+        #expect(bytes.withUnsafeBytes { Glibc.write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
+        try await eventually("the line is read") {
+            var count: CInt = 0
+            return ioctl(ends.writing, UInt(FIONREAD), &count) == 0 && count == 0
+        }
+        child.send(SIGTERM)
+        let ending = try await child.end()
+        #expect(ending.code == 75, "\(ending) \(terminal.textSoFar)")
+    }
+
     /// The format, whole lines, their number, the number of tokens in them, and the beginning of another line.
     private static let cutInputs: [(format: String, lines: String, lineCount: Int, tokenCount: Int, rest: String)] = [
         ("tokens", "\(SendScene.token(1))\n\(SendScene.token(2))\n", 2, 2, String(repeating: "ab", count: 20)),

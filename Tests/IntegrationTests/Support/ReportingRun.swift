@@ -43,7 +43,7 @@ extension ReportingRun {
     ) -> Bool {
         guard self.exitCode == code else { return false }
         return self.failures.contains { failure in
-            (failure.code?.rawValue ?? code) == code && names.allSatisfy(failure.text.contains)
+            failure.code?.rawValue == code && names.allSatisfy(failure.text.contains)
                 && (file == nil || failure.place?.file == file && failure.place?.line == line)
                 && (column == nil || failure.place?.column == column)
                 && (port == nil || failure.endpoint?.port == port) && isCause(failure.cause)

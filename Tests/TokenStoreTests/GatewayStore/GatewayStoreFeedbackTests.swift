@@ -269,6 +269,7 @@ import Testing
                 // What is unused may be damaged.
                 guard let read = try? entries() else {
                     refusedCount += 1
+                    #expect(isRefused)
                     continue
                 }
                 #expect(read == sound)

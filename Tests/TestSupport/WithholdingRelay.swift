@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 /// Forwards connections to a gateway; of the first one it stops reading after some bytes.
 ///
 /// ``reset()`` then gives the gateway exactly what this system has received on it, and resets it.
-final class WithholdingRelay: Sendable {
+package final class WithholdingRelay: Sendable {
     private struct State {
         var sockets: [CInt] = []
         /// The sockets of the first connection: to the provider, and to the gateway.
@@ -15,7 +15,7 @@ final class WithholdingRelay: Sendable {
         var isWithheld = false
     }
 
-    let port: Int
+    package let port: Int
     private let listener: CInt
     private let gatewayPort: Int
     private let byteCount: Int
@@ -28,7 +28,7 @@ final class WithholdingRelay: Sendable {
     ///   - byteCount: how many bytes of the first connection are forwarded to the gateway.
     ///   - receiveBufferByteCount: the size of the buffer in which the rest waits.
     /// - Throws: an error if no port can be opened.
-    init(gatewayPort: Int, byteCount: Int, receiveBufferByteCount: CInt) throws {
+    package init(gatewayPort: Int, byteCount: Int, receiveBufferByteCount: CInt) throws {
         self.gatewayPort = gatewayPort
         self.byteCount = byteCount
         let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
@@ -94,7 +94,7 @@ final class WithholdingRelay: Sendable {
     }
 
     /// The number of withheld bytes that this system has received; `nil` before reading has stopped.
-    var withheldByteCount: Int? {
+    package var withheldByteCount: Int? {
         guard let provider = self.state.withLockedValue({ $0.isWithheld ? $0.first?.provider : nil }) else {
             return nil
         }
@@ -102,8 +102,22 @@ final class WithholdingRelay: Sendable {
         return ioctl(provider, UInt(FIONREAD), &count) == 0 ? Int(count) : nil
     }
 
+    /// Waits until the buffers of the first connection are full, so that nothing changes any more.
+    ///
+    /// - Throws: an error if they do not become full.
+    package func waitUntilFull() async throws {
+        var lastCount: Int?
+        var unchangedCount = 0
+        try await eventually("that the buffers are full") {
+            let withheldCount = self.withheldByteCount
+            unchangedCount = withheldCount == lastCount ? unchangedCount + 1 : 0
+            lastCount = withheldCount
+            return withheldCount ?? 0 > 0 && unchangedCount == 40
+        }
+    }
+
     /// Gives the gateway the withheld bytes without reading them, and resets the connection.
-    func reset() {
+    package func reset() {
         guard let (provider, gateway) = self.state.withLockedValue({ $0.first }), let count = self.withheldByteCount
         else {
             return
@@ -124,7 +138,7 @@ final class WithholdingRelay: Sendable {
         shutdown(gateway, CInt(SHUT_WR))
     }
 
-    func stop() {
+    package func stop() {
         shutdown(self.listener, CInt(SHUT_RDWR))
         close(self.listener)
         for socket in self.state.withLockedValue({ $0.sockets }) { shutdown(socket, CInt(SHUT_RDWR)) }
