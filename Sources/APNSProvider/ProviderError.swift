@@ -14,14 +14,19 @@ public struct ProviderError: Error, Hashable, Sendable {
     /// What failed and what to do about it, in one line; it contains no key and no token.
     public let detail: String
 
+    /// The `apns-id` of the request whose response ended sending; `nil` if none did, as over the binary protocol.
+    public let apnsID: PushIdentifier?
+
     /// Creates an error.
     ///
     /// - Parameters:
     ///   - kind: what happened.
     ///   - detail: what failed and what to do.
-    public init(_ kind: Kind, _ detail: String) {
+    ///   - apnsID: the `apns-id` of the request whose response ended sending.
+    public init(_ kind: Kind, _ detail: String, apnsID: PushIdentifier? = nil) {
         self.kind = kind
         self.detail = detail
+        self.apnsID = apnsID
     }
 
     /// Why sending ended.
@@ -140,16 +145,16 @@ extension ProviderError {
     }
 
     /// The HTTP/2 service rejects every notification of this sender with this response.
-    package static func senderRefused(_ answer: PushRejection) -> Self {
+    package static func senderRefused(_ answer: PushRejection, _ identifier: PushIdentifier? = nil) -> Self {
         let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceResponse(answer))"
-        return Self(.senderRefused(answer), text)
+        return Self(.senderRefused(answer), text, apnsID: identifier)
     }
 
     /// The HTTP/2 service repeatedly sent this response, and no other.
-    package static func serviceTrouble(_ answer: PushRejection) -> Self {
+    package static func serviceTrouble(_ answer: PushRejection, _ identifier: PushIdentifier? = nil) -> Self {
         let text =
             "the service answers every request with \(DeliveryOutcome.Reason.serviceResponse(answer)); try again later"
-        return Self(.serviceTrouble(answer), text)
+        return Self(.serviceTrouble(answer), text, apnsID: identifier)
     }
 
     /// Over HTTP/2, this number of tokens in a row was rejected as invalid, and none was accepted in between.

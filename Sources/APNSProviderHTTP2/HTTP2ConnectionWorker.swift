@@ -331,7 +331,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.configuration.onFirstAnswer?()
     }
 
-    func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
+    func answered(
+        _ push: PendingPush,
+        _ outcome: DeliveryOutcome,
+        _ fields: ResponseFields? = nil,
+        on connection: PushConnection
+    ) {
         // Once for each read, since the queue is shared by all workers.
         if self.isBeforeAnswers, self.shared.queue.outage != nil { self.answersBegin() }
         self.isBeforeAnswers = false
@@ -339,13 +344,18 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         case .accepted:
             self.machine.succeeded()
             self.shared.queue.source?.classifier.accepted()
-        case .rejected(let rejection): return self.rejected(push, rejection, on: connection)
+        case .rejected(let rejection): return self.rejected(push, rejection, fields, on: connection)
         default: break
         }
-        self.settle(push, outcome, isAnswer: true)
+        self.settle(push, outcome, isAnswer: true, fields)
     }
 
-    private func rejected(_ push: PendingPush, _ rejection: Rejection, on connection: PushConnection) {
+    private func rejected(
+        _ push: PendingPush,
+        _ rejection: Rejection,
+        _ fields: ResponseFields?,
+        on connection: PushConnection
+    ) {
         // The time of removal does not matter here.
         let responseClass = ResponseClass(rejection, now: .max)
         // The service is about to close the connection.
@@ -357,7 +367,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.canRenew(reason, issuedAt)
         }
         switch decision {
-        case .settle(let outcome): self.settle(push, outcome, isAnswer: true)
+        case .settle(let outcome): self.settle(push, outcome, isAnswer: true, fields)
         case .sendAgain(.zero):
             if responseClass == .transient(.connection) { self.release(connection) }
             self.shared.observer.repeated(1)
@@ -416,14 +426,19 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         for push in spent { self.settle(push, outcome) }
     }
 
-    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
+    private func settle(
+        _ push: PendingPush,
+        _ outcome: DeliveryOutcome,
+        isAnswer: Bool = false,
+        _ fields: ResponseFields? = nil
+    ) {
         var outcome = outcome
         // An earlier attempt may have arrived, so sending it again is not safe.
         if case .unsent(let reason) = outcome { outcome = push.unprocessed(reason) }
         self.shared.observer.settled(outcome)
         self.log("request settled", push, outcome)
         self.settledCount += 1
-        push.settle(outcome, at: isAnswer ? self.now : nil)
+        push.settle(outcome, at: isAnswer ? self.now : nil, fields)
     }
 
     private func log(_ message: Logger.Message, _ push: PendingPush, _ outcome: DeliveryOutcome) {

@@ -42,18 +42,56 @@ extension DeliveryOutcome: CustomStringConvertible {
     }
 }
 
-/// The keys are those of the command's results lines.
-extension DeliveryOutcome: Encodable {
+/// The keys are those of the command's results lines, and `cause`, from which a reason is decoded.
+extension DeliveryOutcome: Codable {
     private enum CodingKeys: String, CodingKey {
-        case outcome
-        case status
-        case statusText
-        case timestamp
-        case reason
+        case outcome, status, statusText, timestamp, retryAfter, reason, cause
     }
 
-    /// Encodes `outcome` (the ``name``); for a rejection `status` and `statusText`; for status 410 the
-    /// service's `timestamp`; and `reason`, a readable text, if there is one.
+    /// Decodes an outcome, also from a results line, which has no `cause`.
+    ///
+    /// A reason without a `cause` that this version knows is decoded as its text: `.other`. So is the problem of a
+    /// payload.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: `DecodingError` if the outcome is unknown, or a value is missing or wrong.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let text = try container.decodeIfPresent(String.self, forKey: .reason)
+        switch try container.decode(Kind.self, forKey: .outcome) {
+        case .accepted: self = .accepted
+        case .suppressed: self = .suppressed
+        case .rejected:
+            let status = try container.decode(UInt16.self, forKey: .status)
+            if text == nil, let status = UInt8(exactly: status) {
+                self = .rejected(.binary(ErrorResponse.Status(rawValue: status)))
+                return
+            }
+            var answer = PushRejection(status: Int(status), reason: PushReason(text: text ?? ""))
+            answer.timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
+            answer.retryAfter = try container.decodeIfPresent(UInt32.self, forKey: .retryAfter)
+                .map { .seconds(Int64($0)) }
+            self = .rejected(.http2(answer))
+        case .indeterminate:
+            self = .indeterminate(
+                try container.decodeIfPresent(ReasonCause.self, forKey: .cause)?.reason ?? text.map { .other($0) }
+            )
+        case .unsent:
+            self = .unsent(
+                try container.decodeIfPresent(ReasonCause.self, forKey: .cause)?.reason ?? text.map { .other($0) }
+            )
+        case .invalid:
+            let cause = try container.decodeIfPresent(InvalidCause.self, forKey: .cause)
+            self = .invalid(cause?.reason ?? .other(text ?? ""))
+        }
+    }
+
+    /// Encodes `outcome` (the ``name``); for a rejection `status`, `statusText` and, if the service gave them,
+    /// `timestamp` (status 410) and `retryAfter` in seconds; and, if there is a reason, `reason`, a readable text, and
+    /// `cause`, an object with its `name` and details.
+    ///
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.kind, forKey: .outcome)
@@ -61,6 +99,14 @@ extension DeliveryOutcome: Encodable {
         try container.encodeIfPresent(self.rejectionStatusCode.flatMap(Rejection.statusText), forKey: .statusText)
         try container.encodeIfPresent(self.timestamp, forKey: .timestamp)
         try container.encodeIfPresent(self.reasonText, forKey: .reason)
+        switch self {
+        case .rejected(.http2(let answer)):
+            try container.encodeIfPresent(answer.retryAfter?.components.seconds, forKey: .retryAfter)
+        case .indeterminate(let reason), .unsent(let reason):
+            try container.encodeIfPresent(reason.flatMap { ReasonCause($0) }, forKey: .cause)
+        case .invalid(let reason): try container.encodeIfPresent(InvalidCause(reason), forKey: .cause)
+        case .accepted, .rejected, .suppressed: break
+        }
     }
 
     /// When the service last found the app removed, in the service's unit.

@@ -16,8 +16,8 @@ public enum DeliveryOutcome: Hashable, Sendable {
 
     /// The service rejected it, for this reason.
     ///
-    /// Over the binary protocol, do not send it again. If it is also a possible duplicate and its status is temporary
-    /// (1, 255), an earlier attempt may have been accepted. Over HTTP/2, the reason tells whether to send it again.
+    /// ``retryAdvice`` tells whether to send it again. Over the binary protocol, it is not: if it is a possible
+    /// duplicate and its status is temporary (1, 255), an earlier attempt may have been accepted.
     case rejected(Rejection)
 
     /// Written, but never answered; the reason is `nil` if it is unknown.
@@ -62,6 +62,8 @@ extension DeliveryOutcome {
         case pushTypeUnclear
         /// The push type requires other topics than that of the notification, the configuration or the certificate.
         case topicNotForPushType(PushType)
+        /// Another reason, as text: of a later version, or decoded from a text only.
+        case other(String)
     }
 
     /// Why it is unknown whether a notification was accepted, or why it was not sent.
@@ -71,6 +73,8 @@ extension DeliveryOutcome {
     public enum Reason: Hashable, Sendable {
         /// It waited too long for its turn or for the answer.
         case deadline
+        /// The task that waited for its outcome was cancelled.
+        case cancelled
         /// The connection was lost.
         case connectionLost(ConnectionFailure)
         /// The service reset the request's stream with this HTTP/2 error code.
@@ -85,11 +89,13 @@ extension DeliveryOutcome {
         case notPermitted(ConnectionFailure)
         /// The service cannot be reached; this was the last failure.
         case unavailable(ConnectionFailure)
-        /// Sending ended, or the task was cancelled.
+        /// Sending ended: the client was stopped, or the task that ran it was cancelled.
         case stopped
         /// The service refused it for a reason that is not the notification's fault: the service has a problem, or
         /// rejects this sender.
         case serviceResponse(PushRejection)
+        /// Another reason, as text: of a later version, or decoded from a text only.
+        case other(String)
     }
 
     /// An outcome without its reason, for counters and results.
@@ -167,6 +173,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
     public var description: String {
         switch self {
         case .deadline: "no answer in time"
+        case .cancelled: "the task was cancelled"
         case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
         case .acceptanceIncomplete: "the service began to answer 200, and did not end the answer"
@@ -175,6 +182,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .unavailable(let failure): "the service cannot be reached: \(failure)"
         case .stopped: "the client ended"
         case .serviceResponse(let rejection): "\(Rejection.http2(rejection))"
+        case .other(let text): text
         }
     }
 }
@@ -193,6 +201,7 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         case .topicNotForPushType(let type):
             TopicFamily(requiredBy: type).map { "push type \(type) requires a topic that \($0.condition)" }
                 ?? "the topic is not for push type \(type)"
+        case .other(let text): text
         }
     }
 }

@@ -74,16 +74,28 @@ public struct PushRejection: Hashable, Sendable {
     /// Values below 10^11 are seconds, which some APNs emulators send.
     public var timestamp: UInt64?
 
+    /// How long the service asks to wait before another attempt, in whole seconds; `nil` if it does not.
+    ///
+    /// It is the value of the header `retry-after`, if that is a number.
+    public var retryAfter: Duration? {
+        get { self.retryAfterSeconds.map { .seconds(Int64($0)) } }
+        set { self.retryAfterSeconds = newValue.map { UInt32(clamping: $0.components.seconds) } }
+    }
+
+    private var retryAfterSeconds: UInt32?
+
     /// Creates a rejection.
     ///
     /// - Parameters:
     ///   - status: the status of HTTP.
     ///   - reason: the reason that the service gave.
     ///   - timestamp: milliseconds since 1970, with status 410.
-    public init(status: Int, reason: PushReason, timestamp: UInt64? = nil) {
+    ///   - retryAfter: how long the service asks to wait.
+    public init(status: Int, reason: PushReason, timestamp: UInt64? = nil, retryAfter: Duration? = nil) {
         self.status = status
         self.reason = reason
         self.timestamp = timestamp
+        self.retryAfter = retryAfter
     }
 
     /// The timestamp in seconds since 1970, whatever its unit.
@@ -113,4 +125,10 @@ extension PushRejection: CustomStringConvertible {
     public var description: String { "\(self.status) \(self.reason)" }
 }
 
-extension PushRejection: Codable {}
+/// The keys are `status`, `reason` and, for values that are set, `timestamp` and `retryAfter`, in seconds.
+extension PushRejection: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case status, reason, timestamp
+        case retryAfterSeconds = "retryAfter"
+    }
+}

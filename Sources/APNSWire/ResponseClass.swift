@@ -77,6 +77,16 @@ extension ResponseClass {
         }
     }
 
+    /// Whether the notification itself is the reason that it was not accepted, so that another attempt would fail too.
+    ///
+    /// Otherwise the service did not process it, and the sender or the service is at fault.
+    package var isNotificationAtFault: Bool {
+        switch self {
+        case .accepted, .dead, .rejected, .requestFault, .unconfirmed, .transient(.header): true
+        case .misconfigured, .credentialFault, .transient: false
+        }
+    }
+
     private static func byReason(
         _ reason: PushReason,
         status: Int,
@@ -139,6 +149,7 @@ extension DeliveryOutcome.InvalidReason {
         case .pushType, .pushTypeUnclear: PushRejection(status: 400, reason: .invalidPushType)
         case .topicNotForPushType: PushRejection(status: 400, reason: .badTopic)
         case .collapseIdentifier: PushRejection(status: 400, reason: .badCollapseId)
+        case .other(let text): PushRejection(status: 400, reason: .other(text))
         }
     }
 }

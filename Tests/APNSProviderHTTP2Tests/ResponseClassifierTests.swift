@@ -65,10 +65,31 @@ import Testing
                 #expect(outcome == nil && classifier.failure == nil, "\(reason)")
             } else if ending.contains(reason) {
                 #expect(outcome == .unsent(.serviceResponse(answer)), "\(reason)")
-                #expect(classifier.failure == .senderRefused(answer), "\(reason)")
+                #expect(classifier.failure?.kind == .senderRefused(answer), "\(reason)")
+                #expect(classifier.failure?.apnsID != nil)
             } else {
                 #expect(outcome == .rejected(.http2(answer)) && classifier.failure == nil, "\(reason)")
             }
+        }
+    }
+
+    @Test func `a batch and the advice decide by the same rule`() throws {
+        let answers =
+            PushReason.allDocumented.map { PushRejection(status: $0.status ?? 400, reason: $0) }
+            + [400, 403, 404, 413, 418, 429, 500, 502, 503].map { PushRejection(status: $0, reason: .other("")) }
+        for answer in answers {
+            let classifier = ResponseClassifier(invalidTokenRunCountMax: 0)
+            var push = try Self.push()
+            let decision = try Self.receive(.http2(answer), classifier, &push, tries: 1)
+            guard case .settle(let outcome) = decision else {
+                Issue.record("\(answer) is sent again")
+                continue
+            }
+            // What a client reports for the same answer.
+            let advice = DeliveryOutcome.rejected(.http2(answer)).retryAdvice
+            #expect((advice == .never) == (outcome.kind == .rejected), "\(answer)")
+            #expect(outcome.retryAdvice == advice, "\(answer)")
+            #expect(outcome.kind.isSentAgain(withDuplicates: false) == (advice != .never), "\(answer)")
         }
     }
 
@@ -120,7 +141,7 @@ import Testing
         #expect(last == .settle(.unsent(.serviceResponse(answer))))
         #expect("\(DeliveryOutcome.Reason.serviceResponse(answer))" == "503 ServiceUnavailable")
         #expect(push.retries.totalAttemptCount == 4)
-        #expect(classifier.failure == .serviceTrouble(answer))
+        #expect(classifier.failure?.kind == .serviceTrouble(answer))
     }
 
     @Test func `a service that answers other requests is not given up`() throws {

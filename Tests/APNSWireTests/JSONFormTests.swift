@@ -36,7 +36,7 @@ import Testing
         )
     }
 
-    @Test func `an outcome has the keys of the results file`() throws {
+    @Test func `an outcome has the keys of the results file, and a cause of its reason`() throws {
         let failure = ConnectionFailure(.refused, "connection refused")
         let problem = #expect(throws: PayloadProblem.self) { try Payload.check(Array("{".utf8)) }
         let outcomes: [(DeliveryOutcome, String)] = [
@@ -51,13 +51,57 @@ import Testing
             (.indeterminate(nil), #"{"outcome":"indeterminate"}"#),
             (
                 .unsent(.unavailable(failure)),
-                #"{"outcome":"unsent","reason":"the service cannot be reached: connection refused"}"#
+                #"{"cause":{"failure":{"detail":"connection refused","kind":"refused"},"name":"unavailable"},"#
+                    + #""outcome":"unsent","reason":"the service cannot be reached: connection refused"}"#
             ),
-            (.invalid(.payloadEmpty), #"{"outcome":"invalid","reason":"the payload is empty"}"#),
+            (
+                .invalid(.payloadEmpty),
+                #"{"cause":{"name":"payloadEmpty"},"outcome":"invalid","reason":"the payload is empty"}"#
+            ),
         ]
-        for (outcome, json) in outcomes { #expect(try Self.text(outcome) == json) }
+        for (outcome, json) in outcomes { try Self.check(outcome, json) }
         let reason = DeliveryOutcome.InvalidReason.payload(try #require(problem))
-        #expect(try Self.text(DeliveryOutcome.invalid(reason)).contains("invalid payload: line 1"))
+        let text = try Self.text(DeliveryOutcome.invalid(reason))
+        #expect(text.contains("invalid payload: line 1"))
+        // The problem itself is decoded as its text.
+        let decoded = try JSONDecoder().decode(DeliveryOutcome.self, from: Data(text.utf8))
+        #expect(decoded == .invalid(.other("\(reason)")) && decoded.reasonText == "\(reason)")
+    }
+
+    @Test func `every reason is decoded to the same one`() throws {
+        let failure = ConnectionFailure(.closed(.shutdown), "closed", advice: "wait")
+        let answer = PushRejection(status: 503, reason: .other("Busy"), timestamp: 4, retryAfter: .seconds(30))
+        let reasons: [DeliveryOutcome.Reason] = [
+            .deadline, .cancelled, .connectionLost(failure), .streamReset(code: 8), .acceptanceIncomplete,
+            .refusedTooOften, .notPermitted(ConnectionFailure(.tls, "x")), .unavailable(failure), .stopped,
+            .serviceResponse(answer), .other("of later"),
+        ]
+        let invalid: [DeliveryOutcome.InvalidReason] = [
+            .payloadEmpty, .payloadTooLong(byteCount: 5, limit: 4), .topic, .pushType, .collapseIdentifier,
+            .pushTypeUnclear, .topicNotForPushType(.voip), .other("of later"),
+        ]
+        var outcomes: [DeliveryOutcome] = [
+            .rejected(.http2(answer)), .rejected(.http2(.init(status: 200, reason: .other("")))),
+        ]
+        outcomes += reasons.flatMap { [.indeterminate($0), .unsent($0)] } + invalid.map { .invalid($0) }
+        for outcome in outcomes { try Self.check(outcome, try Self.text(outcome)) }
+    }
+
+    @Test(arguments: [
+        (#"{"outcome":"unsent","reason":"moon phase","cause":{"name":"moon","phase":3}}"#, "unsent: moon phase"),
+        (#"{"outcome":"unsent","reason":"no failure","cause":{"name":"unavailable"}}"#, "unsent: no failure"),
+        (#"{"outcome":"indeterminate","reason":"the client ended"}"#, "indeterminate: the client ended"),
+        (#"{"outcome":"invalid","reason":"too blue","cause":{"name":"blue"}}"#, "invalid: too blue"),
+        (#"{"outcome":"rejected","status":700,"reason":"New"}"#, "rejected: 700 New"),
+        (
+            #"{"outcome":"unsent","cause":{"name":"unavailable","failure":{"kind":"solar","detail":"sun"}}}"#,
+            "unsent: the service cannot be reached: sun"
+        ),
+    ])
+    func `a reason of a later version, or of a results line, is kept as text`(json: String, text: String) throws {
+        let outcome = try JSONDecoder().decode(DeliveryOutcome.self, from: Data(json.utf8))
+        #expect("\(outcome)" == text)
+        #expect("\(try JSONDecoder().decode(DeliveryOutcome.self, from: JSONEncoder().encode(outcome)))" == text)
     }
 
     @Test(arguments: [#""0""#, #""zz""#, "7", #""""#])
@@ -73,6 +117,8 @@ import Testing
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode(DeliveryOutcome.Kind.self, from: Data(json.utf8))
         }
+        let outcome = Data(#"{"outcome":\#(json)}"#.utf8)
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode(DeliveryOutcome.self, from: outcome) }
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(PushIdentifier.self, from: Data(json.utf8)) }
     }
 

@@ -43,17 +43,37 @@ extension DeliveryRecord: CustomStringConvertible {
     public var description: String { "\(self.id): \(self.report)" }
 }
 
-/// The keys are those of the command's results lines.
-extension DeliveryRecord: Encodable where ID: Encodable {
-    private enum CodingKeys: String, CodingKey {
-        case id
-    }
+extension DeliveryRecord {
+    /// Whether to send the notification again.
+    public var retryAdvice: RetryAdvice { self.report.retryAdvice }
+}
 
+/// The key `id` for decoding and encoding.
+private enum DeliveryRecordKey: String, CodingKey {
+    case id
+}
+
+/// The keys are those of the report, and `id`.
+extension DeliveryRecord: Encodable where ID: Encodable {
     /// Encodes `id`, and the keys of the report.
+    ///
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
+        var container = encoder.container(keyedBy: DeliveryRecordKey.self)
         try container.encode(self.id, forKey: .id)
         try self.report.encode(to: encoder)
+    }
+}
+
+extension DeliveryRecord: Decodable where ID: Decodable {
+    /// Decodes `id`, and the keys of the report.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: `DecodingError` if a value is missing or wrong.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: DeliveryRecordKey.self)
+        self.init(id: try container.decode(ID.self, forKey: .id), report: try DeliveryReport(from: decoder))
     }
 }
 

@@ -19,7 +19,7 @@ import NIOCore
         /// The service's settings; `streamCountMax` if they contain it.
         case settings(streamCountMax: UInt32?)
         /// A complete block of header fields; `status` is `nil` in trailers.
-        case headers(stream: UInt32, status: Int?, isEnd: Bool)
+        case headers(stream: UInt32, status: Int?, fields: ResponseFields? = nil, isEnd: Bool)
         /// Bytes of a body; a frame may produce several of these events.
         case body(stream: UInt32, ByteBuffer)
         /// The end of a DATA frame, with its length including padding.
@@ -67,6 +67,7 @@ import NIOCore
 
     // The header block that is being read.
     private var status: Int?
+    private var fields: ResponseFields?
     private var headerByteCount = 0
     // Input since an answer was completed, a body made progress, or time passed.
     private var frameCount = 0
@@ -442,6 +443,7 @@ extension HTTP2Session {
 
     private func beginsHeaders() {
         self.status = nil
+        self.fields = nil
         self.headerByteCount = 0
     }
 
@@ -454,6 +456,8 @@ extension HTTP2Session {
         // The library permits no other pseudo-header field in an answer, and this one once, with three digits.
         if unsafe name.first == UInt8(ascii: ":") {
             self.status = unsafe value.reduce(0) { 10 * $0 + Int($1) - Int(UInt8(ascii: "0")) }
+        } else if let field = unsafe ResponseFields.Name(name) {
+            self.fields = unsafe ResponseFields(self.fields, field, value)
         }
         return 0
     }
@@ -468,7 +472,7 @@ extension HTTP2Session {
         let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
         switch UInt32(header.type) {
         case NGHTTP2_HEADERS.rawValue:
-            self.record(.headers(stream: stream, status: self.status, isEnd: isEnd))
+            self.record(.headers(stream: stream, status: self.status, fields: self.fields, isEnd: isEnd))
             if isEnd { self.ended(stream) }
         case NGHTTP2_DATA.rawValue:
             self.record(.data(stream: stream, byteCount: header.length, isEnd: isEnd))

@@ -226,7 +226,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
             self.worker?.answersBegin()
         }
         if answer.status == 200 { self.hasAccepted = true }
-        self.worker?.answered(push, answer.outcome, on: self)
+        self.worker?.answered(push, answer.outcome, answer.fields, on: self)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {

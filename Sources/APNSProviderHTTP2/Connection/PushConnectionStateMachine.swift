@@ -140,7 +140,8 @@ struct PushConnectionStateMachine<Element> {
 
     private mutating func action(_ event: HTTP2Session.Event) -> Action? {
         switch event {
-        case .headers(let number, let status, let isEnd): return self.received(number, status, isEnd: isEnd)
+        case .headers(let number, let status, let fields, let isEnd):
+            return self.received(number, status, fields, isEnd: isEnd)
         case .body(let number, let bytes):
             self.answers[number]?.append(bytes)
             return nil
@@ -157,17 +158,22 @@ struct PushConnectionStateMachine<Element> {
         }
     }
 
-    private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
+    private mutating func received(
+        _ number: UInt32,
+        _ status: Int?,
+        _ fields: ResponseFields?,
+        isEnd: Bool
+    ) -> Action? {
         // Many answers consist of only this frame.
         if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
-            return self.finished(number, PushResponse(status: status))
+            return self.finished(number, PushResponse(status: status, fields))
         }
         guard self.streams.waiting[number] != nil else { return nil }
         guard var answer = self.answers[number] else {
             guard let status, (100...599).contains(status) else { return self.refuse(number) }
             // A provisional answer is followed by the final one.
             if status < 200 { return isEnd ? self.refuse(number) : nil }
-            return self.received(number, PushResponse(status: status), isEnd: isEnd)
+            return self.received(number, PushResponse(status: status, fields), isEnd: isEnd)
         }
         // Trailers have no effect.
         guard status == nil, answer.count(0) else { return self.refuse(number) }
@@ -229,6 +235,7 @@ struct PushConnectionStateMachine<Element> {
 /// An incomplete answer: the status, and the part of the body received so far.
 struct PushResponse {
     var status: Int
+    let fields: ResponseFields?
     var body = ByteBuffer()
     private var byteCount = 0
 
@@ -240,7 +247,10 @@ struct PushResponse {
     /// The size that each frame counts in addition to its payload, which limits the number of empty frames.
     private static let frameOverhead = 9
 
-    init(status: Int) { self.status = status }
+    init(status: Int, _ fields: ResponseFields? = nil) {
+        self.status = status
+        self.fields = fields
+    }
 
     /// Counts a frame of the answer.
     ///
@@ -261,7 +271,9 @@ struct PushResponse {
         let explanation = JSONFields(Array(self.body.readableBytesView))
         let reason = PushReason(text: explanation?.string("reason") ?? "")
         let timestamp: UInt64? = explanation?.integer("timestamp")
-        return .rejected(.http2(PushRejection(status: self.status, reason: reason, timestamp: timestamp)))
+        var rejection = PushRejection(status: self.status, reason: reason, timestamp: timestamp)
+        rejection.retryAfter = self.fields?.retryAfter
+        return .rejected(.http2(rejection))
     }
 
     /// The reason in the debug data of a GOAWAY frame.

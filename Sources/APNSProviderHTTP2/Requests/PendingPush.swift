@@ -68,7 +68,12 @@ struct PendingPush: Sendable {
         case .end(let responseClass):
             guard let classifier, case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
             let isOnlyTrouble = answeredCount == answeredCountThen
-            let isAtFault = classifier.rejected(answer, responseClass, isOnlyTrouble: isOnlyTrouble)
+            let isAtFault = classifier.rejected(
+                answer,
+                responseClass,
+                identifier: self.submission.request.identifier,
+                isOnlyTrouble: isOnlyTrouble
+            )
             return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceResponse(answer)))
         }
     }
@@ -79,13 +84,15 @@ struct PendingPush: Sendable {
         self.retries.isUnknown ? .indeterminate(reason) : .unsent(reason)
     }
 
-    /// Reports the outcome.
-    func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
+    /// Reports the outcome, with the fields of the last answer.
+    func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil, _ fields: ResponseFields? = nil) {
         var report = DeliveryReport(
             outcome,
             attempts: self.retries.totalAttemptCount,
             possibleDuplicate: self.retries.isUnknown
         )
+        report.apnsID = self.submission.request.identifier
+        report.responseFields = fields
         switch self.submission.origin {
         case .caller(let onReport):
             report.latency = now.map { Duration($0 - self.writtenAt) }

@@ -50,14 +50,20 @@ final class ResponseClassifier: Sendable {
     /// Records the last answer to a notification.
     ///
     /// Returns whether the notification is at fault.
-    func rejected(_ answer: PushRejection, _ responseClass: ResponseClass, isOnlyTrouble: Bool) -> Bool {
+    func rejected(
+        _ answer: PushRejection,
+        _ responseClass: ResponseClass,
+        identifier: PushIdentifier,
+        isOnlyTrouble: Bool
+    ) -> Bool {
         switch responseClass {
-        case .misconfigured, .credentialFault: self.fail(.senderRefused(answer))
-        case .transient(let reason):
-            if reason != .throttled, isOnlyTrouble { self.fail(.serviceTrouble(answer)) }
-        case .accepted, .dead, .rejected, .requestFault, .unconfirmed:
+        case _ where responseClass.isNotificationAtFault:
             self.countRejection(Rejection.http2(answer).tokenFault(now: .max))
             return true
+        case .misconfigured, .credentialFault: self.fail(.senderRefused(answer, identifier))
+        case .transient(let reason) where reason != .throttled && isOnlyTrouble:
+            self.fail(.serviceTrouble(answer, identifier))
+        default: break
         }
         return false
     }

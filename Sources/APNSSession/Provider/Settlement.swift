@@ -16,6 +16,26 @@ public struct DeliveryReport: Hashable, Sendable {
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
+    /// The `apns-id` with which it was sent over HTTP/2; `nil` over the binary protocol, or if it was never sent.
+    public var apnsID: PushIdentifier?
+
+    /// The last answer's `apns-unique-id`, with which a console of the service finds it; `nil` if there was none.
+    ///
+    /// The service sends it over HTTP/2, in its development environment only.
+    public var apnsUniqueID: PushIdentifier? {
+        get { self.responseFields?.uniqueIdentifier }
+        set {
+            guard newValue != self.apnsUniqueID else { return }
+            self.responseFields = ResponseFields(
+                uniqueIdentifier: newValue,
+                retryAfter: self.responseFields?.retryAfter
+            )
+        }
+    }
+
+    /// What few answers have; one reference, so that a report stays small.
+    package var responseFields: ResponseFields?
+
     /// Creates a report.
     ///
     /// - Parameters:
@@ -74,19 +94,51 @@ extension DeliveryReport: CustomStringConvertible {
     }
 }
 
-/// The keys are those of the command's results lines.
-extension DeliveryReport: Encodable {
+extension DeliveryReport {
+    /// Whether to send the notification again: the advice for its outcome, unless an earlier attempt may have arrived.
+    public var retryAdvice: RetryAdvice {
+        switch self.outcome.retryAdvice {
+        case .safe where self.possibleDuplicate, .later where self.possibleDuplicate: .mayDuplicate
+        case let advice: advice
+        }
+    }
+}
+
+/// The keys are those of the command's results lines, and some for what these do not contain.
+extension DeliveryReport: Codable {
     private enum CodingKeys: String, CodingKey {
-        case attempts
-        case possibleDuplicate
+        case attempts, possibleDuplicate, latencyNanoseconds, apnsID, apnsUniqueID
     }
 
-    /// Encodes the keys of the outcome, `attempts`, and `possibleDuplicate` if it is `true`.
+    /// Decodes a report; except for `outcome`, each key may be missing.
+    ///
+    /// - Parameter decoder: the decoder.
+    /// - Throws: `DecodingError` if a value is wrong.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            try DeliveryOutcome(from: decoder),
+            attempts: try container.decodeIfPresent(Int.self, forKey: .attempts) ?? 0,
+            possibleDuplicate: try container.decodeIfPresent(Bool.self, forKey: .possibleDuplicate) ?? false,
+            latency: try container.decodeIfPresent(Int64.self, forKey: .latencyNanoseconds).map { .nanoseconds($0) }
+        )
+        self.apnsID = try container.decodeIfPresent(PushIdentifier.self, forKey: .apnsID)
+        self.apnsUniqueID = try container.decodeIfPresent(PushIdentifier.self, forKey: .apnsUniqueID)
+    }
+
+    /// Encodes the keys of the outcome, `attempts`, `possibleDuplicate` if it is `true`, and `latencyNanoseconds`,
+    /// `apnsID` and `apnsUniqueID` if they are known.
+    ///
+    /// - Parameter encoder: the encoder.
+    /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         try self.outcome.encode(to: encoder)
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.attempts, forKey: .attempts)
         if self.possibleDuplicate { try container.encode(true, forKey: .possibleDuplicate) }
+        try container.encodeIfPresent(self.latency?.nanoseconds, forKey: .latencyNanoseconds)
+        try container.encodeIfPresent(self.apnsID, forKey: .apnsID)
+        try container.encodeIfPresent(self.apnsUniqueID, forKey: .apnsUniqueID)
     }
 }
 
@@ -99,4 +151,14 @@ public enum SubmissionReceipt: Hashable, Sendable {
     case full
     /// No more submissions, for this reason; it will have no outcome.
     case ended(DeliveryOutcome.Reason)
+}
+
+extension Duration {
+    /// The number of whole nanoseconds; the nearest possible one if there are too many.
+    fileprivate var nanoseconds: Int64 {
+        let (seconds, attoseconds) = self.components
+        let (product, hasOverflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isTooLarge) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
+        return hasOverflow || isTooLarge ? (seconds < 0 ? .min : .max) : sum
+    }
 }

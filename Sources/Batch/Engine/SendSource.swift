@@ -543,8 +543,9 @@ package struct BatchSendState: ~Copyable {
 
     mutating func finish() -> (any Error)? {
         let outcomeCounts = self.results.outcomeCounts
-        // With at-least-once delivery, another run sends indeterminate lines again.
-        let openCount = outcomeCounts[.unsent] + (self.resendsDoubted ? outcomeCounts[.indeterminate] : 0)
+        let resendsDoubted = self.resendsDoubted
+        let kinds = DeliveryOutcome.Kind.allCases.filter { $0.isSentAgain(withDuplicates: resendsDoubted) }
+        let openCount = kinds.reduce(0) { $0 + outcomeCounts[$1] }
         let isComplete = self.hasReadAll && self.failure == nil && openCount == 0
         do {
             try self.results.finish(isComplete: isComplete, lastGivenLine: self.lastGivenLine)

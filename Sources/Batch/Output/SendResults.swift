@@ -288,7 +288,7 @@ package struct SendResults: ~Copyable {
     /// Whether another run with the same journal will send a line with this outcome.
     private func isProvisional(_ outcome: DeliveryOutcome.Kind) -> Bool {
         guard self.hasJournal else { return false }
-        return outcome == .unsent || (outcome == .indeterminate && self.retriesIndeterminate)
+        return outcome.isSentAgain(withDuplicates: self.retriesIndeterminate)
     }
 
     private mutating func writeProvisionally(
