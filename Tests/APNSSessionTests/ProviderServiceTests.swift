@@ -30,9 +30,16 @@ import Testing
         #expect(session.step(now: .seconds(5)) == .write(1, numbers: 1..<100_000, firstIdentifier: 2))
     }
 
-    @Test func `after a burst of checkpoints, there is one in each interval`() {
+    /// Verification is due after a delay, every second, or after a pause without another notification, every 80 ms.
+    @Test(
+        arguments: [
+            (nil, [100, 200, 300, 1100, 2100, 3100]), (.milliseconds(20), [20, 40, 60, 100, 180, 260]),
+        ] as [(Duration?, [Double])]
+    )
+    func `after a burst of checkpoints, there is one in each interval`(pause: Duration?, expected: [Double]) {
         var limits = ProviderLimits.service
         limits.verificationBurstCount = 3
+        limits.verificationPause = pause
         var session = ProviderSession(written: 1, limits: limits)
         session.supply(.waiting)
         var now = Duration.zero
@@ -59,7 +66,26 @@ import Testing
             session.wrote(1, now: now)
             session.supply(.waiting)
         }
-        #expect(times.map { $0 / .milliseconds(1) } == [100, 200, 300, 1100, 2100, 3100])
+        #expect(times.map { $0 / .milliseconds(1) } == expected)
+    }
+
+    @Test func `notifications at shorter intervals than the pause are verified within the delay`() {
+        var session = ProviderSession(written: 1, limits: .service)
+        for number in 1...9 as ClosedRange<UInt64> {
+            let now = Duration.milliseconds(10 * Int64(number))
+            session.supply(.waiting)
+            #expect(session.step(now: now) == .wait(until: now + .milliseconds(10)))
+            session.supply(.available)
+            if number == 1 {
+                #expect(session.step(now: now) == .connect(2))
+                session.connected(2, now: now)
+            }
+            #expect(session.step(now: now) == .write(1, numbers: number..<100_000, firstIdentifier: UInt32(number + 1)))
+            session.wrote(1, now: now)
+        }
+        session.supply(.waiting)
+        #expect(session.step(now: .milliseconds(99)) == .wait(until: .milliseconds(100)))
+        #expect(session.step(now: .milliseconds(100)) == .probe(1, identifier: 11))
     }
 
     @Test func `a requested checkpoint is made when there is nothing more to write, whatever the interval`() {

@@ -50,8 +50,18 @@ public struct ProviderLimits: Hashable, Sendable {
     public var verificationIntervalMin: Duration = .seconds(60)
 
     /// The maximum number of such checkpoints without that interval, after an idle time; 1 by default, 10 for a
-    /// service.
+    /// service. The same number applies to ``verificationPause``.
     public var verificationBurstCount = 1
+
+    /// How long there is nothing new to write until a checkpoint, without waiting for ``verificationDelay``; `nil`, the
+    /// default, for no such checkpoint, 20 ms for a service.
+    ///
+    /// So a caller that sends one notification after the other gets each outcome soon. While notifications arrive at
+    /// shorter intervals, this has no effect.
+    public var verificationPause: Duration?
+
+    /// The minimum time between two checkpoints due to ``verificationPause``, on average; 80 ms by default.
+    public var verificationPauseIntervalMin: Duration = .milliseconds(80)
 
     /// The maximum time to wait for the answer to a probe, and for the end of an abandoned connection; 60 s by default.
     ///
@@ -90,12 +100,15 @@ public struct ProviderLimits: Hashable, Sendable {
     public init() {}
 
     /// The defaults of a long-running client: it survives outages, and verifies within 100 ms.
+    ///
+    /// If nothing follows for 20 ms, it verifies then.
     public static var service: ProviderLimits {
         var limits = ProviderLimits()
         limits.life = .service
         limits.verificationDelay = .milliseconds(100)
         limits.verificationIntervalMin = .seconds(1)
         limits.verificationBurstCount = 10
+        limits.verificationPause = .milliseconds(20)
         // Notifications sent at the end of an outage should be accepted, so there is an attempt within a third of the
         // time that they may wait in a client.
         limits.backoff.max = .seconds(10)

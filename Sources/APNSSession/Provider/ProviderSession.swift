@@ -255,7 +255,7 @@ extension ProviderSession {
             if self.isCautious {
                 reason = .caution
             } else if !isFull && self.supply != .ended {
-                reason = .delay(since: open.firstWriteAt)
+                reason = self.checkpoints.first(.delay(since: open.firstWriteAt), .pause(since: open.lastWriteAt))
             }
         }
         let due = self.checkpoints.due(for: reason)
@@ -315,6 +315,7 @@ extension ProviderSession {
             preconditionFailure("Only the connection of the last write step is written to.")
         }
         if open.written == open.base, count > 0 { open.firstWriteAt = now }
+        if count > 0 { open.lastWriteAt = now }
         open.written += count
         precondition(open.written <= self.writeLimit, "No more is written than the write step allows.")
         self.nextNumber = max(self.nextNumber, open.written)
@@ -640,6 +641,7 @@ extension ProviderSession {
                 sent: self.settled,
                 openedAt: openedAt,
                 firstWriteAt: openedAt,
+                lastWriteAt: openedAt,
                 probeDeadline: nil
             )
         )
@@ -721,6 +723,8 @@ extension ProviderSession {
         var openedAt: Duration
         /// When the first notification of this connection was written.
         var firstWriteAt: Duration
+        /// When the last one was written.
+        var lastWriteAt: Duration
         var probeDeadline: Duration?
     }
 
@@ -778,6 +782,8 @@ struct CheckpointSchedule: Sendable {
         case demand
         /// What was written at this time must be verified in time.
         case delay(since: Duration)
+        /// Nothing more was written since this time.
+        case pause(since: Duration)
         /// One notification is written per checkpoint.
         case caution
     }
@@ -786,6 +792,8 @@ struct CheckpointSchedule: Sendable {
     private var last: Duration?
     /// When all checkpoints due to a delay would have been made if each had kept its interval.
     private var scheduledUntil: Duration?
+    /// The same for those due to a pause.
+    private var pausesScheduledUntil: Duration?
 
     init(_ limits: ProviderLimits) { self.limits = limits }
 
@@ -795,20 +803,40 @@ struct CheckpointSchedule: Sendable {
         return switch reason {
         case .demand: earliest
         case .delay(let since): max(earliest, self.paced, since + self.limits.verificationDelay)
+        case .pause(let since):
+            max(earliest, self.pausesPaced, since + (self.limits.verificationPause ?? self.limits.verificationDelay))
         case .caution: max(earliest, self.paced)
         }
     }
 
-    private var paced: Duration {
-        self.scheduledUntil.map { $0 - self.limits.verificationIntervalMin * (self.limits.verificationBurstCount - 1) }
-            ?? .zero
+    /// The reason of the two whose checkpoint is due first; a pause is none if the limits have no time for it.
+    func first(_ delay: Reason, _ pause: Reason) -> Reason {
+        guard self.limits.verificationPause != nil, self.due(for: pause) < self.due(for: delay) else { return delay }
+        return pause
+    }
+
+    private var paced: Duration { self.begin(self.scheduledUntil, self.limits.verificationIntervalMin) }
+
+    private var pausesPaced: Duration {
+        self.begin(self.pausesScheduledUntil, self.limits.verificationPauseIntervalMin)
+    }
+
+    /// When the next checkpoint may begin after those that are scheduled, with a burst.
+    private func begin(_ scheduledUntil: Duration?, _ intervalMin: Duration) -> Duration {
+        scheduledUntil.map { $0 - intervalMin * (self.limits.verificationBurstCount - 1) } ?? .zero
     }
 
     /// Records a checkpoint.
     mutating func made(for reason: Reason, now: Duration) {
         self.last = now
-        if case .demand = reason { return }
-        self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.verificationIntervalMin
+        switch reason {
+        case .demand: break
+        case .delay, .caution:
+            self.scheduledUntil = max(self.scheduledUntil ?? now, now) + self.limits.verificationIntervalMin
+        case .pause:
+            let interval = self.limits.verificationPauseIntervalMin
+            self.pausesScheduledUntil = max(self.pausesScheduledUntil ?? now, now) + interval
+        }
     }
 }
 
