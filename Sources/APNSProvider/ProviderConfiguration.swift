@@ -52,7 +52,8 @@ public struct ProviderConfiguration: Sendable {
     /// The maximum time that a notification waits in a client if there is no connection or no room on it; 30 s by
     /// default, `nil` for no limit.
     ///
-    /// After that it is unsent.
+    /// After that it is unsent. While the gateway's name cannot be resolved, a notification waits only for
+    /// ``connectDurationMax`` if that is shorter.
     public var queueDurationMax: Duration? = .seconds(30)
 
     /// Whether sending ends if another attempt would fail the same way, for example because a certificate has expired;

@@ -94,7 +94,7 @@ struct HTTP2Client: ClientTransport {
             return self.settleLocally(.suppressed, receiver, key: key)
         }
         let request = self.requests.request(for: notification, now: UInt32(clamping: time(nil)))
-        return self.client.submit(request) { report in
+        return self.client.submit(request, for: receiver) { report in
             if case .rejected(let rejection) = report.outcome {
                 self.rejected.withLockedValue { $0.insert(token, after: rejection) }
             }
@@ -108,6 +108,10 @@ struct HTTP2Client: ClientTransport {
         key: UInt64
     ) -> SubmissionReceipt {
         self.client.settleLocally(outcome) { receiver.settle(key..<(key + 1), $0) }
+    }
+
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        self.client.withdraw(receiver, in: numbers, reason)
     }
 
     var observer: DeliveryObserver { self.client.observer }

@@ -475,8 +475,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func check() {
         self.now = .now()
-        let reason = self.shared.queue.outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
-        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(reason)) }
+        let outage = self.shared.queue.outage
+        let reason = outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
+        let time = self.now + self.shared.configuration.queueDurationCut(outage)
+        for push in self.shared.queue.takeOverdue(at: time) { self.settle(push, .unsent(reason)) }
         let limit = self.shared.configuration.answerDurationMax
         let isWanted = self.shared.queue.isWaiting
         for connection in self.machine.connections {

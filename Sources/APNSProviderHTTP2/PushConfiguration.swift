@@ -3,6 +3,7 @@
 import APNSProvider
 public import APNSSession
 public import APNSWire
+import NIOCore
 public import OpenSSLTLS
 
 /// The service and the options of a client.
@@ -46,7 +47,8 @@ public struct PushConfiguration: Sendable {
 
     /// The maximum time that a request waits to be sent; 60 s by default, `nil` for no limit.
     ///
-    /// After that it is unsent.
+    /// After that it is unsent. While the service's name cannot be resolved, a request waits only for
+    /// ``connectDurationMax`` if that is shorter.
     public var queueDurationMax: Duration? = .seconds(60)
 
     /// How long a `PushClient` suppresses notifications to a token that was rejected; 1 h by default, `nil` to not
@@ -123,6 +125,13 @@ public struct PushConfiguration: Sendable {
         self.endpoint = endpoint
         self.tls = .client(trust: trust)
         self.providerToken = providerToken
+    }
+
+    /// How much less than ``queueDurationMax`` a request waits during an outage: while the service's name cannot be
+    /// resolved, it waits for ``connectDurationMax``, because the name is most likely wrong.
+    func queueDurationCut(_ outage: ConnectionFailure?) -> TimeAmount {
+        guard outage?.kind == .nameNotResolved, let limit = self.queueDurationMax else { return .zero }
+        return TimeAmount(max(.zero, limit - self.connectDurationMax))
     }
 
     /// The maximum ``connectionCount``.

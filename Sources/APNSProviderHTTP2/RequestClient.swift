@@ -83,11 +83,12 @@ package final class RequestClient: Sendable {
     /// settled.
     package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
-    /// Submits a request without waiting.
+    /// Submits a request without waiting; the receiver may withdraw it.
     ///
     /// Returns whether it was accepted.
     package func submit(
         _ request: PushRequest,
+        for receiver: (any SubmissionReceiver)? = nil,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
         let limit = self.configuration.payloadByteCountMax(of: request.pushType)
@@ -95,7 +96,9 @@ package final class RequestClient: Sendable {
             return self.settleLocally(.invalid(problem), onReport)
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
-        let receipt = self.queue.enqueue(Submission(request, deadline: deadline, from: .caller(onReport)))
+        let receipt = self.queue.enqueue(
+            Submission(request, deadline: deadline, from: .caller(onReport), for: receiver)
+        )
         self.checkWaitingRequests()
         return receipt
     }
@@ -110,6 +113,11 @@ package final class RequestClient: Sendable {
             observer.recordLatency(report.outcome, since: start)
             onReport(report)
         }
+    }
+
+    /// Settles the waiting requests of a receiver.
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        self.queue.withdraw(receiver, in: numbers, reason)
     }
 
     /// Settles a request that is not sent.

@@ -4,6 +4,7 @@ import APNSSession
 import APNSTestKit
 import APNSWire
 import NIOCore
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import APNSProvider
@@ -42,6 +43,29 @@ import Testing
                 await #expect(throws: CancellationError.self) { try await reading.value }
             }
         }
+    }
+
+    @Test func `a loop whose task is cancelled learns of everything that the gateway accepted`() async throws {
+        let outcomes = NIOLockedValueBox<[UInt64: [DeliveryOutcome]]>([:])
+        let taken = try await Sending.withGateway { gateway in
+            let configuration = try PushClientLifeTests.service(port: gateway.port)
+            try await PushClient.withClient(configuration, logger: PushClientLifeTests.quiet) { client in
+                let reading = Task {
+                    for try await record in client.send(Sending.Rows(200_000)) {
+                        outcomes.withLockedValue { $0[record.id, default: []].append(record.outcome) }
+                    }
+                }
+                try await gateway.wait { $0.contains { $0.accepted.count > 1000 } }
+                reading.cancel()
+                await #expect(throws: CancellationError.self) { try await reading.value }
+            }
+            return Set(gateway.takenCounts.keys)
+        }
+        let records = outcomes.withLockedValue { $0 }
+        #expect(records.values.allSatisfy { $0.count == 1 })
+        #expect(taken.isSubset(of: records.keys))
+        #expect(Set(records.filter { $0.value == [.accepted] }.keys).isSubset(of: taken))
+        #expect(taken.isDisjoint(with: records.filter { $0.value == [.unsent(.cancelled)] }.keys))
     }
 
     @Test func `short sequences share the checkpoints of a service`() async throws {

@@ -63,6 +63,10 @@ struct BinaryClient: ClientTransport {
         self.queue.settleLocally(outcome, receiver, key)
     }
 
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        self.queue.withdraw(receiver, in: numbers, reason)
+    }
+
     func waitForRoom() async { await self.queue.waitForRoom() }
 
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }

@@ -27,6 +27,12 @@ package protocol ClientTransport: Sendable {
         key: UInt64
     ) -> SubmissionReceipt
 
+    /// Removes a receiver's notifications that wait in the queue, so that they are never sent, and reports that they
+    /// are unsent for this reason; indeterminate if an earlier attempt may have arrived.
+    ///
+    /// Notifications that no longer wait are not affected.
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason)
+
     /// Waits until there may be room, submissions have ended, or the task is cancelled.
     func waitForRoom() async
 

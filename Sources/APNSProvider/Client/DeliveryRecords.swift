@@ -5,6 +5,7 @@ public import APNSWire
 public import DequeModule
 public import NIOConcurrencyHelpers
 public import NIOCore
+import Synchronization
 
 /// The outcome of one notification of a sequence.
 public struct DeliveryRecord<ID: Sendable>: Sendable {
@@ -94,6 +95,11 @@ public enum DeliveryFilter: Hashable, Sendable {
 /// sequence as long as no more than ``openCountMax`` of them are without an outcome or have unread records. If the loop
 /// is left early, no more are read, but those already read are still sent as long as the client runs.
 ///
+/// To end a sequence early and still learn of everything that was read, call ``finishReading()`` from any task, and let
+/// the loop end. If the task of the loop is cancelled, no more are read, and the loop gets the rest of the records at
+/// once: those that are known; those withdrawn before a connection took them, as `unsent(.cancelled)`; and the others
+/// as `indeterminate(.cancelled)`. Then it ends with a `CancellationError`.
+///
 /// If the client ends before the sequence, no more are read either: the loop ends with an error, after the records of
 /// all that were read. So a notification without a record was never read, with any filter.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
@@ -108,6 +114,7 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     @usableFromInline let filter: DeliveryFilter
     @usableFromInline let transport: any ClientTransport
     @usableFromInline let check: PayloadCheck?
+    @usableFromInline let readingEnd = ReadingEnd()
 
     init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadCheck?) {
         self.rows = rows
@@ -120,6 +127,13 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     @inlinable
     public func makeAsyncIterator() -> Iterator { Iterator(self) }
 
+    /// Reads no more of the sequence; the loop gets the records of everything that was read, then ends.
+    ///
+    /// It can be called at any time, from any task, and also ends the wait for an idle sequence, whose task is
+    /// cancelled. An element that the sequence returns after that is the last one that is sent; an element without a
+    /// record was not sent.
+    public func finishReading() { self.readingEnd.finish() }
+
     /// An iterator over the records.
     public struct Iterator: AsyncIteratorProtocol {
         @usableFromInline let records: DeliveryRecords
@@ -131,8 +145,8 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         /// The next record; `nil` if the sequence has ended and all of its notifications have their outcome.
         ///
         /// - Throws: the errors of the sequence; ``ProviderError`` if the client has ended, after the records of all
-        ///   notifications read before; `CancellationError` if the task is cancelled: a notification without a record
-        ///   was then not read, or its outcome is not known yet.
+        ///   notifications read before; `CancellationError` if the task is cancelled before the sequence has ended,
+        ///   also after the records of all notifications read before.
         @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
@@ -153,12 +167,59 @@ final class RecordsFeed<ID: Sendable>: Sendable {
     init<Rows: AsyncSequence & Sendable>(_ records: DeliveryRecords<Rows, ID>)
     where Rows.Element == (id: ID, notification: PushNotification) {
         let countMax = DeliveryRecords<Rows, ID>.openCountMax
-        let batch = OpenBatch<ID>(records.filter, records.transport, records.check, openCountMax: countMax)
+        let batch = OpenBatch<ID>(
+            records.filter,
+            records.transport,
+            records.check,
+            records.readingEnd,
+            openCountMax: countMax
+        )
         self.batch = batch
         self.task = Task { await batch.read(records.rows) }
     }
 
     deinit { self.task.cancel() }
+}
+
+/// Ends the reading of a sequence before the sequence ends.
+@usableFromInline
+final class ReadingEnd: Sendable {
+    /// Not under the lock, since it is read for each notification.
+    private let hasFinished = Atomic(false)
+    private let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
+
+    @usableFromInline
+    init() {}
+
+    /// Whether the reading is to end.
+    @usableFromInline var isFinished: Bool { self.hasFinished.load(ordering: .acquiring) }
+
+    /// Ends the reading.
+    @usableFromInline
+    func finish() {
+        self.waiter.withLockedValue { waiter in
+            self.hasFinished.store(true, ordering: .releasing)
+            return waiter.take()
+        }?
+        .resume()
+    }
+
+    /// Waits until the reading is to end, or the task is cancelled; for one task.
+    @usableFromInline
+    func wait() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let waits = self.waiter.withLockedValue { waiter in
+                    guard !self.isFinished, !Task.isCancelled else { return false }
+                    waiter = continuation
+                    return true
+                }
+                if !waits { continuation.resume() }
+            }
+        } onCancel: {
+            self.waiter.withLockedValue { $0.take() }?.resume()
+        }
+    }
 }
 
 /// Passes outcomes to code that is specialized for the caller's type of identifier.
@@ -192,6 +253,12 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline var end: Result<Void, any Error>?
         @usableFromInline var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
         @usableFromInline var feeder: CheckedContinuation<Void, Never>?
+        /// Receives the outcomes of the notifications, as long as there are any without one.
+        @usableFromInline weak var receiver: RecordsReceiver?
+        /// Whether the task that reads the records is cancelled: no more notifications are read.
+        @usableFromInline var isCancelled = false
+        /// Whether each notification has its record because of that: later outcomes have none.
+        @usableFromInline var isAbandoned = false
 
         @inlinable
         init() {}
@@ -212,12 +279,20 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline let openCountMax: Int
     @usableFromInline let transport: any ClientTransport
     @usableFromInline let check: PayloadCheck?
+    @usableFromInline let readingEnd: ReadingEnd
     @usableFromInline let measuresTime: Bool
     @usableFromInline let state = NIOLockedValueBox(State())
 
     @inlinable
-    init(_ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadCheck?, openCountMax: Int) {
+    init(
+        _ filter: DeliveryFilter,
+        _ transport: any ClientTransport,
+        _ check: PayloadCheck?,
+        _ readingEnd: ReadingEnd,
+        openCountMax: Int
+    ) {
         self.filter = filter
+        self.readingEnd = readingEnd
         self.openCountMax = openCountMax
         self.transport = transport
         self.check = check
@@ -233,6 +308,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         case rows(Result<Void, any Error>, isCancelled: Bool)
         /// The client ended; `nil` if the task was cancelled.
         case client(DeliveryOutcome.Reason?)
+        /// The caller ended it.
+        case caller
     }
 
     /// Reads the whole sequence, unless the client ends before it, which also ends the wait for an idle sequence.
@@ -242,14 +319,22 @@ final class OpenBatch<ID: Sendable>: Sendable {
         let end = await withTaskGroup(of: Ending.self) { group -> Result<Void, any Error> in
             group.addTask { await self.submitAll(rows) }
             group.addTask { .client(await self.transport.waitForEnd()) }
+            group.addTask {
+                await self.readingEnd.wait()
+                return .caller
+            }
             var reason: DeliveryOutcome.Reason?
             for await ending in group {
                 group.cancelAll()
                 switch ending {
                 case .client(let end): reason = end
+                case .caller: break
                 case .rows(let end, let isCancelled):
-                    guard isCancelled, let reason else { return end }
-                    return .failure(ProviderError(sequenceEndedBy: reason))
+                    guard isCancelled else { return end }
+                    if let reason { return .failure(ProviderError(sequenceEndedBy: reason)) }
+                    // The sequence may report that its task was cancelled.
+                    if case .failure(let error) = end, error is CancellationError { return .success(()) }
+                    return end
                 }
             }
             return .success(())
@@ -262,11 +347,14 @@ final class OpenBatch<ID: Sendable>: Sendable {
     func submitAll<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
         let receiver = RecordsReceiver { self.settle($0, $1) }
+        self.state.withLockedValue { $0.receiver = receiver }
+        guard !self.readingEnd.isFinished else { return .rows(.success(()), isCancelled: true) }
         do {
             for try await row in rows {
                 // What was read is sent, even if the records are no longer read.
                 var key = self.append(row.id)
                 while key == nil {
+                    if self.isCancelled { return .rows(.success(()), isCancelled: true) }
                     await self.waitForRoom()
                     key = self.append(row.id)
                 }
@@ -274,7 +362,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 if !self.submit(row.notification, receiver, key) {
                     try await self.submitLater(row.notification, receiver, key)
                 }
-                if Task.isCancelled { break }
+                if Task.isCancelled || self.readingEnd.isFinished { break }
             }
             return .rows(.success(()), isCancelled: Task.isCancelled)
         } catch {
@@ -282,11 +370,13 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Stores an identifier, if there is room or the task is cancelled.
+    @usableFromInline var isCancelled: Bool { self.state.withLockedValue(\.isCancelled) }
+
+    /// Stores an identifier, if there is room or the task is cancelled, and the records are still read.
     @inlinable
     func append(_ id: ID) -> UInt64? {
         self.state.withLockedValue { state in
-            guard state.openCount < self.openCountMax || Task.isCancelled else { return nil }
+            guard !state.isCancelled, state.openCount < self.openCountMax || Task.isCancelled else { return nil }
             state.identifiers.append(id)
             if self.measuresTime { state.startTimes.append(.now()) }
             return state.firstKey + UInt64(state.identifiers.count) - 1
@@ -328,7 +418,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline
     func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
         let local = self.check?.outcome(of: notification)
-        while true {
+        while !self.isCancelled {
             let receipt =
                 local.map { self.transport.settleLocally($0, receiver, key: key) }
                 ?? self.transport.submit(notification, receiver, key: key)
@@ -347,7 +437,27 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     @usableFromInline
     func end(_ end: Result<Void, any Error>) {
-        self.wake { $0.end = end }
+        self.wake { if !$0.isCancelled { $0.end = end } }
+    }
+
+    /// Ends the sequence, since the task that reads the records is cancelled: each notification that was read gets its
+    /// record now.
+    @usableFromInline
+    func cancel() {
+        let receiver = self.state.withLockedValue { state -> RecordsReceiver? in
+            if !state.isCancelled { state.end = state.end ?? .failure(CancellationError()) }
+            state.isCancelled = true
+            return state.isAbandoned ? nil : state.receiver
+        }
+        self.readingEnd.finish()
+        if let receiver { self.transport.withdraw(receiver, in: 0 ..< .max, .cancelled) }
+        self.wake { state in
+            guard !state.isAbandoned else { return }
+            state.isAbandoned = true
+            let report = DeliveryReport(.indeterminate(.cancelled), attempts: 1)
+            for case let id? in state.identifiers { state.records.append(DeliveryRecord(id: id, report: report)) }
+            state.removeFirst(state.identifiers.count)
+        }
     }
 
     // MARK: Outcomes
@@ -358,6 +468,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
         var startTimes: [NIODeadline] = []
         self.wake { state in
+            guard !state.isAbandoned else { return }
             let first = Int(keys.lowerBound - state.firstKey)
             let indices = first..<(first + keys.count)
             if !state.startTimes.isEmpty { startTimes = Array(state.startTimes[indices]) }
@@ -431,7 +542,6 @@ final class OpenBatch<ID: Sendable>: Sendable {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let result = self.state.withLockedValue { state -> Result<DeliveryRecord<ID>?, any Error>? in
-                    if Task.isCancelled { return .failure(CancellationError()) }
                     if let result = Self.next(&state) { return result }
                     state.reader = continuation
                     return nil
@@ -440,7 +550,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 self.wake { _ in }
             }
         } onCancel: {
-            self.state.withLockedValue { $0.reader.take() }?.resume(throwing: CancellationError())
+            self.cancel()
         }
     }
 }

@@ -8,6 +8,7 @@ public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
+import Synchronization
 
 #if ServiceLifecycleSupport
 public import ServiceLifecycle
@@ -71,12 +72,14 @@ public final class PushClient: Sendable {
 
     /// Sends a notification, and waits for its outcome.
     ///
-    /// Notifications sent at the same time are verified together. By default this takes 100 ms plus the time to open a
-    /// connection, and up to 1 s under continuous load.
+    /// Notifications sent at the same time are verified together. By default this takes 20 ms plus the time to open a
+    /// connection if no others follow, and up to 1 s under continuous load.
+    ///
+    /// If the task is cancelled, the wait ends at once: the notification is withdrawn and `unsent(.cancelled)`, so that
+    /// it is never sent, or `indeterminate(.cancelled)` if a connection has already taken it.
     ///
     /// - Parameter notification: the notification.
-    /// - Returns: the outcome. If the task is cancelled while there is no room, it is unsent; after it is submitted,
-    ///   cancellation does not end the wait, which the deadlines of the configuration limit.
+    /// - Returns: the outcome.
     public func send(_ notification: PushNotification) async -> DeliveryOutcome {
         await self.report(of: notification).outcome
     }
@@ -92,24 +95,85 @@ public final class PushClient: Sendable {
         return report
     }
 
+    /// Sends a notification in the same way as ``send(_:)``, and waits for its outcome until a deadline.
+    ///
+    /// - Parameters:
+    ///   - notification: the notification.
+    ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    /// - Returns: the outcome. At the deadline, it is as after a cancellation, with the reason `.deadline`.
+    public func send(
+        _ notification: PushNotification,
+        deadline: ContinuousClock.Instant
+    ) async -> DeliveryOutcome {
+        await self.report(of: notification, deadline: deadline).outcome
+    }
+
+    /// Sends a notification in the same way as ``send(_:deadline:)``.
+    ///
+    /// - Parameters:
+    ///   - notification: the notification.
+    ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    /// - Returns: the outcome, with details; after a deadline or a cancellation, with those known so far.
+    public func report(
+        of notification: PushNotification,
+        deadline: ContinuousClock.Instant
+    ) async -> DeliveryReport {
+        guard deadline > .now else { return DeliveryReport(.unsent(.deadline)) }
+        return await withTaskGroup(of: DeliveryReport?.self) { group in
+            group.addTask { await self.report(of: notification) }
+            group.addTask {
+                // Ends early if the report arrives, or the caller is cancelled.
+                try? await Task.sleep(until: deadline, clock: .continuous)
+                return nil
+            }
+            var isOverdue = false
+            for await result in group {
+                if let report = result {
+                    group.cancelAll()
+                    return isOverdue ? report.endedByDeadline : report
+                }
+                isOverdue = !Task.isCancelled
+                group.cancelAll()
+            }
+            // One of the two tasks returns a report.
+            return DeliveryReport(.indeterminate(nil))
+        }
+    }
+
     private func outcome(of notification: PushNotification) async -> DeliveryReport {
         let local = self.check?.outcome(of: notification)
         while !Task.isCancelled {
-            let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
-                let receiver = AwaitedOutcome(continuation)
+            if let report = await self.outcome(of: notification, local) { return report }
+            await self.transport.waitForRoom()
+        }
+        return DeliveryReport(.unsent(.cancelled))
+    }
+
+    /// Submits a notification and waits for its outcome, or until the task is cancelled; `nil` if there is no room.
+    private func outcome(of notification: PushNotification, _ local: DeliveryOutcome?) async -> DeliveryReport? {
+        let receiver = AwaitedOutcome()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                receiver.begin(continuation)
                 let receipt =
                     local.map { self.transport.settleLocally($0, receiver, key: 0) }
                     ?? self.transport.submit(notification, receiver, key: 0)
                 switch receipt {
-                case .submitted: break
-                case .full: continuation.resume(returning: nil)
-                case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
+                case .submitted(let number):
+                    if receiver.isCancelled(afterSubmitting: number) { self.withdraw(receiver, number) }
+                case .full: receiver.end(nil)
+                case .ended(let reason): receiver.end(DeliveryReport(.unsent(reason)))
                 }
             }
-            if let report { return report }
-            await self.transport.waitForRoom()
+        } onCancel: {
+            if let number = receiver.cancel() { self.withdraw(receiver, number) }
         }
-        return DeliveryReport(.unsent(.stopped))
+    }
+
+    /// Ends the wait for an outcome: what does not wait in the queue any more may arrive.
+    private func withdraw(_ receiver: AwaitedOutcome, _ number: UInt64) {
+        self.transport.withdraw(receiver, in: number..<(number + 1), .cancelled)
+        receiver.end(DeliveryReport(.indeterminate(.cancelled), attempts: 1))
     }
 
     /// Sends notifications with identifiers of the caller.
@@ -183,13 +247,61 @@ extension PushClient: CustomStringConvertible, CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// A task that waits for the outcome of one notification.
+/// A task that waits for the outcome of one notification, until it has it or is cancelled.
 private final class AwaitedOutcome: SubmissionReceiver {
-    private let continuation: CheckedContinuation<DeliveryReport?, Never>
+    private struct State {
+        /// `nil` before the wait begins and after it has ended.
+        var continuation: CheckedContinuation<DeliveryReport?, Never>?
+        /// `nil` until the notification is submitted.
+        var number: UInt64?
+        var isCancelled = false
+    }
 
-    init(_ continuation: CheckedContinuation<DeliveryReport?, Never>) { self.continuation = continuation }
+    private let state = Mutex(State())
 
-    func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.continuation.resume(returning: report) }
+    func begin(_ continuation: CheckedContinuation<DeliveryReport?, Never>) {
+        self.state.withLock { $0.continuation = continuation }
+    }
+
+    /// Ends the wait; has no effect if it has ended.
+    func end(_ report: DeliveryReport?) {
+        self.state.withLock { $0.continuation.take() }?.resume(returning: report)
+    }
+
+    func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.end(report) }
+
+    /// Records the number of the notification.
+    ///
+    /// Returns whether the task is already cancelled.
+    func isCancelled(afterSubmitting number: UInt64) -> Bool {
+        self.state.withLock { state in
+            state.number = number
+            return state.isCancelled
+        }
+    }
+
+    /// Records that the task is cancelled.
+    ///
+    /// Returns the number of the notification; `nil` if it is not submitted yet.
+    func cancel() -> UInt64? {
+        self.state.withLock { state in
+            state.isCancelled = true
+            return state.number
+        }
+    }
+}
+
+extension DeliveryReport {
+    /// The report of a wait that was cancelled because of its deadline.
+    fileprivate var endedByDeadline: Self {
+        var report = self
+        switch self.outcome {
+        case .unsent(.cancelled): report.outcome = .unsent(.deadline)
+        case .indeterminate(.cancelled): report.outcome = .indeterminate(.deadline)
+        default: break
+        }
+        return report
+    }
 }
 
 /// Checks the payloads of a client on the callers' threads.

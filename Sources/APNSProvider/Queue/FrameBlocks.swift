@@ -86,6 +86,21 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         return ranges
     }
 
+    /// Removes notifications that wait, except those in blocks that were taken.
+    ///
+    /// Returns those of the numbers, which are ascending, that were removed, as ranges.
+    mutating func remove(_ numbers: [Range<UInt64>]) -> [Range<UInt64>] {
+        guard let first = numbers.first, let last = numbers.last else { return [] }
+        let bounds = first.lowerBound..<last.upperBound
+        var removed: [Range<UInt64>] = []
+        for _ in 0..<self.sealed.count {
+            guard var block = self.sealed.popFirst() else { break }
+            removed += block.remove(numbers, bounds)
+            if block.isEmpty { self.spare = consume block } else { self.sealed.append(block) }
+        }
+        return removed + self.open.remove(numbers, bounds)
+    }
+
     /// Replaces the open block by an empty one.
     ///
     /// Returns the previous open block.
@@ -174,11 +189,60 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         return ranges
     }
 
+    /// Removes the frames with some numbers, which are ascending and within bounds.
+    ///
+    /// Returns those that were removed, as ranges.
+    mutating func remove(_ numbers: [Range<UInt64>], _ bounds: Range<UInt64>) -> [Range<UInt64>] {
+        let indices = self.drainedCount..<self.count
+        var isAffected = false
+        self.marks.forEachTagRange(in: indices) { isAffected = isAffected || $0.overlaps(bounds) }
+        guard isAffected else { return [] }
+        let memory = unsafe self.memory
+        var (removed, next): ([Range<UInt64>], Int) = ([], 0)
+        var (marks, keptCount) = (NotificationMarks(), indices.lowerBound)
+        var (source, target) = (self.drainedByteCount, self.drainedByteCount)
+        self.marks.forEachTagRange(in: indices) { tags in
+            for number in tags {
+                let frame = unsafe FrameScanner.frame(at: source, in: UnsafeRawBufferPointer(memory))
+                guard let byteCount = frame?.byteCount else { return }
+                while next < numbers.count, numbers[next].upperBound <= number { next += 1 }
+                if next < numbers.count, numbers[next].contains(number) {
+                    removed.append(consecutive: number)
+                } else {
+                    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[source..<(source + byteCount)])
+                    unsafe UnsafeMutableRawBufferPointer(rebasing: memory[target...]).copyMemory(from: bytes)
+                    unsafe marks.append(
+                        tag: number,
+                        note: UnsafeRawBufferPointer(start: nil, count: 0),
+                        index: keptCount
+                    )
+                    target += byteCount
+                    keptCount += 1
+                }
+                source += byteCount
+            }
+        }
+        (self.marks, self.count, self.byteCount) = (marks, keptCount, target)
+        if self.isEmpty { self.clear() }
+        return removed
+    }
+
     private mutating func clear() {
         self.byteCount = 0
         self.drainedByteCount = 0
         self.count = 0
         self.drainedCount = 0
         self.marks = NotificationMarks()
+    }
+}
+
+extension [Range<UInt64>] {
+    /// Appends a number, to the last range if it follows it.
+    fileprivate mutating func append(consecutive number: UInt64) {
+        if let last = self.last, last.upperBound == number {
+            self[self.count - 1] = last.lowerBound..<(number + 1)
+        } else {
+            self.append(number..<(number + 1))
+        }
     }
 }

@@ -72,6 +72,18 @@ struct OpenSubmissions: Sendable {
         return settled
     }
 
+    /// The numbers of one receiver, ascending; some of them may be settled.
+    func numbers(of receiver: any SubmissionReceiver, in numbers: Range<UInt64>) -> [Range<UInt64>] {
+        var found: [Range<UInt64>] = []
+        var index = self.index(of: numbers.lowerBound)
+        while index < self.runs.count, self.runs[index].numbers.lowerBound < numbers.upperBound {
+            let run = self.runs[index]
+            if run.openCount > 0, run.receiver === receiver { found.append(run.numbers.clamped(to: numbers)) }
+            index += 1
+        }
+        return found
+    }
+
     /// The first run that ends after a number, by binary search.
     private func index(of number: UInt64) -> Int {
         var low = 0

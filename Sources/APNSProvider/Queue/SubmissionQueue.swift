@@ -26,7 +26,7 @@ final class SubmissionQueue: NotificationSource {
     /// immediately.
     private static let restDuration = TimeAmount.milliseconds(1)
 
-    /// The number of clock checks during the maximum waiting time of a notification.
+    /// The number of clock checks during the shortest maximum waiting time of a notification.
     private static let clockMarkCount = 8
 
     init(
@@ -106,14 +106,38 @@ final class SubmissionQueue: NotificationSource {
     /// Permits sending to a rejected token again.
     func allow(_ token: DeviceToken) { self.queue.withState { $0.storage.rejected.remove(token) } }
 
+    /// Settles as unsent what waits of a receiver, in no block that a connection has taken.
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        var withdrawn: [Range<UInt64>] = []
+        self.queue.callOut { state in
+            withdrawn = state.storage.remove(state.storage.submissions.numbers(of: receiver, in: numbers))
+            return state.storage.isLow && !withdrawn.isEmpty ? state.machine.takeRoomCallbacks() : []
+        }
+        for numbers in withdrawn { self.unsent(numbers, reason) }
+    }
+
     // MARK: Deadlines
 
+    /// The maximum time that a notification waits while the gateway's name cannot be resolved: most likely it is wrong,
+    /// so that it is not worth a longer wait than one attempt to connect.
+    private var unresolvedDurationMax: Duration? {
+        self.configuration.queueDurationMax.map { min($0, self.configuration.connectDurationMax) }
+    }
+
     private func scheduleExpiry() {
-        guard let limit = self.configuration.queueDurationMax else { return }
+        guard let limit = self.unresolvedDurationMax else { return }
         self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.checkDeadlines() }
     }
 
-    /// Settles as unsent what has been waiting since before the oldest mark.
+    /// The number of clock checks during the maximum waiting time of a notification.
+    private func markCount(_ outage: ConnectionFailure?) -> Int {
+        guard outage?.kind != .nameNotResolved, let limit = self.configuration.queueDurationMax,
+            let unresolved = self.unresolvedDurationMax
+        else { return Self.clockMarkCount }
+        return Int((Double(Self.clockMarkCount) * (limit / unresolved)).rounded(.up))
+    }
+
+    /// Settles as unsent what has been waiting for too many marks.
     ///
     /// Such a notification arrived between two checks, and is removed at the last check that is in time for all of
     /// them.
@@ -124,8 +148,11 @@ final class SubmissionQueue: NotificationSource {
         self.queue.callOut { state in
             var marks = state.storage.clockMarks ?? []
             marks.append(state.machine.nextNumber)
-            if marks.count >= Self.clockMarkCount, let end = marks.popFirst() {
-                overdue = state.storage.removeAll(before: end)
+            let countMax = self.markCount(state.outage)
+            if marks.count >= countMax {
+                let position = marks.count - countMax
+                overdue = state.storage.removeAll(before: marks[position])
+                marks.removeFirst(position + 1)
             }
             looksAgain = state.storage.hasWaiting
             state.storage.clockMarks = looksAgain ? marks : nil

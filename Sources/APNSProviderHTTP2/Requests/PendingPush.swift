@@ -4,6 +4,7 @@ import APNSProvider
 import APNSSession
 import APNSWire
 import NIOCore
+import Synchronization
 
 /// A submitted request.
 final class Submission: Sendable {
@@ -18,11 +19,21 @@ final class Submission: Sendable {
     let request: PushRequest
     let deadline: NIODeadline
     let origin: Origin
+    /// The receiver that may withdraw it; `nil` if none does.
+    let receiver: (any SubmissionReceiver)?
+    /// Its number in the queue, which is set before another thread can access it; 0 if it comes from a source.
+    let number = Atomic<UInt64>(0)
 
-    init(_ request: PushRequest, deadline: NIODeadline = .distantFuture, from origin: Origin) {
+    init(
+        _ request: PushRequest,
+        deadline: NIODeadline = .distantFuture,
+        from origin: Origin,
+        for receiver: (any SubmissionReceiver)? = nil
+    ) {
         self.request = request
         self.deadline = deadline
         self.origin = origin
+        self.receiver = receiver
     }
 }
 

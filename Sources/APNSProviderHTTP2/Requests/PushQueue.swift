@@ -6,6 +6,7 @@ import APNSWire
 import NIOCore
 import Glibc
 import DequeModule
+import Synchronization
 
 /// The waiting requests of a client or a batch, shared by its workers.
 ///
@@ -42,12 +43,21 @@ struct PushQueue: Sendable {
     var hasRoom: Bool { self.queue.hasRoom }
 
     func enqueue(_ submission: Submission) -> SubmissionReceipt {
-        let receipt = self.queue.enqueue { pushes, _ in
+        let receipt = self.queue.enqueue { pushes, number in
+            submission.number.store(number, ordering: .relaxed)
             pushes.append(PendingPush(submission))
             return true
         }
         if case .submitted = receipt { self.observer.queued(1) }
         return receipt
+    }
+
+    /// Settles the waiting requests of a receiver.
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        let withdrawn = self.queue.withState { $0.storage.withdraw(receiver, in: numbers) }
+        guard !withdrawn.isEmpty else { return }
+        self.observer.queued(-withdrawn.count)
+        self.abandon(withdrawn, reason)
     }
 
     /// Assigns a number to a request that is not sent.
@@ -370,6 +380,20 @@ struct PendingPushes: QueueStorage {
     }
 
     mutating func dequeueAllWaiting() -> [PendingPush] { self.dequeueWaiting(.max) }
+
+    /// Removes and returns the waiting requests of a receiver.
+    mutating func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>) -> [PendingPush] {
+        let isWithdrawn = { (push: PendingPush) in
+            push.submission.receiver === receiver
+                && numbers.contains(push.submission.number.load(ordering: .relaxed))
+        }
+        if numbers.lowerBound + 1 == numbers.upperBound {
+            return self.waiting.firstIndex(where: isWithdrawn).map { [self.waiting.remove(at: $0)] } ?? []
+        }
+        let withdrawn = self.waiting.filter(isWithdrawn)
+        if !withdrawn.isEmpty { self.waiting.removeAll(where: isWithdrawn) }
+        return Array(withdrawn)
+    }
 
     /// Removes and returns the requests that have waited too long.
     mutating func takeOverdue(at now: NIODeadline) -> [PendingPush] {

@@ -58,6 +58,17 @@ extension SendScene {
         }
     }
 
+    @Test func `an outcome arrives before its deadline, and a sequence ends early`() async throws {
+        let arguments = self.arguments
+        try await SendScene.withGateway { simulator in
+            let words = arguments(simulator.gatewayPort)
+            let good = try await Self.run("SendInTime", words + [SendScene.token(1)])
+            let bad = try await Self.run("SendInTime", words + [SendScene.token(1_000_000)])
+            let batch = try await Self.run("EndABatch", words + (1...3).map(SendScene.token))
+            #expect(good == "accepted\n" && bad == "not accepted\n" && batch == "3 of 3\n")
+        }
+    }
+
     @Test func `a batch is sent from the event loop`() async throws {
         let arguments = self.arguments
         try await SendScene.withGateway(change: { $0.acceptsUnknownTokens = true }) { simulator in
