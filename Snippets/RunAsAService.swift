@@ -14,12 +14,11 @@ struct Orders: Service {
     let token: DeviceToken
 
     func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                let outcome = await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#))
-                print(outcome)
-                try? await Task.sleep(for: .milliseconds(100))
-            }
+        while !Task.isShuttingDownGracefully {
+            // A shutdown cancels only the pause: a cancelled task would not wait for the outcome.
+            let outcome = await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#))
+            print(outcome)
+            try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .milliseconds(100)) }
         }
     }
 }
