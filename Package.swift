@@ -184,6 +184,7 @@ let package = Package(
             name: "APNSTransport",
             dependencies: [
                 "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras", condition: proxy),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: proxy),
@@ -238,7 +239,9 @@ let package = Package(
         .testTarget(
             name: "APNSProviderTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "ListenerFixtures",
+                "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

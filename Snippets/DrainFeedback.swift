@@ -13,19 +13,17 @@ actor Registrations {
 
     func register(_ token: DeviceToken) { self.times[token] = .now }
 
-    /// Returns when the tokens are removed for good.
-    func remove(_ page: DeadTokenPage) {
-        for dead in page where self.times[dead.token] ?? dead.failedAt <= dead.failedAt {
-            self.times[dead.token] = nil
-            print(dead.token.hexadecimal, dead.failedAt)
+    // The closure runs on this actor, and returns when the tokens are removed for good.
+    func drain(_ feedback: FeedbackClient) async throws {
+        let report = try await feedback.drain { page in
+            for dead in page where self.times[dead.token] ?? dead.failedAt <= dead.failedAt {
+                self.times[dead.token] = nil
+                print(dead.token.hexadecimal, dead.failedAt)
+            }
+            fflush(nil)
         }
-        fflush(nil)
+        print(report)
     }
-}
-
-func drain(_ feedback: FeedbackClient, into registrations: Registrations) async throws {
-    let report = try await feedback.drain { page in await registrations.remove(page) }
-    print(report)
 }
 // snippet.hide
 
@@ -41,4 +39,4 @@ let client = try FeedbackClient(
     trust: .file(arguments[4]),
     spool: arguments[5]
 )
-try await drain(client, into: Registrations())
+try await Registrations().drain(client)

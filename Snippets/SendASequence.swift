@@ -11,7 +11,7 @@ struct Device: Sendable {
     let token: DeviceToken
 }
 
-func greet(_ devices: AsyncStream<Device>, _ client: PushClient, forget: (String) -> Void) async throws {
+func greet(_ devices: AsyncStream<Device>, _ client: PushClient, forget: @Sendable (String) -> Void) async throws {
     let greeting = APS(alert: "Hello", badge: 2)
     let rows = devices.map { (id: $0.userID, notification: PushNotification(to: $0.token, greeting)) }
     for try await record in client.send(rows, only: .exceptions) where record.outcome.isDeadToken {

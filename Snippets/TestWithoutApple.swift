@@ -9,6 +9,7 @@ import APNSTestKit
 let authority = try CertificateAuthority()
 let identity = try authority.issueClient(topic: "com.example.app").identity
 let simulated = try SimulatorConfiguration(tls: authority.makeServerTLS())
+var acceptedCount = 0
 
 try await Simulator.withRunning(simulated) { simulator in
     let known = simulator.register(topic: "com.example.app")
@@ -22,10 +23,13 @@ try await Simulator.withRunning(simulated) { simulator in
     )
     try await PushClient.withClient(configuration) { client in
         for token in [known, unknown, known] {
-            print(await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#)))
+            let outcome = await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#))
+            if outcome == .accepted { acceptedCount += 1 }
+            print(outcome)
         }
     }
     let arrived = try await simulator.next(for: known, within: .seconds(10))
     print("arrived: \(arrived.payloadText)")
     print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")
 }
+print("accepted: \(acceptedCount)")

@@ -36,15 +36,15 @@ public struct Simulator: Sendable {
     /// - Parameters:
     ///   - configuration: the configuration.
     ///   - logger: receives connections, at debug level.
-    ///   - body: called when the simulator listens.
+    ///   - body: called when the simulator listens, in the task and on the actor of the caller.
     /// - Returns: what `body` returns.
     /// - Throws: the error of `body`, `ServerError` if a listener cannot listen,
     ///   ``SimulatorError/fault(index:reason:)`` for an invalid fault, or
     ///   ``SimulatorError/tooManyDeviceTokens(countMax:)``.
-    public static func withRunning<Value: Sendable>(
+    public static func withRunning<Value>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
-        _ body: @escaping @Sendable (Simulator) async throws -> Value
+        _ body: (Simulator) async throws -> Value
     ) async throws -> Value {
         let revision = Revision()
         let devices = try DeviceRegistry(configuration, revision: revision)

@@ -38,7 +38,7 @@ public struct ScriptedProvider: Sendable {
     ///   - body: receives the connection.
     /// - Returns: what `body` returns.
     /// - Throws: the error of `body`, or of connecting.
-    public static func withConnection<Value: Sendable>(
+    public static func withConnection<Value>(
         port: Int,
         tls: TLSConfiguration,
         serverName: String = "localhost",

@@ -44,10 +44,10 @@ package final class SimulatorControl: Sendable {
     /// Returns what `body` returns.
     ///
     /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
-    package func withRunning<Value: Sendable>(
+    package func withRunning<Value>(
         _ simulator: Simulator,
         logger: Logger,
-        _ body: @escaping @Sendable (Int) async throws -> Value
+        _ body: (Int) async throws -> Value
     ) async throws -> Value {
         let responder = ControlResponder(self.configuration, routes: self.routes(simulator), logger: logger)
         let listener = HTTPListener(host: self.configuration.host, port: self.configuration.port, logger: logger) {

@@ -4,6 +4,7 @@ import APNSProvider
 import APNSSession
 import APNSTestKit
 import APNSWire
+import ListenerFixtures
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
@@ -226,24 +227,27 @@ struct PushClientLifeTests {
         }
     }
 
-    @Test func `withClient throws the reason why the run stopped`() async throws {
+    @Test func `withClient returns the value of its closure although the run stopped, and logs the reason`()
+        async throws
+    {
         let tls = try Certificates.gateway(identity: CertificateAuthority().issueServer().identity)
         try await Sending.withGateway(tls: tls) { gateway in
-            let configuration = try Self.service(port: gateway.port)
-            let error = await #expect(throws: ProviderError.self) {
-                try await PushClient.withClient(configuration) { client in
-                    guard case .unsent(.notPermitted(let failure)) = await client.send(try Sending.notification(0))
-                    else {
-                        Issue.record("no reason")
-                        return
-                    }
-                    #expect(failure.kind == .unknownAuthority)
-                }
+            let lines = LogLines()
+            var count = 0
+            let outcome = try await PushClient.withClient(
+                Self.service(port: gateway.port),
+                logger: lines.logger(.error)
+            ) { client in
+                count += 1
+                return await client.send(try Sending.notification(0))
             }
-            guard case .notPermitted = error?.kind else {
-                Issue.record("\(String(describing: error))")
+            guard case .unsent(.notPermitted(let failure)) = outcome else {
+                Issue.record("\(outcome)")
                 return
             }
+            #expect(failure.kind == .unknownAuthority && count == 1)
+            let reasons = lines.of("ended with an error").map(\.metadata[LogKey.failure])
+            #expect(reasons == ["\(failure)"])
         }
     }
 

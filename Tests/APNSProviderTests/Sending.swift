@@ -70,12 +70,21 @@ enum Sending {
         _ configuration: ProviderConfiguration,
         into outcomes: NIOLockedValueBox<Outcomes>
     ) async throws {
-        try await PushClient.withClient(.binary(configuration)) { client in
+        let client = try PushClient(.binary(configuration))
+        async let running: Void = client.run()
+        let result: Result<Void, any Error>
+        do {
             for try await record in client.send(Rows(count)) {
                 let settlement = Settlement(numbers: record.id..<(record.id + 1), report: record.report)
                 outcomes.withLockedValue { $0.settlements.append(settlement) }
             }
+            result = .success(())
+        } catch {
+            result = .failure(error)
         }
+        client.finish()
+        try await running
+        try result.get()
     }
 
     /// This many notifications, numbered in their tokens.

@@ -14,6 +14,22 @@ import Testing
 struct ListenerStopTests {
     typealias Fixture = ListenerFixture
 
+    @MainActor private static var mainCount = 0
+
+    @MainActor @Test func `the closure of a running listener changes state of the main actor`() async throws {
+        Self.mainCount = 0
+        let listener = Listener(try Fixture.configuration(), backend: ScriptedBackend())
+        try await listener.withRunning { listener in
+            MainActor.assertIsolated()
+            _ = try await listener.boundAddress
+            Self.mainCount += 1
+        }
+        #expect(Self.mainCount == 1)
+        await #expect(throws: ServerError.ranAlready) {
+            try await listener.withRunning { _ in Issue.record("it does not listen") }
+        }
+    }
+
     @Test func `at a stop, everything that had arrived from a provider that never reads is passed on`() async throws {
         let backend = ScriptedBackend(rejectionPolicy: .ignore) { _ in nil }
         try await Fixture.withListener(backend) { listener, port in

@@ -34,7 +34,7 @@ import Testing
 
     @Test(arguments: [
         ("FramesWithoutNIO", "APNSWire/APNSWire.docc/Frames-without-SwiftNIO.md", 5),
-        ("TestWithoutApple", "APNSTestKit/APNSTestKit.docc/Testing-a-provider.md", 5),
+        ("TestWithoutApple", "APNSTestKit/APNSTestKit.docc/Testing-a-provider.md", 6),
         ("WritePayloads", "APNSPayload/APNSPayload.docc/Writing-payloads.md", 10),
     ])
     func `an article shows the output of its snippet`(_ name: String, _ article: String, _ lineCount: Int) async throws

@@ -85,7 +85,7 @@ public struct FeedbackClient: Sendable {
     ///
     /// When the task is cancelled, no more is read, but what was read is still delivered to `onPage`.
     ///
-    /// - Parameter onPage: receives the pages, one at a time.
+    /// - Parameter onPage: receives the pages, one at a time, in the task and on the actor of the caller.
     /// - Returns: the result. Check ``FeedbackReport/leftovers`` and ``FeedbackReport/ending``, which are also logged
     ///   if they are unusual; ``FeedbackReport/failure`` is `nil`.
     /// - Throws: ``FeedbackError/notDelivered(underlying:)`` with the error of `onPage`, or why the drain did not
@@ -93,12 +93,27 @@ public struct FeedbackClient: Sendable {
     ///   Pages delivered before the error are removed from the spool.
     @discardableResult
     public func drain(
-        _ onPage: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void
+        _ onPage: (_ page: DeadTokenPage) async throws -> Void
     ) async throws(FeedbackError) -> FeedbackReport {
-        let report = await self.report(of: onPage)
+        let pages = PageHandoff()
+        async let draining = self.report(into: pages)
+        while let offer = await pages.next() {
+            do {
+                try await onPage(offer.page)
+                offer.complete(with: nil)
+            } catch {
+                offer.complete(with: error)
+            }
+        }
+        let report = await draining
         self.log(report)
         if let failure = report.failure { throw failure }
         return report
+    }
+
+    private func report(into pages: PageHandoff) async -> FeedbackReport {
+        defer { pages.finish() }
+        return await self.report(of: pages.deliver)
     }
 
     /// Drains, and returns the result even if the drain fails.

@@ -31,6 +31,7 @@ public final class PushGateway: Sendable {
     private let deliveries: GatewayDeliveries
     private let listener: Listener
     private let feedbackListener: Listener?
+    private let logger: Logger
     private let hasRun = NIOLockedValueBox(false)
     private let bound = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Ports.self)
 
@@ -78,6 +79,7 @@ public final class PushGateway: Sendable {
             deliveries: self.deliveries
         )
         self.listener = Listener(configuration.listener, backend: backend, logger: logger)
+        self.logger = logger
         self.feedbackListener = configuration.feedback.map { Listener($0, store: backend, logger: logger) }
     }
 
@@ -103,11 +105,20 @@ public final class PushGateway: Sendable {
     ///
     /// - Throws: `ServerError`, or the error of ``GatewayStore/load()``.
     public func run() async throws {
+        try self.begin()
+        try await self.runOnce()
+    }
+
+    /// Only the first run can listen.
+    private func begin() throws(ServerError) {
         let isFirst = self.hasRun.withLockedValue { hasRun in
             defer { hasRun = true }
             return !hasRun
         }
-        guard isFirst else { throw ServerError.ranAlready }
+        guard isFirst else { throw .ranAlready }
+    }
+
+    private func runOnce() async throws {
         do {
             try await self.store.load(remembered: BridgeConfiguration.rememberedDurationDefault)
         } catch {
@@ -129,23 +140,18 @@ public final class PushGateway: Sendable {
 
     /// Runs while `body` runs, and ends before this method returns or throws.
     ///
-    /// - Parameter body: called when the gateway listens.
-    /// - Returns: what `body` returns.
-    /// - Throws: the error of `body`, or that of ``run()``.
-    public func withRunning<Value: Sendable>(_ body: (PushGateway) async throws -> Value) async throws -> Value {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await self.run() }
-            let result: Result<Value, any Error>
-            do {
-                _ = try await self.port
-                result = .success(try await body(self))
-            } catch {
-                result = .failure(error)
-            }
-            self.stop()
-            try await group.waitForAll()
-            return try result.get()
-        }
+    /// - Parameter body: called when the gateway listens, in the task and on the actor of the caller.
+    /// - Returns: what `body` returns, also if the gateway ends with an error, which is logged.
+    /// - Throws: the error of `body`, or that of ``run()`` if the gateway does not listen.
+    public func withRunning<Value>(_ body: (PushGateway) async throws -> Value) async throws -> Value {
+        try self.begin()
+        return try await APNSTransport.withRunning(
+            self.runOnce,
+            logger: self.logger,
+            ready: { _ = try await self.port },
+            end: self.stop,
+            operation: { try await body(self) }
+        )
     }
 
     private func reportPorts() async {

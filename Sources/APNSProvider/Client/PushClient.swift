@@ -220,22 +220,18 @@ extension PushClient {
     ///   - configuration: the service and the options.
     ///   - eventLoopGroup: the event loops; NIO's singleton by default.
     ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
-    ///   - body: receives the running client.
-    /// - Returns: the result of `body`.
-    /// - Throws: the errors of `body` and of ``run()``.
-    public static func withClient<Value: Sendable>(
+    ///   - body: receives the running client; it runs in the task and on the actor of the caller.
+    /// - Returns: the result of `body`, also if the client ends with an error. The outcomes contain its reason, and it is
+    ///   logged.
+    /// - Throws: the errors of `body` and of ``init(_:eventLoopGroup:logger:)``.
+    public static func withClient<Value>(
         _ configuration: PushClientConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
-        _ body: @Sendable (PushClient) async throws -> Value
+        _ body: (PushClient) async throws -> Value
     ) async throws -> Value {
         let client = try PushClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
-        async let running: Void = client.run()
-        let result: Result<Value, any Error>
-        do { result = .success(try await body(client)) } catch { result = .failure(error) }
-        client.finish()
-        try await running
-        return try result.get()
+        return try await withRunning(client.run, logger: logger, end: client.finish) { try await body(client) }
     }
 }
 

@@ -118,11 +118,20 @@ public final class Listener: Sendable {
     ///
     /// - Throws: ``ServerError``.
     public func run() async throws {
+        try self.begin()
+        try await self.runOnce()
+    }
+
+    /// Only the first run can listen.
+    private func begin() throws(ServerError) {
         let isFirst = self.hasRun.withLockedValue { hasRun in
             defer { hasRun = true }
             return !hasRun
         }
-        guard isFirst else { throw ServerError.ranAlready }
+        guard isFirst else { throw .ranAlready }
+    }
+
+    private func runOnce() async throws {
         let listener: any Channel
         do {
             listener = try await self.listen()
@@ -145,23 +154,18 @@ public final class Listener: Sendable {
 
     /// Runs while `body` runs, and ends before this method returns or throws.
     ///
-    /// - Parameter body: called when the listener listens.
+    /// - Parameter body: called when the listener listens, in the task and on the actor of the caller.
     /// - Returns: what `body` returns.
     /// - Throws: the error of `body`, or ``ServerError`` if it cannot listen.
-    public func withRunning<Value: Sendable>(_ body: (Listener) async throws -> Value) async throws -> Value {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await self.run() }
-            let result: Result<Value, any Error>
-            do {
-                _ = try await self.boundAddress
-                result = .success(try await body(self))
-            } catch {
-                result = .failure(error)
-            }
-            self.stop()
-            try await group.waitForAll()
-            return try result.get()
-        }
+    public func withRunning<Value>(_ body: (Listener) async throws -> Value) async throws -> Value {
+        try self.begin()
+        return try await APNSTransport.withRunning(
+            self.runOnce,
+            logger: self.logger,
+            ready: { _ = try await self.boundAddress },
+            end: self.stop,
+            operation: { try await body(self) }
+        )
     }
 
     /// Sends an event to each connection, from the tail of its pipeline.

@@ -63,7 +63,7 @@ package struct HTTPListener: Sendable {
     /// Returns what `body` returns.
     ///
     /// - Throws: the error of `body`, or `ServerError` if it cannot listen.
-    package func withRunning<Value: Sendable>(
+    package func withRunning<Value>(
         end: @Sendable () -> Void = {},
         _ body: (SocketAddress) async throws -> Value
     ) async throws -> Value {
