@@ -15,7 +15,7 @@ extension CertificateAuthority {
     /// - Throws: `CertificateError`.
     public func makeServerTLS(names: [String] = ["localhost", "127.0.0.1"]) throws -> TLSConfiguration {
         let identity = try self.issueServer(names: names).identity
-        return .server(identity: identity, clientCertificates: .required, trust: self.trust)
+        return .server(identity: identity, trust: self.trust)
     }
 
     /// Creates the TLS configuration of a provider with a new certificate for an app.

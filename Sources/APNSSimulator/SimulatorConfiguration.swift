@@ -140,16 +140,18 @@ public struct SimulatorConfiguration: Sendable {
 
     /// Creates a configuration with defaults.
     ///
-    /// All listeners use the TLS configuration. Providers are always asked for certificates, which must chain to its
-    /// `trust`, and HTTP/2 also supports TLS 1.3. To configure a single listener, change ``listener``, ``feedback`` or
+    /// All listeners use the TLS configuration. It must require certificates of providers, which chain to its `trust`;
+    /// over HTTP/2, a provider token may replace the certificate, and TLS 1.3 is supported, too. To configure a single listener, change ``listener``, ``feedback`` or
     /// ``push`` afterwards.
     ///
     /// - Parameters:
     ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:trust:)`.
     ///   - devices: the initial devices.
-    /// - Throws: ``SimulatorError/identityMissing`` if the configuration has no certificate.
+    /// - Throws: ``SimulatorError/identityMissing`` if the configuration has no certificate,
+    ///   ``SimulatorError/clientCertificatesNotRequired``.
     public init(tls: TLSConfiguration, devices: [SimulatedDevice] = []) throws(SimulatorError) {
         guard let identity = tls.identity else { throw .identityMissing }
+        guard tls.clientCertificates == .required else { throw .clientCertificatesNotRequired }
         self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: tls.trust)
         self.listener.port = 0
         self.push = PushServerConfiguration(identity: identity, clientTrust: tls.trust)

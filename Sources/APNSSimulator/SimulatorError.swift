@@ -9,6 +9,8 @@ public enum SimulatorError: Error, Hashable, Sendable {
     case fault(index: Int, reason: String)
     /// The TLS configuration has no certificate and key.
     case identityMissing
+    /// The TLS configuration does not require certificates of providers.
+    case clientCertificatesNotRequired
     /// The maximum number of device tokens is reached, including those of removed apps and devices.
     case tooManyDeviceTokens(countMax: Int)
     /// A device would have more apps than this maximum.
@@ -30,6 +32,8 @@ extension SimulatorError: CustomStringConvertible {
         switch self {
         case .fault(let index, let reason): "fault \(index): \(reason)"
         case .identityMissing: "the TLS configuration has no identity; a simulator requires a certificate and key"
+        case .clientCertificatesNotRequired:
+            "the TLS configuration does not require client certificates, as a simulator does; give it a trust"
         case .tooManyDeviceTokens(let countMax):
             "limit of \(countMax) device tokens reached, including those of removed apps and devices; "
                 + "reset or restart the simulator"

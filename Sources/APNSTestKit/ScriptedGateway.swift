@@ -70,7 +70,7 @@ public final class ScriptedGateway: Sendable {
                     if script.opening == .closeBeforeHandshake { throw ChannelError.eof }
                     let sync = channel.pipeline.syncOperations
                     try sync.addHandler(RawCloseHandler())
-                    if script.opening != .neverShakeHands { try sync.addHandler(TLSHandler(serverContext: context)) }
+                    if script.opening != .neverShakeHands { try sync.addHandler(TLSHandler.server(context)) }
                     try sync.addHandler(GatewayPeer(number: number, script: script, recorder: recorder))
                 }
             }

@@ -53,7 +53,7 @@ public struct ScriptedProvider: Sendable {
             .connectTimeout(.seconds(10))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let tls = try TLSHandler(context: context, serverName: serverName)
+                    let tls = try TLSHandler.client(context, serverName: serverName)
                     try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, ProviderRecorder(notes))
                 }
             }

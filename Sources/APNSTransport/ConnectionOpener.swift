@@ -87,7 +87,7 @@ package struct ConnectionOpener: Sendable {
                     self.proxy?.open(channel, to: self.endpoint, deadline: deadline)
                     ?? channel.eventLoop.makeSucceededVoidFuture()
                 return isOpen.flatMapThrowing {
-                    try finish(channel, TLSHandler(context: self.context, serverName: self.serverName))
+                    try finish(channel, TLSHandler.client(self.context, serverName: self.serverName))
                 }
                 .flatMapErrorThrowing { error in
                     channel.close(promise: nil)

@@ -2,8 +2,8 @@
 
 /// The behavior of one side of TLS connections.
 ///
-/// Create it with ``client(identity:trust:verification:)`` or ``server(identity:clientCertificates:trust:)``, then
-/// change single properties.
+/// Create it with ``client(identity:trust:verification:)`` or ``server(identity:trust:)``, then change single
+/// properties.
 public struct TLSConfiguration: Sendable {
     /// How much of a server's identity a client verifies.
     @frozen
@@ -57,7 +57,8 @@ public struct TLSConfiguration: Sendable {
 
     /// Whether clients are asked for a certificate; only for servers.
     ///
-    /// Default: ``ClientCertificates/none``.
+    /// Default: ``ClientCertificates/required`` after ``server(identity:trust:)`` with a trust, and otherwise
+    /// ``ClientCertificates/none``.
     public var clientCertificates: ClientCertificates = .none
 
     /// Whether a server accepts a client certificate even if its chain does not verify; only for servers.
@@ -138,6 +139,17 @@ public struct TLSConfiguration: Sendable {
         return configuration
     }
 
+    /// A server that speaks TLS 1.2; with a trust, it rejects clients without a certificate that the trust verifies.
+    ///
+    /// - Parameters:
+    ///   - identity: the server's certificate and key.
+    ///   - trust: The authorities that verify a client's chain; their names are sent to clients. `nil`, the default, to
+    ///     ask for no certificate.
+    /// - Returns: The configuration, which can be changed further.
+    public static func server(identity: TLSIdentity, trust: TLSTrust? = nil) -> Self {
+        .server(identity: identity, clientCertificates: trust == nil ? .none : .required, trust: trust ?? .system)
+    }
+
     /// A server that speaks TLS 1.2.
     ///
     /// - Parameters:
@@ -147,7 +159,7 @@ public struct TLSConfiguration: Sendable {
     /// - Returns: The configuration, which can be changed further.
     public static func server(
         identity: TLSIdentity,
-        clientCertificates: ClientCertificates = .none,
+        clientCertificates: ClientCertificates,
         trust: TLSTrust = .system
     ) -> Self {
         var configuration = Self(role: .server, identity: identity, trust: trust, maximumVersion: .tls1_2)

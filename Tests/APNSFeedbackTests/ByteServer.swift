@@ -32,7 +32,7 @@ enum ByteServer {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let sync = channel.pipeline.syncOperations
-                    try sync.addHandlers(TLSHandler(serverContext: context), Speaker(bytes))
+                    try sync.addHandlers(TLSHandler.server(context), Speaker(bytes))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()

@@ -18,7 +18,6 @@ enum Certificates {
     ) throws -> TLSConfiguration {
         var configuration = TLSConfiguration.server(
             identity: try identity ?? Self.server.get().identity,
-            clientCertificates: .required,
             trust: try Self.trust()
         )
         configuration.minimumVersion = version.lowerBound

@@ -161,7 +161,7 @@ struct FeedbackListenerTests {
                 .channelOption(.allowRemoteHalfClosure, value: true)
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        let tls = try TLSHandler(context: try TLSContext(Fixture.client()), serverName: "localhost")
+                        let tls = try TLSHandler.client(try TLSContext(Fixture.client()), serverName: "localhost")
                         try channel.pipeline.syncOperations.addHandlers(tls, Deaf())
                     }
                 }
@@ -195,7 +195,7 @@ struct FeedbackListenerTests {
         try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let tls = try TLSHandler(context: try TLSContext(configuration), serverName: "localhost")
+                    let tls = try TLSHandler.client(try TLSContext(configuration), serverName: "localhost")
                     try channel.pipeline.syncOperations.addHandler(tls)
                 }
             }

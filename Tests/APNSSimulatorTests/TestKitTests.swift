@@ -67,6 +67,38 @@ struct TestKitTests {
         try await gateway.stop()
     }
 
+    @Test func `the same TLS configuration requires certificates of a simulator and of a scripted gateway`()
+        async throws
+    {
+        let authority = try CertificateAuthority()
+        let tls = TLSConfiguration.server(identity: try authority.issueServer().identity, trust: authority.trust)
+        let gateway = try await ScriptedGateway.start(tls: tls) { _ in GatewayScript() }
+        try await Simulator.withRunning(SimulatorConfiguration(tls: tls)) { simulator in
+            for port in [gateway.port, simulator.gatewayPort, simulator.feedbackPort] {
+                let client = TLSConfiguration.client(trust: authority.trust)
+                let ending = try await ScriptedProvider.withConnection(port: port, tls: client) { try await $0.end() }
+                guard case TLSError.handshakeRefused(40, _)? = ending.error else {
+                    Issue.record("\(ending)")
+                    continue
+                }
+            }
+        }
+        try await gateway.stop()
+    }
+
+    @Test func `a simulator does not start if its TLS configuration requires no certificates`() throws {
+        let authority = try CertificateAuthority()
+        let identity = try authority.issueServer().identity
+        #expect(throws: SimulatorError.clientCertificatesNotRequired) {
+            try SimulatorConfiguration(tls: .server(identity: identity))
+        }
+        #expect(throws: SimulatorError.clientCertificatesNotRequired) {
+            try SimulatorConfiguration(
+                tls: .server(identity: identity, clientCertificates: .optional, trust: authority.trust)
+            )
+        }
+    }
+
     @Test func `a simulator does not start without a certificate`() throws {
         #expect(throws: SimulatorError.identityMissing) { try SimulatorConfiguration(tls: .client()) }
     }

@@ -242,6 +242,7 @@ struct OpenSSLPeerTests {
     ) async throws {
         var configuration = TLSConfiguration.server(
             identity: self.server.identity,
+            clientCertificates: .none,
             trust: .file(self.files.authority)
         )
         change(&configuration)
@@ -255,7 +256,7 @@ struct OpenSSLPeerTests {
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers(
                         LowClose(),
-                        TLSHandler(serverContext: context),
+                        TLSHandler.server(context),
                         observer
                     )
                     accepted.succeed(channel)

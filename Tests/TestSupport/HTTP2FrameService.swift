@@ -95,7 +95,7 @@ public final class HTTP2FrameService: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers(
-                        TLSHandler(serverContext: context),
+                        TLSHandler.server(context),
                         FrameHandler(script) { change in observed.change(change) }
                     )
                 }

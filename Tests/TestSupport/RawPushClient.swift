@@ -77,7 +77,7 @@ public final class RawPushClient: Sendable {
             .connectTimeout(.seconds(10))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let tls = try TLSHandler(context: context, serverName: "localhost")
+                    let tls = try TLSHandler.client(context, serverName: "localhost")
                     let frames = NIOHTTP2Handler(mode: .client)
                     try channel.pipeline.syncOperations.addHandlers([tls, frames, RawPushHandler(state)])
                 }

@@ -113,7 +113,6 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
         let version = try TLSVersion(option: self.tlsMin)
         var tls = TLSConfiguration.server(
             identity: server,
-            clientCertificates: .required,
             trust: self.clientAuthority.map { .file($0) } ?? trust
         )
         tls.minimumVersion = version

@@ -206,7 +206,7 @@ public final class Listener: Sendable {
             .childChannelInitializer { [configuration, parts, admission, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
                     let number = try admission.enter(channel)
-                    let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
+                    let tls = try TLSHandler.server(tls.withLockedValue { $0 ?? first })
                     var logger = logger
                     logger[metadataKey: LogKey.connection] = "\(number)"
                     let connection = Connection(

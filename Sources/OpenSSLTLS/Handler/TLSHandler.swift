@@ -7,7 +7,8 @@ import NIOTLS
 ///
 /// Add it as the first handler of the pipeline; handlers after it see plaintext. It fires
 /// `TLSUserEvent.handshakeCompleted` when the handshake is complete and `TLSUserEvent.shutdownCompleted` when both
-/// sides have sent close_notify.
+/// sides have sent close_notify. From the former event on, ``peerCertificate`` and the other negotiated properties are
+/// available; a later handler finds this one with `context.pipeline.syncOperations.handler(type:)`.
 ///
 /// - **Writes** wait until they are flushed and the handshake is complete. Flushed bytes are gathered into records of
 ///   16,384 bytes, while the channel is writable. A write's promise succeeds when the kernel has accepted the whole
@@ -93,18 +94,21 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     ///   - context: A client's context.
     ///   - serverName: The host name or IP address that the certificate must contain; host names are also sent (SNI).
     ///     `nil` only if the host name is not verified.
+    /// - Returns: The handler.
     /// - Throws: ``TLSError/serverNameInvalid(_:)``, ``TLSError/trustUnusable(detail:)``,
     ///   ``TLSError/configurationUnusable(detail:)`` for a server's context.
-    public convenience init(context: TLSContext, serverName: String?) throws(TLSError) {
-        try self.init(context, role: .client, serverName: serverName)
+    public static func client(_ context: TLSContext, serverName: String?) throws(TLSError) -> TLSHandler {
+        try TLSHandler(context, role: .client, serverName: serverName)
     }
 
     /// Creates the handler of a server.
     ///
+    /// - Parameter context: A server's context.
+    /// - Returns: The handler.
     /// - Throws: ``TLSError/trustUnusable(detail:)``, ``TLSError/configurationUnusable(detail:)`` for a client's
     ///   context.
-    public convenience init(serverContext context: TLSContext) throws(TLSError) {
-        try self.init(context, role: .server, serverName: nil)
+    public static func server(_ context: TLSContext) throws(TLSError) -> TLSHandler {
+        try TLSHandler(context, role: .server, serverName: nil)
     }
 
     private init(_ context: TLSContext, role: TLSConfiguration.Role, serverName: String?) throws(TLSError) {

@@ -83,7 +83,6 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
     ) async throws -> Value {
         let tls = TLSConfiguration.server(
             identity: try PushFixture.server.get().identity,
-            clientCertificates: .required,
             trust: try PushFixture.trust()
         )
         let gateway = try await ScriptedGateway.start(tls: tls, port: port) { _ in

@@ -268,7 +268,7 @@ struct PushClientLifeTests {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(try TLSHandler(serverContext: context))
+                    try channel.pipeline.syncOperations.addHandler(try TLSHandler.server(context))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()

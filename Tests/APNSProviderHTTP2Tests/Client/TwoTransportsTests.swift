@@ -60,7 +60,6 @@ import Testing
         let bad = try PushFixture.token(Self.badNumber)
         let tls = TLSConfiguration.server(
             identity: try PushFixture.server.get().identity,
-            clientCertificates: .required,
             trust: try PushFixture.trust()
         )
         let gateway = try await ScriptedGateway.start(tls: tls) { _ in

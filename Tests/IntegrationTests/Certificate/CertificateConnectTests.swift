@@ -100,7 +100,7 @@ import Testing
             let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        let tls = try TLSHandler(serverContext: context)
+                        let tls = try TLSHandler.server(context)
                         try channel.pipeline.syncOperations.addHandler(tls)
                         channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
                     }

@@ -195,10 +195,7 @@ enum MistakeServer: Sendable {
         _ change: @escaping @Sendable (inout GatewayScript) -> Void,
         _ body: @Sendable (Int) async throws -> Value
     ) async throws -> Value {
-        let tls = TLSConfiguration.server(
-            identity: try SendScene.gateway.get().identity,
-            trust: try SendScene.authority.get().trust
-        )
+        let tls = TLSConfiguration.server(identity: try SendScene.gateway.get().identity)
         let gateway = try await ScriptedGateway.start(tls: tls) { _ in GatewayScript { change(&$0) } }
         do {
             let value = try await body(gateway.port)

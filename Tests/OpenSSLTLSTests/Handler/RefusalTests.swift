@@ -121,6 +121,16 @@ struct RefusalTests {
         }
     }
 
+    @Test func `a server with a trust requires a certificate, and one without a trust asks for none`() async throws {
+        let identity = try Certificates.server.get().identity
+        let authenticating = TLSConfiguration.server(identity: identity, trust: try Certificates.trust())
+        #expect(authenticating.clientCertificates == .required)
+        let errors = try await self.failures(server: TLSContext(authenticating), client: Certificates.clientContext())
+        #expect(errors.server == .clientCertificateMissing)
+        #expect(TLSConfiguration.server(identity: identity).clientCertificates == .none)
+        #expect(TLSConfiguration.server(identity: identity, clientCertificates: .required).trust == .system)
+    }
+
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `a client with an unknown authority receives the error`(version: TLSVersion) async throws {
         let untrusted = try CertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
@@ -189,17 +199,17 @@ struct RefusalTests {
         let context = try Certificates.clientContext()
         for name in [nil, "", "bücher.example", "a b", String(repeating: "a", count: 300)] as [String?] {
             #expect(throws: TLSError.serverNameInvalid(name ?? "")) {
-                try TLSHandler(context: context, serverName: name)
+                try TLSHandler.client(context, serverName: name)
             }
         }
     }
 
     @Test func `a context for the other role is rejected`() throws {
         #expect(throws: TLSError.self) {
-            try TLSHandler(serverContext: Certificates.clientContext())
+            try TLSHandler.server(Certificates.clientContext())
         }
         #expect(throws: TLSError.self) {
-            try TLSHandler(context: Certificates.serverContext(), serverName: "localhost")
+            try TLSHandler.client(Certificates.serverContext(), serverName: "localhost")
         }
     }
 

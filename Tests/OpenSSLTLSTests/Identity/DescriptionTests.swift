@@ -18,7 +18,7 @@ import Testing
         let values: [Any] = [
             issued.identity.certificate, issued.identity, issued, authority, authority.trust, TLSTrust.system, client,
             try authority.makeServerTLS(), TLSPassphrase("correct horse"), key, try key.publicKey,
-            try TLSContext(client), try TLSHandler(context: TLSContext(client), serverName: "localhost"),
+            try TLSContext(client), try TLSHandler.client(TLSContext(client), serverName: "localhost"),
             try CertificateVerifier(authorities: authority.certificatePEM),
         ]
         for value in values {

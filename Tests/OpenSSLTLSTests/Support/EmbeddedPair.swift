@@ -74,8 +74,8 @@ final class EmbeddedPair {
     let server: End
 
     init(client: TLSContext, server: TLSContext) throws {
-        self.client = try End(TLSHandler(context: client, serverName: "localhost"), loop: self.loop)
-        self.server = try End(TLSHandler(serverContext: server), loop: self.loop)
+        self.client = try End(TLSHandler.client(client, serverName: "localhost"), loop: self.loop)
+        self.server = try End(TLSHandler.server(server), loop: self.loop)
     }
 
     deinit {

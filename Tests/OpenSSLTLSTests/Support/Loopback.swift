@@ -56,7 +56,7 @@ struct Loopback: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers(
                         LowClose(),
-                        TLSHandler(serverContext: server),
+                        TLSHandler.server(server),
                         serverObserver
                     )
                     accepted.succeed(channel)
@@ -107,7 +107,7 @@ struct Loopback: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers(
                         LowClose(),
-                        TLSHandler(context: client, serverName: name),
+                        TLSHandler.client(client, serverName: name),
                         observer
                     )
                 }
@@ -146,6 +146,7 @@ enum Certificates {
     ) throws -> TLSContext {
         var configuration = TLSConfiguration.server(
             identity: try Self.server.get().identity,
+            clientCertificates: .none,
             trust: try Self.trust()
         )
         configuration.minimumVersion = version.lowerBound

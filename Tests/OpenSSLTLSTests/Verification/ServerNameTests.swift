@@ -10,7 +10,7 @@ import Testing
     @Test(arguments: [".example.com", ".", ".localhost", "..", ""])
     func `a name with a leading dot, which would match every name below it, is refused`(_ name: String) throws {
         let error = #expect(throws: TLSError.self) {
-            try TLSHandler(context: try Certificates.clientContext(), serverName: name)
+            try TLSHandler.client(try Certificates.clientContext(), serverName: name)
         }
         guard case .serverNameInvalid = error else {
             Issue.record("\(String(describing: error))")
