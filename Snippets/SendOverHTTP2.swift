@@ -6,17 +6,12 @@
 // snippet.show
 import APNSProviderHTTP2
 
-func byCertificate(_ endpoint: Endpoint, _ files: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
+func byCertificate(_ endpoint: HTTP2Endpoint, _ files: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
     .http2(endpoint, identity: try TLSIdentity(contentsOf: files[0], key: files[1]), trust: trust)
 }
 
-func byKey(_ endpoint: Endpoint, _ words: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
-    let key = try ProviderTokenKey(
-        key: ES256PrivateKey(contentsOf: words[0]),
-        keyIdentifier: words[1],
-        teamIdentifier: words[2]
-    )
-    return .http2(endpoint, providerToken: ProviderTokenSource(key: key), topic: words[3], trust: trust)
+func byKey(_ endpoint: HTTP2Endpoint, _ words: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
+    try .http2(endpoint, p8: words[0], keyID: words[1], teamID: words[2], topic: words[3], trust: trust)
 }
 
 func send(to token: String, _ configuration: PushClientConfiguration) async throws {
@@ -33,7 +28,7 @@ guard arguments.count == 7 || arguments.count == 9, let port = Int(arguments[2])
     print("usage: SendOverHTTP2 HOST PORT TRUST TOKEN (CERTIFICATE KEY | P8 KEY-ID TEAM-ID TOPIC)")
     throw CancellationError()
 }
-let endpoint = Endpoint(host: arguments[1], port: port)
+let endpoint = HTTP2Endpoint(host: arguments[1], port: port)
 let rest = Array(arguments[5...])
 let trust = TLSTrust.file(arguments[3])
 let configuration = try rest.count == 2 ? byCertificate(endpoint, rest, trust) : byKey(endpoint, rest, trust)

@@ -16,13 +16,13 @@ extension PushClientConfiguration {
     /// The certificate determines the topic of notifications, and their push type is inferred from the payload.
     ///
     /// - Parameters:
-    ///   - endpoint: the address of the service, such as `.pushService(.production)`.
+    ///   - endpoint: the address of the service, such as `.production`.
     ///   - identity: the certificate and its key.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
     ///   - configure: changes the other options.
     /// - Returns: the configuration.
     public static func http2(
-        _ endpoint: Endpoint,
+        _ endpoint: HTTP2Endpoint,
         identity: TLSIdentity,
         trust: TLSTrust = .system,
         _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
@@ -38,14 +38,14 @@ extension PushClientConfiguration {
     /// The push type of notifications is inferred from the payload.
     ///
     /// - Parameters:
-    ///   - endpoint: the address of the service, such as `.pushService(.production)`.
+    ///   - endpoint: the address of the service, such as `.production`.
     ///   - providerToken: the source of the tokens.
     ///   - topic: the topic of all notifications.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
     ///   - configure: changes the other options.
     /// - Returns: the configuration.
     public static func http2(
-        _ endpoint: Endpoint,
+        _ endpoint: HTTP2Endpoint,
         providerToken: ProviderTokenSource,
         topic: String,
         trust: TLSTrust = .system,
@@ -57,6 +57,37 @@ extension PushClientConfiguration {
         return .http2(configuration, requests)
     }
 
+    /// The HTTP/2 provider API, with authentication by a key of Apple.
+    ///
+    /// Clients that sign with the same key should share one ``ProviderTokenSource``: with several clients, use
+    /// ``http2(_:providerToken:topic:trust:_:)``.
+    ///
+    /// - Parameters:
+    ///   - endpoint: the address of the service, such as `.production`.
+    ///   - path: the .p8 file with the private key.
+    ///   - keyID: the key's identifier, 10 letters and digits.
+    ///   - teamID: the team's identifier, 10 letters and digits.
+    ///   - topic: the topic of all notifications.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    ///   - configure: changes the other options.
+    /// - Returns: the configuration.
+    /// - Throws: ``ProviderError/Kind/tls(_:)`` for a file that cannot be read, ``ProviderError/Kind/configuration``
+    ///   for invalid identifiers.
+    public static func http2(
+        _ endpoint: HTTP2Endpoint,
+        p8 path: String,
+        keyID: String,
+        teamID: String,
+        topic: String,
+        trust: TLSTrust = .system,
+        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+    ) throws(ProviderError) -> Self {
+        let privateKey: ES256PrivateKey
+        do { privateKey = try ES256PrivateKey(contentsOf: path) } catch { throw .tls(error) }
+        let key = try ProviderTokenKey(key: privateKey, keyIdentifier: keyID, teamIdentifier: teamID)
+        return .http2(endpoint, providerToken: ProviderTokenSource(key: key), topic: topic, trust: trust, configure)
+    }
+
     /// The HTTP/2 provider API.
     ///
     /// - Parameters:
@@ -64,8 +95,8 @@ extension PushClientConfiguration {
     ///   - requests: how a notification is converted to a request.
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
-        Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
-            let outages = OutageLog(configuration.endpoint, logger)
+        Self(endpoint: configuration.endpoint.address) { group, logger throws(ProviderError) in
+            let outages = OutageLog(configuration.endpoint.address, logger)
             let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger, outages: outages)
             return HTTP2Client(client, configuration, requests)
         }

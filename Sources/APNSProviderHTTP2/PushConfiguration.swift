@@ -9,7 +9,7 @@ public import OpenSSLTLS
 /// The service and the options of a client.
 public struct PushConfiguration: Sendable {
     /// The address of the service.
-    public var endpoint: Endpoint
+    public var endpoint: HTTP2Endpoint
 
     /// Identity, trust and TLS versions; make it with `TLSConfiguration.client(...)`.
     ///
@@ -110,7 +110,7 @@ public struct PushConfiguration: Sendable {
     ///   - endpoint: the address of the service.
     ///   - identity: the certificate and its key.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    public init(endpoint: Endpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
+    public init(endpoint: HTTP2Endpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
         self.endpoint = endpoint
         self.tls = .client(identity: identity, trust: trust)
     }
@@ -121,7 +121,7 @@ public struct PushConfiguration: Sendable {
     ///   - endpoint: the address of the service.
     ///   - providerToken: the source of the tokens.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    public init(endpoint: Endpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
+    public init(endpoint: HTTP2Endpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
         self.endpoint = endpoint
         self.tls = .client(trust: trust)
         self.providerToken = providerToken
@@ -166,7 +166,7 @@ public struct PushConfiguration: Sendable {
         if tls.applicationProtocols.isEmpty { tls.applicationProtocols = [Self.applicationProtocol] }
         do {
             return try ConnectionOpener(
-                endpoint: self.endpoint,
+                endpoint: self.endpoint.address,
                 role: .service,
                 proxy: self.proxy,
                 tls: tls,
@@ -174,34 +174,8 @@ public struct PushConfiguration: Sendable {
                 keepaliveDelay: Self.keepaliveDelay
             )
         } catch {
-            throw .tls(error, TLSErrorNames(remote: RemoteRole.service.name(self.endpoint), tls))
+            throw .tls(error, TLSErrorNames(remote: RemoteRole.service.name(self.endpoint.address), tls))
         }
-    }
-}
-
-extension Endpoint {
-    /// The port of the HTTP/2 provider API.
-    public static let pushServicePort = 443
-
-    /// The alternate port of Apple's service, for networks that permit 443 only for browsers.
-    public static let pushServiceAlternatePort = 2197
-
-    /// Apple's service of the HTTP/2 provider API.
-    ///
-    /// - Parameter environment: the environment.
-    /// - Returns: the address of the service.
-    /// - SeeAlso: "Sending notification requests to APNs".
-    public static func pushService(_ environment: PushEnvironment) -> Endpoint {
-        switch environment {
-        case .production: Endpoint(host: "api.push.apple.com", port: self.pushServicePort)
-        case .sandbox: Endpoint(host: "api.sandbox.push.apple.com", port: self.pushServicePort)
-        }
-    }
-
-    /// Host and port for the `:authority` field, with brackets around an IPv6 address.
-    var authority: String {
-        let host = self.host.contains(":") ? "[\(self.host)]" : self.host
-        return self.port == Self.pushServicePort ? host : "\(host):\(self.port)"
     }
 }
 

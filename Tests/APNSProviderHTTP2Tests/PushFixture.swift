@@ -60,12 +60,12 @@ enum PushFixture {
 
     static func clientConfiguration(port: Int) throws -> PushConfiguration {
         let identity = try Self.provider.get().identity
-        let endpoint = Endpoint(host: "127.0.0.1", port: port)
+        let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
         return Self.quick(PushConfiguration(endpoint: endpoint, identity: identity, trust: try Self.trust()))
     }
 
     static func tokenConfiguration(port: Int, signer: ES256PrivateKey? = nil) throws -> PushConfiguration {
-        let endpoint = Endpoint(host: "127.0.0.1", port: port)
+        let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
         let tokens = ProviderTokenSource(key: try Self.key(signer))
         return Self.quick(PushConfiguration(endpoint: endpoint, providerToken: tokens, trust: try Self.trust()))
     }

@@ -46,7 +46,7 @@ struct CheckOrderTests {
         _ simulator: Simulator,
         _ proof: Proof
     ) throws -> PushConfiguration {
-        let endpoint = Endpoint(host: "127.0.0.1", port: simulator.pushPort)
+        let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort)
         let trust = TLSTrust.pem(try Fixture.authority.get().certificatePEM)
         var configuration = PushConfiguration(
             endpoint: endpoint,

@@ -24,7 +24,7 @@ struct FaultListenerTests {
     ) async throws -> Value {
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
             var configuration = PushConfiguration(
-                endpoint: Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
                 identity: try Fixture.provider.get().identity,
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )

@@ -25,7 +25,7 @@ struct PushListenerTests {
         let configuration = try Fixture.configuration(faults)
         return try await Simulator.withRunning(configuration) { simulator in
             var client = PushConfiguration(
-                endpoint: Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
                 identity: try Fixture.provider.get().identity,
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )

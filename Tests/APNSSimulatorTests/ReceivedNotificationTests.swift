@@ -42,7 +42,7 @@ struct ReceivedNotificationTests {
         _ body: @escaping @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
         let configuration = PushConfiguration(
-            endpoint: Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+            endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
             identity: try Fixture.provider.get().identity,
             trust: .pem(try Fixture.authority.get().certificatePEM)
         )

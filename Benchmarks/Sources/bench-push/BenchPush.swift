@@ -28,7 +28,7 @@ struct BenchPush: AsyncParsableCommand {
 
     func run() async throws {
         var configuration = PushConfiguration(
-            endpoint: Endpoint(host: self.host, port: self.port),
+            endpoint: HTTP2Endpoint(host: self.host, port: self.port),
             identity: try TLSIdentity(contentsOf: self.certificate, key: self.key),
             trust: .file(self.trust)
         )

@@ -21,7 +21,7 @@ enum HostCheck {
             switch self {
             case .gateway: Endpoint.gateway(environment)
             case .feedback: Endpoint.feedback(environment)
-            case .http2: Endpoint.pushService(environment)
+            case .http2: HTTP2Endpoint.apple(environment).address
             }
         }
     }

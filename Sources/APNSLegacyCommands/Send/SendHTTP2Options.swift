@@ -68,7 +68,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         _ client: ClientTLSOptions,
         _ tls: TLSConfiguration
     ) throws -> PushConfiguration {
-        let target = try endpoint.endpoint(.http2, client)
+        let target = HTTP2Endpoint(try endpoint.endpoint(.http2, client))
         var configuration: PushConfiguration
         if let key = try self.providerToken(endpoint) {
             configuration = PushConfiguration(endpoint: target, providerToken: ProviderTokenSource(key: key))

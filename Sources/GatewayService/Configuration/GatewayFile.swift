@@ -194,7 +194,7 @@ extension GatewayFile {
     package func yaml(directory: String) -> String {
         var file = self
         for index in file.providers.indices where file.providers[index].service.host == nil {
-            file.providers[index].service.host = Endpoint.pushService(file.providers[index].environment).host
+            file.providers[index].service.host = HTTP2Endpoint.apple(file.providers[index].environment).host
         }
         return Self.settings.write(file, directory).yaml
     }

@@ -282,7 +282,7 @@ extension ResolvedConfiguration.Provider {
         self.admission = Self.admission(file, verifier, tlsMinimum)
         let service = file.service
         let trust = service.trust.map { TLSTrust.file($0) } ?? .system
-        var endpoint = Endpoint.pushService(file.environment)
+        var endpoint = HTTP2Endpoint.apple(file.environment)
         if let host = service.host { endpoint.host = host }
         endpoint.port = service.port
         switch service.credentials {

@@ -11,7 +11,7 @@ extension ServerNames {
 
     /// The host names of Apple's HTTP/2 services.
     package static let http2 =
-        [.pushService(.production), .pushService(.sandbox)].map(\Endpoint.host) + ["api.development.push.apple.com"]
+        [HTTP2Endpoint.production, .development].map(\.host) + ["api.development.push.apple.com"]
 
     /// The names of the simulator's certificate: loopback, and all host names of Apple's services.
     ///

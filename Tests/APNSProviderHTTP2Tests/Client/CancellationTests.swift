@@ -156,7 +156,7 @@ import Testing
             case .binary:
                 .binary(host: host, identity: identity, trust: trust) { $0.connectDurationMax = duration }
             case .http2:
-                .http2(Endpoint(host: host, port: 443), identity: identity, trust: trust) { configuration, _ in
+                .http2(HTTP2Endpoint(host: host, port: 443), identity: identity, trust: trust) { configuration, _ in
                     configuration.connectDurationMax = duration
                 }
             }

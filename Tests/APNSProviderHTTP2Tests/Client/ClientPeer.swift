@@ -49,7 +49,7 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
                 if let pauseMax { $0.limits.backoff.max = pauseMax }
             }
         case .http2:
-            let endpoint = Endpoint(host: "127.0.0.1", port: port)
+            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
             return .http2(endpoint, identity: identity, trust: trust) { configuration, _ in
                 configuration.queueDurationMax = queueDurationMax
                 if let pauseMax { configuration.backoff.max = pauseMax }

@@ -78,7 +78,7 @@ import Testing
     }
 
     private static func overHTTP2(
-        _ makeConfiguration: @Sendable (Endpoint) throws -> PushClientConfiguration
+        _ makeConfiguration: @Sendable (HTTP2Endpoint) throws -> PushClientConfiguration
     ) async throws -> [String] {
         let bad = try PushFixture.token(Self.badNumber)
         let service = ScriptedService { request, _ in
@@ -86,7 +86,7 @@ import Testing
         }
         let configuration = try PushFixture.serverConfiguration()
         return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let endpoint = Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
+            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
             return try await Self.run(try makeConfiguration(endpoint))
         }
     }
@@ -118,7 +118,7 @@ import Testing
         let service = ScriptedService()
         let configuration = try PushFixture.serverConfiguration()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let endpoint = Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
+            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
             let identity = try PushFixture.provider.get().identity
             let trust = try PushFixture.trust()
             try await PushClient.withClient(.http2(endpoint, identity: identity, trust: trust)) { client in
