@@ -25,9 +25,9 @@ extension PushClient: Service {}
 /// A client survives outages: it reopens failed connections, with increasing delays. A notification that waits too long
 /// for that is unsent, and its outcome contains the reason.
 public final class PushClient: Sendable {
-    private let transport: any ClientTransport
+    let transport: any ClientTransport
     /// `nil` if payloads are not checked.
-    private let check: PayloadCheck?
+    let check: PayloadCheck?
     private let name: String
 
     /// Creates a client; it connects only in ``run()``.
