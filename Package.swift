@@ -224,7 +224,7 @@ let package = Package(
         .target(
             name: "APNSProvider",
             dependencies: [
-                "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSJSON", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),

@@ -33,7 +33,11 @@ let payload = Payload(aps, ["from": "Frank"])
 let token = try DeviceToken(arguments[5])
 
 // setApnsServer(host, port), APNSClient(configuration:), new apn.Provider(options), new ApnsPHP_Push(environment, path)
-let configuration = PushClientConfiguration.http2(HTTP2Endpoint(host: host, port: port), identity: identity, trust: trust)
+let configuration = PushClientConfiguration.http2(
+    HTTP2Endpoint(host: host, port: port),
+    identity: identity,
+    trust: trust
+)
 try await PushClient.withClient(configuration) { client in
     // sendNotification(notification), sendAlertNotification(_:deviceToken:), provider.send(note, token), $push->send()
     switch await client.send(PushNotification(to: token, payload)) {

@@ -141,8 +141,8 @@ public struct SimulatorConfiguration: Sendable {
     /// Creates a configuration with defaults.
     ///
     /// All listeners use the TLS configuration. It must require certificates of providers, which chain to its `trust`;
-    /// over HTTP/2, a provider token may replace the certificate, and TLS 1.3 is supported, too. To configure a single listener, change ``listener``, ``feedback`` or
-    /// ``push`` afterwards.
+    /// over HTTP/2, a provider token may replace the certificate, and TLS 1.3 is supported, too. To
+    /// configure a single listener, change ``listener``, ``feedback`` or ``push`` afterwards.
     ///
     /// - Parameters:
     ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:trust:)`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 public import APNSWire
 import Glibc
 public import Logging

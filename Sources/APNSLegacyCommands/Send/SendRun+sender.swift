@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSProvider
 import APNSProviderHTTP2
 import APNSSession

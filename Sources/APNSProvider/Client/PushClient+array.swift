@@ -12,8 +12,9 @@ extension PushClient {
     /// identifiers.
     ///
     /// - Parameter notifications: the notifications.
-    /// - Returns: the outcome of each, in the order of `notifications`. If the task is cancelled or the client ends, those
-    ///   that were not submitted yet are unsent; the others have the outcome that ``send(_:)`` would return.
+    /// - Returns: the outcome of each, in the order of `notifications`. If the task is cancelled or the client ends,
+    ///   those that were not submitted yet are unsent; the others have the outcome that
+    ///   ``send(_:)-(PushNotification)`` would return.
     public func send(_ notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome] {
         let outcomes = AwaitedOutcomes(self.transport.observer)
         var unsent: DeliveryOutcome?

@@ -20,7 +20,8 @@ extension PushClient: Service {}
 ///
 /// ``run()`` does the work: call it in a child task, let ``withClient(_:eventLoopGroup:logger:_:)`` call it, or run the
 /// client as a service of swift-service-lifecycle if the package trait `ServiceLifecycleSupport` is enabled, as it is
-/// by default. While it runs, ``send(_:)`` can be called from any task. The configuration selects the protocol.
+/// by default. While it runs, ``send(_:)-(PushNotification)`` can be called from any task. The configuration selects
+/// the protocol.
 ///
 /// A client survives outages: it reopens failed connections, with increasing delays. A notification that waits too long
 /// for that is unsent, and its outcome contains the reason.
@@ -84,7 +85,7 @@ public final class PushClient: Sendable {
         await self.report(of: notification).outcome
     }
 
-    /// Sends a notification in the same way as ``send(_:)``.
+    /// Sends a notification in the same way as ``send(_:)-(PushNotification)``.
     ///
     /// - Parameter notification: the notification.
     /// - Returns: the outcome, with details.
@@ -221,8 +222,8 @@ extension PushClient {
     ///   - eventLoopGroup: the event loops; NIO's singleton by default.
     ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
     ///   - body: receives the running client; it runs in the task and on the actor of the caller.
-    /// - Returns: the result of `body`, also if the client ends with an error. The outcomes contain its reason, and it is
-    ///   logged.
+    /// - Returns: the result of `body`, also if the client ends with an error. The outcomes contain its reason, and it
+    ///   is logged.
     /// - Throws: the errors of `body` and of ``init(_:eventLoopGroup:logger:)``.
     public static func withClient<Value>(
         _ configuration: PushClientConfiguration,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSProviderHTTP2
 package import APNSWire
 package import OpenSSLTLS

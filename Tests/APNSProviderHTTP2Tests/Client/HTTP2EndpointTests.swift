@@ -24,7 +24,9 @@ import Testing
 
     @Test func `an endpoint is stored as its host and port`() throws {
         let json = try JSONEncoder().encode(HTTP2Endpoint(host: "localhost", port: 2197))
-        #expect(try JSONDecoder().decode(HTTP2Endpoint.self, from: json) == HTTP2Endpoint(host: "localhost", port: 2197))
+        #expect(
+            try JSONDecoder().decode(HTTP2Endpoint.self, from: json) == HTTP2Endpoint(host: "localhost", port: 2197)
+        )
     }
 
     @Test func `a .p8 file makes a configuration in one line`() throws {
@@ -34,7 +36,11 @@ import Testing
         let topic = PushFixture.topic
         var source: ProviderTokenSource?
         let configuration = try PushClientConfiguration.http2(
-            .production, p8: file, keyID: "ABC123DEFG", teamID: "DEF123GHIJ", topic: topic
+            .production,
+            p8: file,
+            keyID: "ABC123DEFG",
+            teamID: "DEF123GHIJ",
+            topic: topic
         ) { configuration, requests in
             source = configuration.providerToken
             #expect(requests.topic == topic)
@@ -49,7 +55,11 @@ import Testing
         #expect(error?.kind == .configuration)
         error = #expect(throws: ProviderError.self) {
             try PushClientConfiguration.http2(
-                .production, p8: file + "x", keyID: "ABC123DEFG", teamID: "DEF123GHIJ", topic: topic
+                .production,
+                p8: file + "x",
+                keyID: "ABC123DEFG",
+                teamID: "DEF123GHIJ",
+                topic: topic
             )
         }
         guard case .tls(.fileUnreadable)? = error?.kind else {
