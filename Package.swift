@@ -409,7 +409,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "APNSPayloadTests",
+            dependencies: ["APNSJSON", "APNSPayload", "TestSupport"],
+            swiftSettings: settings
+        ),
         .target(
             name: "TokenStore",
             dependencies: [
@@ -469,9 +473,9 @@ let package = Package(
         .target(
             name: "GatewayService",
             dependencies: [
-                "APNSCertificates", "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2",
-                "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "FileSupport",
-                "OpenSSLTLS", "ServiceSupport", "TokenStore",
+                "APNSCertificates", "APNSFeedback", "APNSGateway", "APNSJSON", "APNSPayload", "APNSProvider",
+                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
+                "FileSupport", "OpenSSLTLS", "ServiceSupport", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),

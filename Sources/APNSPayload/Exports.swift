@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The app's own keys are values of JSON, and the problems of a payload contain faults and kinds of JSON.
-@_exported public import APNSJSON
+// The app's own keys are values of JSON.
+@_exported public import struct APNSJSON.JSONNumber
+@_exported public import enum APNSJSON.JSONValue

@@ -20,7 +20,6 @@
 @_exported public import struct APNSWire.PushIdentifier
 @_exported public import struct APNSWire.PushNotification
 @_exported public import enum APNSWire.PushPriority
-@_exported public import enum APNSWire.PushReason
 @_exported public import struct APNSWire.PushRejection
 @_exported public import struct APNSWire.PushType
 @_exported public import enum APNSWire.Rejection
