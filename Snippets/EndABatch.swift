@@ -7,7 +7,7 @@
 import APNSProvider
 
 /// Sends until `isStopped`, and returns the identifiers of the rows that have an outcome.
-func send<Rows: AsyncSequence & Sendable>(
+nonisolated(nonsending) func send<Rows: AsyncSequence & Sendable>(
     _ rows: Rows,
     _ client: PushClient,
     until isStopped: () -> Bool

@@ -23,6 +23,7 @@
 @_exported public import struct APNSWire.PushRejection
 @_exported public import struct APNSWire.PushType
 @_exported public import enum APNSWire.Rejection
+@_exported public import enum APNSWire.RetryAdvice
 @_exported public import struct APNSWire.Timestamp
 @_exported public import struct OpenSSLTLS.TLSConfiguration
 @_exported public import enum OpenSSLTLS.TLSError

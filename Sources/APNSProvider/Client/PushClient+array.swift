@@ -13,10 +13,9 @@ extension PushClient {
     ///
     /// - Parameter notifications: the notifications.
     /// - Returns: the outcome of each, in the order of `notifications`. If the task is cancelled or the client ends,
-    ///   those that were not submitted yet are unsent; the others have the outcome that
-    ///   ``send(_:)-(PushNotification)`` would return.
+    ///   each has the outcome that ``send(_:)-(PushNotification)`` would return.
     public func send(_ notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome] {
-        let outcomes = AwaitedOutcomes(self.transport.observer)
+        let outcomes = AwaitedOutcomes(self.transport)
         var unsent: DeliveryOutcome?
         for notification in notifications {
             let key = outcomes.append()
@@ -39,13 +38,15 @@ extension PushClient {
         _ key: UInt64
     ) async -> DeliveryOutcome? {
         let local = self.check?.outcome(of: notification)
-        var unsent = DeliveryOutcome.unsent(.stopped)
+        var unsent = DeliveryOutcome.unsent(.cancelled)
         wait: while !Task.isCancelled {
             let receipt =
                 local.map { self.transport.settleLocally($0, outcomes, key: key) }
                 ?? self.transport.submit(notification, outcomes, key: key)
             switch receipt {
-            case .submitted: return nil
+            case .submitted(let number):
+                outcomes.submitted(number)
+                return nil
             case .full: await self.transport.waitForRoom()
             case .ended(let reason):
                 unsent = .unsent(reason)
@@ -57,24 +58,26 @@ extension PushClient {
     }
 }
 
-/// A task that waits for the outcomes of several notifications.
+/// A task that waits for the outcomes of several notifications, until it has all or is cancelled.
 private final class AwaitedOutcomes: SubmissionReceiver {
     private struct State {
         var outcomes: [DeliveryOutcome?] = []
         /// When each was submitted; empty if no metrics system measures it.
         var startTimes: [NIODeadline] = []
         var openCount = 0
+        /// The numbers of the submitted ones, and possibly of others in between.
+        var numbers: Range<UInt64>?
         var waiter: CheckedContinuation<Void, Never>?
     }
 
-    private let observer: DeliveryObserver
+    private let transport: any ClientTransport
     private let state = NIOLockedValueBox(State())
 
-    init(_ observer: DeliveryObserver) { self.observer = observer }
+    init(_ transport: any ClientTransport) { self.transport = transport }
 
     /// Adds a notification without an outcome; returns its key.
     func append() -> UInt64 {
-        let start = self.observer.startTime
+        let start = self.transport.observer.startTime
         return self.state.withLockedValue { state in
             state.outcomes.append(nil)
             if let start { state.startTimes.append(start) }
@@ -83,26 +86,45 @@ private final class AwaitedOutcomes: SubmissionReceiver {
         }
     }
 
+    func submitted(_ number: UInt64) {
+        self.state.withLockedValue { state in
+            state.numbers = (state.numbers?.lowerBound ?? number)..<(number + 1)
+        }
+    }
+
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
-        let indices = Int(keys.lowerBound)..<Int(keys.upperBound)
+        self.settle(Int(keys.lowerBound)..<Int(keys.upperBound), report.outcome)
+    }
+
+    /// Those that have an outcome already keep it.
+    private func settle(_ indices: Range<Int>?, _ outcome: DeliveryOutcome) {
         let (startTimes, waiter) = self.state.withLockedValue { state in
-            for index in indices { state.outcomes[index] = report.outcome }
-            state.openCount -= indices.count
-            let startTimes = state.startTimes.isEmpty ? [] : Array(state.startTimes[indices])
+            let open = (indices ?? state.outcomes.indices).filter { state.outcomes[$0] == nil }
+            for index in open { state.outcomes[index] = outcome }
+            state.openCount -= open.count
+            let startTimes = state.startTimes.isEmpty ? [] : open.map { state.startTimes[$0] }
             return (startTimes, state.openCount == 0 ? state.waiter.take() : nil)
         }
-        for start in startTimes { self.observer.recordLatency(report.outcome, since: start) }
+        for start in startTimes { self.transport.observer.recordLatency(outcome, since: start) }
         waiter?.resume()
     }
 
-    /// Waits until each has its outcome.
+    /// Waits until each has its outcome; all have been submitted, or have one already.
     func all() async -> [DeliveryOutcome] {
-        await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
-            let isComplete = self.state.withLockedValue { state in
-                if state.openCount > 0 { state.waiter = waiter }
-                return state.openCount == 0
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
+                let isComplete = self.state.withLockedValue { state in
+                    if state.openCount > 0 { state.waiter = waiter }
+                    return state.openCount == 0
+                }
+                if isComplete { waiter.resume() }
             }
-            if isComplete { waiter.resume() }
+        } onCancel: {
+            if let numbers = self.state.withLockedValue(\.numbers) {
+                self.transport.withdraw(self, in: numbers, .cancelled)
+            }
+            // What does not wait in the queue any more may arrive.
+            self.settle(nil, .indeterminate(.cancelled))
         }
         return self.state.withLockedValue { $0.outcomes.compactMap(\.self) }
     }

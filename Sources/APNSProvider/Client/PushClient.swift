@@ -96,7 +96,8 @@ public final class PushClient: Sendable {
         return report
     }
 
-    /// Sends a notification in the same way as ``send(_:)``, and waits for its outcome until a deadline.
+    /// Sends a notification in the same way as ``send(_:)-(PushNotification)``, and waits for its outcome until a
+    /// deadline.
     ///
     /// - Parameters:
     ///   - notification: the notification.

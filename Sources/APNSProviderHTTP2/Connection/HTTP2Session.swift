@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import CNGHTTP2
 import DequeModule
 import NIOCore

@@ -46,6 +46,31 @@ import Testing
             withUnsafeCurrentTask { $0?.cancel() }
             return await client.send(notifications)
         }
-        #expect(await sending.value == Array(repeating: .unsent(.stopped), count: 3))
+        #expect(await sending.value == Array(repeating: .unsent(.cancelled), count: 3))
+    }
+
+    @Test(arguments: ClientPeer.allCases)
+    func `a cancellation withdraws what waits`(peer: ClientPeer) async throws {
+        let client = try Self.client(peer, 1)
+        let notifications = try (0..<3).map { try ClientPeer.notification($0) }
+        let sending = Task { await client.send(notifications) }
+        await Task.yield()
+        sending.cancel()
+        #expect(await sending.value == Array(repeating: .unsent(.cancelled), count: 3))
+    }
+
+    @Test(arguments: ClientPeer.allCases)
+    func `after a cancellation, what was written is in doubt`(peer: ClientPeer) async throws {
+        try await peer.withService(isSilent: true) { service in
+            let configuration = try peer.configuration(port: service.port)
+            try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                let notifications = try (0..<3).map { try ClientPeer.notification($0) }
+                let sending = Task { await client.send(notifications) }
+                try await service.wait(3)
+                sending.cancel()
+                #expect(await sending.value == Array(repeating: .indeterminate(.cancelled), count: 3))
+                client.stop()
+            }
+        }
     }
 }
